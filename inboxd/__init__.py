@@ -1,0 +1,1 @@
+"""A standalone async worker daemon on PostgreSQL."""

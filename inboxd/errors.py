@@ -1,0 +1,137 @@
+"""The one exception tree, and the three signals by which a handler names its own outcome.
+
+Owns every exception class of inboxd. Promises: `except InboxdError` catches all of them; a class
+without a message of its own speaks with the first line of its docstring; a message names the
+thing, the cause and the remedy, and never a payload or a secret. All of them survive pickling,
+because handlers also run in child processes.
+Known limit: drivers' exceptions are wrapped at the boundary that talks to the driver, not here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+
+class InboxdError(Exception):
+    """Something in inboxd went wrong."""
+
+    def __str__(self) -> str:
+        return super().__str__() or _default_message(type(self))
+
+
+class SettingsError(InboxdError):
+    """The settings are wrong: correct what the message names and start again."""
+
+
+class UsageError(InboxdError, ValueError):
+    """An argument given to inboxd is wrong."""
+
+    # A ValueError too, so that a pydantic validator may call the function that raises it.
+
+
+class PluginError(InboxdError):
+    """A plugin cannot be used: correct or uninstall the distribution that provides it."""
+
+
+class SchemaError(InboxdError):
+    """The database schema does not fit this version: run `inboxd migrate`."""
+
+
+class DatabaseError(InboxdError):
+    """The database cannot be used: it is unreachable, or a privilege is missing."""
+
+
+class LeaseLost(InboxdError):
+    """This worker lost its lease: nothing it does for the row counts any more."""
+
+
+class NotFound(InboxdError):
+    """There is no such row: look the id up with `inboxd events list` or `commands list`."""
+
+
+class Conflict(InboxdError):
+    """The row's status does not allow this action."""
+
+
+class NoHandler(InboxdError):
+    """No handler for this type: install a plugin that declares it, then replay the row."""
+
+
+class HandlerTimeout(InboxdError, TimeoutError):
+    """The handler ran longer than its timeout."""
+
+
+class HandlerCrashed(InboxdError):
+    """The handler's process ended before it gave a result."""
+
+
+class PayloadError(InboxdError):
+    """The payload cannot be decoded."""
+
+    def __init__(self, message: str = "", path: str | None = None) -> None:
+        """Refuse a payload for good: it will be no better at the next attempt (promise 10).
+
+        `path` names the field (`students.3.email`); neither it nor `message` may hold its value.
+        """
+        super().__init__(message, path)
+        self.message = message or _default_message(type(self))
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class Retry(InboxdError):
+    """The handler asked to run again."""
+
+    def __init__(self, after: timedelta | str | float | None = None, reason: str = "") -> None:
+        """Ask for another attempt; this one is spent (R0.25).
+
+        `after` is a timedelta, a duration with its unit ("90s") or a number of seconds, counted
+        from now; None leaves the wait to the handler's policy.
+        """
+        super().__init__(after, reason)
+        self.after = after
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason or _default_message(type(self))
+
+
+class Defer(InboxdError):
+    """The handler asked to run later."""
+
+    def __init__(
+        self, until: datetime | None = None, after: timedelta | str | float | None = None
+    ) -> None:
+        """Ask to run later without spending an attempt: give `until` or `after`, not both.
+
+        `until` carries a time zone; `after` is as in `Retry`. Raises UsageError otherwise.
+        """
+        if (until is None) == (after is None):
+            raise UsageError("Defer needs either until= or after=, and not both.")
+        if until is not None and until.tzinfo is None:
+            raise UsageError("Defer(until=...) needs a time zone: datetime(..., tzinfo=UTC).")
+        super().__init__(until, after)
+        self.until = until
+        self.after = after
+
+    def __str__(self) -> str:
+        return _default_message(type(self))
+
+
+class Reject(InboxdError):
+    """The handler rejected the payload for good."""
+
+    def __init__(self, reason: str = "") -> None:
+        """Make this a dead letter now, whatever the policy says; `reason` is shown with it."""
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason or _default_message(type(self))
+
+
+def _default_message(cls: type[BaseException]) -> str:
+    """The first line of the docstring; the bare name under `python -OO`, which has none."""
+    return (cls.__doc__ or cls.__name__).partition("\n")[0]

@@ -1,0 +1,52 @@
+"""The statuses of events and commands, and the only legal moves between them (promise 8).
+
+Owns the table that the SQL functions and the documentation's state diagram are held against.
+Known limit: it knows statuses, not rows; whether a move happened is for the settling SQL to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Status(StrEnum):
+    """Where a row is in its life (design, section 2)."""
+
+    PENDING = "pending"
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DISMISSED = "dismissed"
+
+
+# A retry, a deferral or a release of an event is no move: an event is `pending` while it runs,
+# since its page is one transaction. `failed` to `failed` is the dead letter that was replayed as
+# a new row: it keeps its status and moves to history.
+TRANSITIONS: Mapping[Status, frozenset[Status]] = MappingProxyType(
+    {
+        Status.PENDING: frozenset(
+            {Status.RUNNING, Status.WAITING, Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
+        ),
+        Status.WAITING: frozenset({Status.PENDING, Status.FAILED, Status.CANCELLED}),
+        Status.RUNNING: frozenset(
+            {Status.PENDING, Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
+        ),
+        Status.FAILED: frozenset({Status.PENDING, Status.FAILED, Status.DISMISSED}),
+        Status.SUCCEEDED: frozenset(),
+        Status.CANCELLED: frozenset(),
+        Status.DISMISSED: frozenset(),
+    }
+)
+
+# Dead letters stay hot, so that no retention loses one (design, section 4).
+HOT = frozenset({Status.PENDING, Status.WAITING, Status.RUNNING, Status.FAILED})
+SETTLED = frozenset({Status.SUCCEEDED, Status.CANCELLED, Status.DISMISSED})
+
+
+def is_legal(old: Status, new: Status) -> bool:
+    """Whether a row may go from `old` to `new`."""
+    return new in TRANSITIONS[old]

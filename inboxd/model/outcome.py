@@ -1,0 +1,184 @@
+"""What follows from the way a handler ended.
+
+Owns the four outcomes, and the one decision from an error to an outcome. Promises: a failure's
+text can be stored as it is (no NUL, valid UTF-8, bounded), and equal failures share a
+fingerprint; `decide` has no side effect and never raises.
+Known limit: the text of a handler's own exception is stored as the handler wrote it, so a handler
+that puts a secret in its message shows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import traceback
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import FrameType
+
+from inboxd.errors import Defer, NoHandler, PayloadError, Reject, Retry, UsageError
+from inboxd.model import duration
+from inboxd.model.backoff import Policy, Rng
+
+ERROR_LENGTH = 1_000
+TRACEBACK_LENGTH = 4_000
+TRACEBACK_FRAMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed: what is stored in `errors`, shown, and counted.
+
+    error: "ExceptionType: message", at most 1,000 characters. kind: the exception's class name.
+    traceback: its last frames, at most 4,000 characters. fingerprint: equal for equal failures.
+    path: the payload's field at fault, if a field is.
+    """
+
+    error: str
+    kind: str
+    traceback: str
+    fingerprint: str
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler ended well; `result` is JSON text."""
+
+    result: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The attempt failed and another follows in `delay` seconds from now."""
+
+    delay: float
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """The row becomes a dead letter."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Later, with no attempt spent: at `until`, or in `delay` seconds from now."""
+
+    until: datetime | None = None
+    delay: float | None = None
+
+
+Outcome = Succeeded | Retrying | Dead | Deferred
+
+
+def decide(
+    error: BaseException,
+    policy: Policy,
+    attempts_made: int,
+    age: timedelta,
+    rng: Rng = random,
+) -> Outcome:
+    """What follows from `error`, after `attempts_made` executions had ended before this one.
+
+    `age` is the time since the row was created. Whatever a handler raises is its own failure,
+    SystemExit included; a cancellation is the caller's business and must not come here.
+    """
+    error = _sole(error)
+    attempt = attempts_made + 1
+    try:
+        match error:
+            case Defer():
+                return Deferred(error.until, _optional_seconds(error.after))
+            case Reject() | PayloadError() | NoHandler():
+                return Dead(explain(error))
+            case _ if policy.is_permanent(error) or policy.is_exhausted(attempt, age):
+                return Dead(explain(error))
+            case Retry(after=after) if after is not None:
+                return Retrying(_seconds(after), explain(error))
+            case _:
+                return Retrying(policy.delay(attempt, rng), explain(error))
+    except UsageError as wrong:  # Retry(after="soon"): the handler's mistake, a failure like any
+        wrong.__cause__ = error
+        return decide(wrong, policy, attempts_made, age, rng)
+
+
+def explain(error: BaseException) -> Failure:
+    """The failure to store for `error`."""
+    kind = type(error).__qualname__
+    message = _message(error)
+    text = f"{kind}: {message}" if message else kind
+    return Failure(
+        error=_storable(text)[:ERROR_LENGTH],
+        kind=kind,
+        traceback=_storable(_traceback(error))[-TRACEBACK_LENGTH:],
+        fingerprint=_fingerprint(error, kind),
+        path=error.path if isinstance(error, PayloadError) else None,
+    )
+
+
+def _sole(error: BaseException) -> BaseException:
+    """The one error in a group: a task group wraps even what a single task raised."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _optional_seconds(after: timedelta | str | float | None) -> float | None:
+    return None if after is None else _seconds(after)
+
+
+def _seconds(after: timedelta | str | float) -> float:
+    """Code may give plain seconds, unlike settings: `Retry(after=response.retry_after)`."""
+    if isinstance(after, int | float):
+        try:
+            after = timedelta(seconds=after)
+        except (OverflowError, ValueError) as error:
+            raise UsageError(f"{after!r} seconds is no wait.") from error
+    return duration.seconds(after)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not cost the settlement
+        return f"<{type(broken).__name__} while its message was made>"
+
+
+def _storable(text: str) -> str:
+    """PostgreSQL's text holds neither NUL nor lone surrogates."""
+    return text.replace("\0", "").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _traceback(error: BaseException) -> str:
+    """The last frames of the error and of what caused it."""
+    summary = traceback.TracebackException.from_exception(
+        error, limit=-TRACEBACK_FRAMES, compact=True
+    )
+    return "".join(summary.format())
+
+
+def _fingerprint(error: BaseException, kind: str) -> str:
+    """Type and place: the innermost frame that is not inboxd's own, or the payload's field."""
+    place = error.path if isinstance(error, PayloadError) else _place(error)
+    text = f"{type(error).__module__}.{kind} {place}"
+    return hashlib.blake2b(_storable(text).encode(), digest_size=8).hexdigest()
+
+
+def _place(error: BaseException) -> str | None:
+    place = None
+    step = error.__traceback__
+    while step is not None:
+        if not _is_own(step.tb_frame):
+            code = step.tb_frame.f_code
+            place = f"{Path(code.co_filename).name}:{code.co_name}"
+        step = step.tb_next
+    return place
+
+
+def _is_own(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] == "inboxd"
