@@ -1,0 +1,81 @@
+"""Showing settings: a list for people, and what a reload may change.
+
+Owns which settings a running daemon takes over at SIGHUP. Promises that no secret is shown.
+Known limit: a changed secret shows as changed, not how.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import SecretStr
+
+from inboxd.settings.secrets import MASK, redact
+from inboxd.settings.sections import Settings
+
+# What is read anew for each page or each line; everything else shapes connections and tasks.
+_RELOADABLE = frozenset(
+    {
+        "log.level",
+        "events.page_rows",
+        "events.page_bytes",
+        "events.page_time",
+        "events.page_commands",
+        "commands.page_rows",
+        "commands.concurrency",
+        "commands.in_flight_bytes",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Dotted keys that differ: those that apply at once, and those that need a restart."""
+
+    live: tuple[str, ...]
+    restart: tuple[str, ...]
+
+
+def describe(settings: Settings) -> list[tuple[str, str, str]]:
+    """List every setting as (dotted key, shown value, source), secrets masked."""
+    return [
+        (key, _show(value), settings.source_of(key))
+        for key, value in _flatten(settings.model_dump(by_alias=True))
+    ]
+
+
+def reloadable(old: Settings, new: Settings) -> Changes:
+    """Sort the changed settings by whether SIGHUP may apply them."""
+    before, after = (dict(_flatten(s.model_dump(by_alias=True))) for s in (old, new))
+    changed = [key for key in before | after if before.get(key) != after.get(key)]
+    return Changes(
+        live=tuple(key for key in changed if _is_live(key)),
+        restart=tuple(key for key in changed if not _is_live(key)),
+    )
+
+
+def _is_live(key: str) -> bool:
+    return key in _RELOADABLE or (key.startswith("queues.") and key.endswith(".concurrency"))
+
+
+def _flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _show(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case SecretStr():
+            text = value.get_secret_value()
+            return redact(text) if "://" in text else MASK
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ", ".join(map(str, value)) or "(all)"
+        case _:
+            return str(value)

@@ -1,0 +1,56 @@
+"""Secrets: the files they are read from, and how they are kept off every screen.
+
+Owns the names of secret files (systemd's `LoadCredential`, Docker's and Kubernetes' secrets) and
+the masking of passwords in text. Promises that `redact` errs on the side of hiding too much.
+Known limit: a password is recognised by its place in a URL or behind `password=`, not by its look.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from inboxd.errors import SettingsError
+
+MASK = "********"
+DOCKER_SECRETS = Path("/run/secrets")
+
+# The file's name -> the setting that it gives.
+_FILES = {"database_password": "password", "database_dsn": "dsn"}
+
+_IN_URL = re.compile(r"(://[^\s:/@]*:)\S*@")
+_AS_PARAMETER = re.compile(r"((?:password|passwd|pwd|secret|token)=)[^\s&;]+", re.IGNORECASE)
+
+
+def redact(text: str) -> str:
+    """Mask passwords of URLs and of `password=…` parameters."""
+    if "=" in text:
+        text = _AS_PARAMETER.sub(rf"\1{MASK}", text)
+    return _IN_URL.sub(rf"\1{MASK}@", text) if "@" in text else text
+
+
+def read_secret(path: Path) -> str:
+    """Read a secret file without its last line break; raise `SettingsError` if that fails."""
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(
+            f"{path}: cannot read the secret ({_reason(error)}); "
+            "check the path and that the daemon's user may read it"
+        ) from error
+
+
+def find_secrets(environ: Mapping[str, str], docker: Path) -> Iterator[tuple[str, Path]]:
+    """Yield (setting of `[database]`, file) for each secret file that exists, strongest first.
+
+    systemd's folder, `$CREDENTIALS_DIRECTORY`, is private to the service, so it goes first.
+    """
+    credentials = environ.get("CREDENTIALS_DIRECTORY")
+    for name, setting in _FILES.items():
+        places = [Path(credentials, name)] if credentials else []
+        yield from (
+            (setting, path) for path in [*places, docker / f"inboxd_{name}"] if path.is_file()
+        )
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or "no reason given") if isinstance(error, OSError) else "not UTF-8"

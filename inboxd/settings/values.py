@@ -1,0 +1,58 @@
+"""The value types of settings: durations, sizes, lists.
+
+Owns how a setting's text becomes a value and how a value is shown again. Promises that a
+duration without a unit is refused: `30` could be seconds or milliseconds, `"30s"` cannot. (A
+size's unit is in its key, `page_bytes`, so a plain number is one of bytes.)
+Known limit: sizes know binary units only (KiB, MiB, GiB), which is what memory is counted in.
+"""
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import BeforeValidator, PlainSerializer
+from pydantic_settings import NoDecode
+
+from inboxd.model import duration
+
+_UNITS = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_SIZE = re.compile(r"\s*(\d+)\s*(B|KiB|MiB|GiB)\s*")
+
+
+def parse_size(value: object) -> int:
+    """Read `"32MiB"`, or a plain number of bytes, as positive bytes; raise `ValueError`."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or int(match[1]) == 0:
+        raise ValueError('a size is a positive number with a unit, such as "64KiB" or "32MiB"')
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def format_size(size: int) -> str:
+    """Write bytes with the largest unit that divides them: 33554432 -> `"32MiB"`."""
+    unit = max((u for u in _UNITS if size % _UNITS[u] == 0), key=_UNITS.__getitem__)
+    return f"{size // _UNITS[unit]}{unit}"
+
+
+def _positive_duration(value: object) -> timedelta:
+    if not isinstance(value, str | timedelta):
+        raise ValueError('a duration is a text with its unit, such as "250ms", "30s" or "1h30m"')  # noqa: TRY004 - pydantic gathers ValueError, not TypeError
+    found = duration.parse(value)
+    if not found:
+        raise ValueError("a duration must be longer than zero")
+    return found
+
+
+def _split(value: object) -> object:
+    # The environment has no lists: INBOXD_WORKER__QUEUES="email,reports".
+    if isinstance(value, str):
+        return tuple(item for item in (part.strip() for part in value.split(",")) if item)
+    return value
+
+
+Duration = Annotated[
+    timedelta, BeforeValidator(_positive_duration), PlainSerializer(duration.write)
+]
+Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
