@@ -1,0 +1,64 @@
+"""Lanes: where claims look for due rows, and how far they have come.
+
+Owns the cursor of a lane. A lane is a (topic, type) of events or a (queue, type, priority) of
+commands, so that what is paused, full or served elsewhere is left alone without being walked over.
+Promises that a cursor never stands behind what was claimed: a claim that starts there passes no
+dead index entries twice. Known limit: what commits behind a cursor waits for the next sweep.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+# Before any row: the tables accept no time earlier than this.
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+Key = tuple[str | int, ...]
+
+
+@dataclass(slots=True)
+class Lane:
+    """One lane and its cursor, the place (run_at, id) of the last row taken."""
+
+    key: Key
+    after_at: datetime = BEGINNING
+    after_id: int = 0
+
+    def advance(self, run_at: datetime, row_id: int) -> None:
+        """The rows up to this one were taken."""
+        self.after_at, self.after_id = run_at, row_id
+
+    def rewind(self) -> None:
+        """Start from the oldest row again: a sweep."""
+        self.after_at, self.after_id = BEGINNING, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What a survey saw of a lane: its oldest due row and its next row that is not due yet."""
+
+    key: Key
+    oldest_at: datetime | None
+    next_at: datetime | None
+
+
+@dataclass(slots=True)
+class Lanes:
+    """The lanes that this worker knows, in the order in which the next claim asks them."""
+
+    _lanes: dict[Key, Lane] = field(default_factory=dict)
+
+    def sweep(self, seen: list[Sighting]) -> None:
+        """Take the lanes with due rows, each from its beginning; forget those that have none."""
+        self._lanes = {s.key: Lane(s.key) for s in seen if s.oldest_at is not None}
+
+    def forget(self) -> None:
+        """Drop everything remembered of the server: it may be another one after a failover."""
+        self._lanes.clear()
+
+    def ordered(self) -> list[Lane]:
+        """All lanes, the one that waited longest for its turn first."""
+        return list(self._lanes.values())
+
+    def took(self, lane: Lane) -> None:
+        """This lane had its turn: next time the others go first."""
+        self._lanes[lane.key] = self._lanes.pop(lane.key, lane)

@@ -1,0 +1,175 @@
+"""Connections to PostgreSQL: how they are opened, bounded, and what their failures mean.
+
+Owns the session settings (time-outs, isolation, keepalives) and the translation of the driver's
+errors. Promises that a session of a stopped or vanished worker ends by itself, and that no error
+shows a password. Known limit: behind PgBouncer in transaction mode the session settings must be
+given to the role or the pooler instead (docs/operations.md).
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import anyio
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from inboxd.errors import DatabaseError, SchemaError
+from inboxd.settings import Database, redact
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Row: TypeAlias = asyncpg.Record
+
+# What a lost or unusable connection looks like; whatever was under way rolled back or will.
+LOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether `error` says that the connection, not the statement, failed."""
+    return isinstance(error, LOST)
+
+
+def _milliseconds(value: Any) -> str:
+    return str(round(value.total_seconds() * 1000))
+
+
+def session_settings(database: Database, purpose: str) -> dict[str, str]:
+    """What each session of the daemon is told when it starts."""
+    return {
+        "application_name": f"{database.application_name} {purpose}"[:63],
+        "timezone": "UTC",
+        "default_transaction_isolation": "read committed",
+        "default_transaction_read_only": "off",
+        "statement_timeout": _milliseconds(database.statement_timeout),
+        "lock_timeout": _milliseconds(database.lock_timeout),
+        "idle_in_transaction_session_timeout": _milliseconds(database.idle_in_transaction_timeout),
+        "tcp_user_timeout": _milliseconds(database.tcp_user_timeout),
+        "tcp_keepalives_idle": str(round(database.keepalives_idle.total_seconds())),
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "3",
+        # Compiling a plan costs more than any of these short statements.
+        "jit": "off",
+    }
+
+
+# The daemon's own statements look at few rows of tables whose size swings between nothing and
+# millions: a plan made while a table was empty must not read all of it later.
+OWN_PLANS = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+
+
+def _arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "dsn": database.dsn.get_secret_value(),
+        "timeout": database.connect_timeout.total_seconds(),
+        "server_settings": {**session_settings(database, purpose), **plans},
+    }
+    if database.password is not None:
+        arguments["password"] = database.password.get_secret_value()
+    if not database.prepared_statements:
+        arguments["statement_cache_size"] = 0
+    if database.tls_ca is not None:
+        context = ssl.create_default_context(cafile=str(database.tls_ca))
+        if database.tls_cert is not None and database.tls_key is not None:
+            context.load_cert_chain(database.tls_cert, database.tls_key)
+        arguments["ssl"] = context
+    return arguments
+
+
+async def connect(
+    database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
+) -> "asyncpg.Connection[asyncpg.Record]":
+    """One connection. Raises DatabaseError, which says what to do."""
+    with_words = _arguments(database, purpose, plans)
+    try:
+        return await asyncpg.connect(**with_words)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise _explain(error, database) from error
+
+
+async def _keep_session(_connection: object) -> None:
+    """The daemon changes no session state, so there is nothing to reset: a round trip saved."""
+
+
+@asynccontextmanager
+async def open_pool(
+    database: Database, purpose: str, size: int, plans: Mapping[str, str] = OWN_PLANS
+) -> AsyncIterator[Pool]:
+    """A pool whose connections are made when first needed, and stay.
+
+    plans: OWN_PLANS for the daemon's statements; empty for handlers, whose sessions are also reset
+    before the next handler gets them.
+    """
+    reset = {"reset": _keep_session} if plans else {}
+    pool = asyncpg.create_pool(
+        min_size=0,
+        max_size=size,
+        max_inactive_connection_lifetime=0,
+        **reset,
+        **_arguments(database, purpose, plans),
+    )
+    await pool
+    try:
+        yield pool
+    finally:
+        with anyio.move_on_after(5, shield=True):
+            await pool.close()
+        pool.terminate()
+
+
+@asynccontextmanager
+async def borrow(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
+    """A connection from the pool, waiting for a free one at most `within` seconds."""
+    connection = await pool.acquire(timeout=within)
+    try:
+        yield connection
+    finally:
+        await pool.release(connection, timeout=5)
+
+
+def _explain(error: Exception, database: Database) -> DatabaseError:
+    """What failed, and what to do about it; the DSN without its password."""
+    where = redact(database.dsn.get_secret_value())
+    match error:
+        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+            advice = "check the user and the password (database.password_file), and pg_hba.conf"
+        case asyncpg.InvalidCatalogNameError():
+            advice = "create the database, or correct database.dsn"
+        case asyncpg.TooManyConnectionsError():
+            advice = "raise max_connections, or lower database.pool_size and handler_pool_size"
+        case TimeoutError():
+            advice = "nobody answered in time: check host, port and firewall, or connect_timeout"
+        case OSError():
+            advice = "check that PostgreSQL runs there and accepts TCP connections (database.dsn)"
+        case _:
+            advice = "correct database.dsn"
+    reason = redact(str(error)) or type(error).__name__
+    return DatabaseError(f"cannot connect to {where}: {reason}; {advice}")
+
+
+def explain(error: asyncpg.PostgresError) -> DatabaseError | SchemaError:
+    """A statement's failure in words that an operator can act on."""
+    match error:
+        case asyncpg.UndefinedTableError() | asyncpg.UndefinedFunctionError():
+            return SchemaError(f"{error}: the schema is missing or too old; run: inboxd migrate")
+        case asyncpg.UndefinedColumnError() | asyncpg.InvalidSchemaNameError():
+            return SchemaError(f"{error}: the schema is missing or too old; run: inboxd migrate")
+        case asyncpg.InsufficientPrivilegeError():
+            return DatabaseError(f"{error}: grant it to the daemon's role; see: inboxd check")
+        case _:
+            return DatabaseError(redact(str(error)))

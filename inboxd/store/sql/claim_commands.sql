@@ -1,0 +1,44 @@
+-- Lease a page of due commands for a live worker: queue by queue, and lane by lane within a queue,
+-- each from its cursor, never more of a queue than it has room for.
+-- FOR KEY SHARE on the worker's own row: this claim cannot commit after the worker was declared dead.
+-- The picked rows are materialized: inlined, the planner may run the locking subquery twice.
+-- parameters: $1 uuid worker, $2 text[] queues, $3 integer[] room in each, lanes (in order of
+--             preference): $4 text[] queues, $5 text[] types, $6 smallint[] priorities,
+--             $7 timestamptz[] and $8 bigint[] cursors, $9 integer rows
+-- returns: the rows in NO order (sort by lane, run_at, id); lane = its position in the arrays, from 1
+-- locks: the worker's row FOR KEY SHARE, the rows; rows that others hold are skipped
+WITH alive AS MATERIALIZED (
+    SELECT id FROM {schema}.workers WHERE id = $1::uuid AND state = 'running' FOR KEY SHARE
+), picked AS MATERIALIZED (
+    SELECT c.id, c.lane
+      FROM alive
+     CROSS JOIN unnest($2::text[], $3::integer[]) AS room(queue, rows)
+     CROSS JOIN LATERAL (
+         SELECT due.id, lane.lane
+           FROM unnest($4::text[], $5::text[], $6::smallint[], $7::timestamptz[], $8::bigint[])
+                WITH ORDINALITY AS lane(queue, type, priority, after_at, after_id, lane)
+          CROSS JOIN LATERAL (
+              SELECT c.id FROM {schema}.commands c
+               WHERE c.status = 'pending' AND c.crashes = 0
+                 AND c.queue = lane.queue AND c.type = lane.type AND c.priority = lane.priority
+                 AND c.run_at <= now()
+                 AND (c.run_at, c.id)
+                     > (least(lane.after_at, now() - interval '100 ms'), lane.after_id)
+               ORDER BY c.run_at, c.id
+               LIMIT $9
+                 FOR UPDATE SKIP LOCKED) due
+          WHERE lane.queue = room.queue
+          LIMIT room.rows) c
+     LIMIT $9
+)
+UPDATE {schema}.commands c
+   SET status = 'running', worker_id = $1::uuid, fence = c.fence + 1, started_at = clock_timestamp(),
+       updated_at = clock_timestamp()
+  FROM picked
+ WHERE c.id = picked.id
+RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority, c.tenant,
+          c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence, c.run_at,
+          c.deadline, c.deadline < clock_timestamp() AS late, c.origin_kind, c.origin_id, c.replay_of,
+          c.correlation_id, c.causation_id, c.traceparent, c.body_id, c.body_at, c.body_bytes,
+          c.created_at, clock_timestamp() - c.run_at AS waited,
+          extract(epoch FROM clock_timestamp() - c.created_at)::double precision AS age, picked.lane

@@ -1,0 +1,28 @@
+-- Lease one due command that was running when a worker died (crashes > 0).
+-- A worker runs at most one of these at a time, so that poison does not convict its neighbours.
+-- parameters: $1 uuid worker, $2 text[] types served, $3 text[] queues with room
+-- returns: as claim_commands.sql, one row at most, lane = 0
+-- locks: the worker's row FOR KEY SHARE, the row; rows that others hold are skipped
+WITH alive AS MATERIALIZED (
+    SELECT id FROM {schema}.workers WHERE id = $1::uuid AND state = 'running' FOR KEY SHARE
+), picked AS MATERIALIZED (
+    SELECT c.id FROM alive
+     CROSS JOIN LATERAL (
+         SELECT c.id FROM {schema}.commands c
+          WHERE c.status = 'pending' AND c.crashes > 0 AND c.run_at <= now()
+            AND c.type = ANY ($2::text[]) AND c.queue = ANY ($3::text[])
+          ORDER BY c.run_at, c.id
+          LIMIT 1
+            FOR UPDATE SKIP LOCKED) c
+)
+UPDATE {schema}.commands c
+   SET status = 'running', worker_id = $1::uuid, fence = c.fence + 1, started_at = clock_timestamp(),
+       updated_at = clock_timestamp()
+  FROM picked
+ WHERE c.id = picked.id
+RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority, c.tenant,
+          c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence, c.run_at,
+          c.deadline, c.deadline < clock_timestamp() AS late, c.origin_kind, c.origin_id, c.replay_of,
+          c.correlation_id, c.causation_id, c.traceparent, c.body_id, c.body_at, c.body_bytes,
+          c.created_at, clock_timestamp() - c.run_at AS waited,
+          extract(epoch FROM clock_timestamp() - c.created_at)::double precision AS age, 0 AS lane

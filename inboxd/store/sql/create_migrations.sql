@@ -1,0 +1,19 @@
+-- The schema and its table of migrations, before the first one; nothing when they are there.
+-- parameters: none
+-- returns: nothing
+-- locks: the new table
+DO $$
+BEGIN
+    IF to_regclass('{schema}.schema_migrations') IS NULL THEN
+        CREATE SCHEMA IF NOT EXISTS {schema};
+        CREATE TABLE {schema}.schema_migrations (
+            version     integer PRIMARY KEY,
+            name        text NOT NULL,
+            oldest_code integer NOT NULL,
+            checksum    text NOT NULL,
+            applied_at  timestamptz NOT NULL DEFAULT now(),
+            applied_by  text NOT NULL DEFAULT current_user
+        );
+    END IF;
+END
+$$

@@ -1,0 +1,6 @@
+-- A worker leaves on its own: nothing of it is left to reap.
+-- parameters: $1 uuid worker
+-- returns: nothing
+-- locks: the worker's row
+UPDATE {schema}.workers SET state = 'stopped', ended_at = clock_timestamp(), in_flight = 0
+ WHERE id = $1::uuid AND state IN ('running', 'draining')

@@ -1,0 +1,25 @@
+-- Write what became of commands that did not succeed, as far as this worker's claims still hold them:
+-- retry, deferral or release (pending), dead letter (failed).
+-- The last 50 errors are kept, so that a row stays bounded.
+-- parameters: arrays, one entry a row: $1 bigint[] ids, $2 bigint[] fences, $3 text[] statuses,
+--             $4 integer[] attempts spent, $5 double precision[] seconds until the next run (null: keep),
+--             $6 timestamptz[] run_at (null: by seconds), $7 text[] errors (a JSON object, null: none),
+--             $8 text[] fingerprints, then $9 uuid worker
+-- returns: id of each row that matched
+-- locks: the rows
+UPDATE {schema}.commands c
+   SET status = new.status,
+       attempts = c.attempts + new.spent,
+       run_at = coalesce(new.run_at, clock_timestamp() + make_interval(secs => new.seconds), c.run_at),
+       worker_id = NULL,
+       started_at = NULL,
+       errors = CASE WHEN new.error IS NULL THEN c.errors
+                     WHEN jsonb_array_length(c.errors) >= 50 THEN (c.errors - 0) || new.error::jsonb
+                     ELSE coalesce(c.errors, '[]') || new.error::jsonb END,
+       fingerprint = coalesce(new.fingerprint, c.fingerprint),
+       updated_at = clock_timestamp()
+  FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::double precision[],
+              $6::timestamptz[], $7::text[], $8::text[])
+       AS new(id, fence, status, spent, seconds, run_at, error, fingerprint)
+ WHERE c.id = new.id AND c.fence = new.fence AND c.worker_id = $9::uuid AND c.status = 'running'
+RETURNING c.id

@@ -1,0 +1,23 @@
+-- Write what became of events that did not succeed: retry or deferral (pending), dead letter (failed).
+-- The last 50 errors are kept, so that a row stays bounded. A row that ran to an outcome did not
+-- crash its worker: the crash counted before its run is taken back.
+-- parameters: arrays, one entry a row: $1 bigint[] ids, $2 text[] statuses, $3 integer[] attempts spent,
+--             $4 double precision[] seconds until the next run (null: keep), $5 timestamptz[] run_at
+--             (null: by seconds), $6 text[] errors (a JSON object, null: none), $7 text[] fingerprints,
+--             $8 integer[] crashes that remain
+-- returns: nothing (the command tag counts the rows)
+-- locks: the rows (held already)
+UPDATE {schema}.events e
+   SET status = new.status,
+       attempts = e.attempts + new.spent,
+       crashes = new.crashes,
+       run_at = coalesce(new.run_at, clock_timestamp() + make_interval(secs => new.seconds), e.run_at),
+       errors = CASE WHEN new.error IS NULL THEN e.errors
+                     WHEN jsonb_array_length(e.errors) >= 50 THEN (e.errors - 0) || new.error::jsonb
+                     ELSE coalesce(e.errors, '[]') || new.error::jsonb END,
+       fingerprint = coalesce(new.fingerprint, e.fingerprint),
+       updated_at = clock_timestamp()
+  FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::double precision[], $5::timestamptz[],
+              $6::text[], $7::text[], $8::integer[])
+       AS new(id, status, spent, seconds, run_at, error, fingerprint, crashes)
+ WHERE e.id = new.id

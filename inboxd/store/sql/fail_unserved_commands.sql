@@ -1,0 +1,16 @@
+-- Make dead letters of a type's due commands that no live worker serves, a page at a time.
+-- parameters: $1 text queue, $2 text type, $3 smallint priority, $4 text error (a JSON object),
+--             $5 integer rows, $6 interval: only rows that have waited this long
+-- returns: id of each
+-- locks: the rows; rows that others hold are skipped
+WITH stranded AS MATERIALIZED (
+    SELECT id FROM {schema}.commands
+     WHERE status = 'pending' AND crashes = 0 AND queue = $1 AND type = $2 AND priority = $3
+       AND run_at <= now() - $6::interval
+     ORDER BY run_at, id LIMIT $5 FOR UPDATE SKIP LOCKED
+)
+UPDATE {schema}.commands c
+   SET status = 'failed', errors = coalesce(c.errors, '[]') || $4::jsonb, fingerprint = 'no-handler',
+       updated_at = clock_timestamp()
+  FROM stranded WHERE c.id = stranded.id
+RETURNING c.id

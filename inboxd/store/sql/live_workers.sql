@@ -1,0 +1,6 @@
+-- The workers that are not known to be dead, with their heartbeat numbers and what they serve.
+-- parameters: none
+-- returns: id, name, heartbeat, state, events, commands, queues
+-- locks: nothing
+SELECT id, name, heartbeat, state, events, commands, queues
+  FROM {schema}.workers WHERE state IN ('running', 'draining')

@@ -1,0 +1,5 @@
+-- One migrator at a time. The session's lock: it outlives the transaction of each migration.
+-- parameters: none
+-- returns: nothing
+-- locks: the advisory lock of migrations, until the session ends
+SELECT pg_advisory_lock(hashtext('{schema}'), 3)

@@ -1,0 +1,8 @@
+-- Give back every command that this worker still holds; no attempt is spent, no crash counted.
+-- parameters: $1 uuid worker
+-- returns: id of each
+-- locks: the rows
+UPDATE {schema}.commands
+   SET status = 'pending', worker_id = NULL, started_at = NULL, updated_at = clock_timestamp()
+ WHERE worker_id = $1::uuid AND status = 'running'
+RETURNING id

@@ -1,0 +1,25 @@
+-- Every lane of pending commands: its oldest due row and its next row that is not due yet.
+-- Suspects (crashes > 0) are no lane: see claim_suspect.sql. A probe for each lane, as for events.
+-- parameters: none
+-- returns: queue, type, priority, oldest_at (due; null: none), next_at (later than now; null: none)
+-- locks: nothing
+WITH RECURSIVE lane(queue, type, priority) AS (
+    (SELECT queue, type, priority FROM {schema}.commands
+      WHERE status = 'pending' AND crashes = 0 ORDER BY queue, type, priority LIMIT 1)
+    UNION ALL
+    SELECT following.queue, following.type, following.priority
+      FROM lane
+     CROSS JOIN LATERAL (
+         SELECT c.queue, c.type, c.priority FROM {schema}.commands c
+          WHERE c.status = 'pending' AND c.crashes = 0
+            AND (c.queue, c.type, c.priority) > (lane.queue, lane.type, lane.priority)
+          ORDER BY c.queue, c.type, c.priority LIMIT 1) following
+)
+SELECT lane.queue, lane.type, lane.priority,
+       (SELECT c.run_at FROM {schema}.commands c
+         WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
+           AND c.priority = lane.priority AND c.run_at <= now() ORDER BY c.run_at LIMIT 1) AS oldest_at,
+       (SELECT c.run_at FROM {schema}.commands c
+         WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
+           AND c.priority = lane.priority AND c.run_at > now() ORDER BY c.run_at LIMIT 1) AS next_at
+  FROM lane

@@ -1,0 +1,54 @@
+"""The SQL statements, one a file in `sql/`, rendered with the schema's name when they are loaded.
+
+Owns the reading of the files; nothing else in inboxd holds SQL. Promises that a name that does not
+exist fails when the store is built, not at the first use, and that nothing depends on a session's
+`search_path`. Known limit: `{schema}` is the only thing that is replaced; values are parameters.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+from inboxd.errors import UsageError
+
+
+class Statements(Mapping[str, str]):
+    """The statements of one schema, by file name without `.sql`."""
+
+    def __init__(self, schema: str) -> None:
+        self.schema = schema
+        self._texts = {name: render(text, schema) for name, text in _files().items()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+    def __iter__(self):  # type: ignore[no-untyped-def]  # Iterator[str], as Mapping says
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def render(text: str, schema: str) -> str:
+    """Put the schema's name into SQL. It was checked by the settings; checked again, since it is
+    the one thing that is not a parameter."""
+    if not schema.isidentifier() or not schema.isascii() or schema != schema.lower():
+        raise UsageError(
+            f"{schema!r} is no schema name: use lower-case letters, digits and underscores"
+        )
+    return text.replace("{schema}", schema)
+
+
+@cache
+def _files() -> dict[str, str]:
+    folder = resources.files("inboxd.store") / "sql"
+    return {
+        file.name.removesuffix(".sql"): _without_header(file.read_text(encoding="utf-8"))
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    }
+
+
+def _without_header(text: str) -> str:
+    """The statement alone: comments would travel to the server and into its statistics."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("--"))
