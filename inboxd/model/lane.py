@@ -41,15 +41,27 @@ class Sighting:
     next_at: datetime | None
 
 
+# Topics and queues are free text: a producer that invents them must not fill our memory.
+_MOST_IDLE_LANES = 500
+
+
 @dataclass(slots=True)
 class Lanes:
     """The lanes that this worker knows, in the order in which the next claim asks them."""
 
     _lanes: dict[Key, Lane] = field(default_factory=dict)
 
-    def sweep(self, seen: list[Sighting]) -> None:
-        """Take the lanes with due rows, each from its beginning; forget those that have none."""
-        self._lanes = {s.key: Lane(s.key) for s in seen if s.oldest_at is not None}
+    def sweep(self, seen: list[Sighting]) -> bool:
+        """Rewind the lanes that have due rows; say whether there are any.
+
+        Lanes without due rows are kept with their cursors: their next row is claimed at once.
+        """
+        due = [sighting.key for sighting in seen if sighting.oldest_at is not None]
+        if len(self._lanes) > _MOST_IDLE_LANES:
+            self._lanes.clear()
+        for key in due:
+            self._lanes.setdefault(key, Lane(key)).rewind()
+        return bool(due)
 
     def forget(self) -> None:
         """Drop everything remembered of the server: it may be another one after a failover."""
@@ -61,4 +73,5 @@ class Lanes:
 
     def took(self, lane: Lane) -> None:
         """This lane had its turn: next time the others go first."""
-        self._lanes[lane.key] = self._lanes.pop(lane.key, lane)
+        if self._lanes.pop(lane.key, None) is not None:
+            self._lanes[lane.key] = lane

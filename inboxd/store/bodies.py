@@ -1,0 +1,34 @@
+"""Large payloads, stored apart from their rows.
+
+Owns the reading of bodies in portions, so that memory stays bounded whatever a page's rows weigh
+(promise 9). Known limit: one body larger than the budget is still read whole.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
+
+
+def portions(rows: Sequence[Row], budget: int) -> Iterator[Sequence[Row]]:
+    """Cut rows, in order, into portions whose bodies weigh at most `budget` bytes together."""
+    start, weight = 0, 0
+    for position, row in enumerate(rows):
+        size = row["body_bytes"] or 0
+        if weight and weight + size > budget:
+            yield rows[start:position]
+            start, weight = position, 0
+        weight += size
+    if start < len(rows):
+        yield rows[start:]
+
+
+async def read(connection: Connection, sql: Statements, rows: Sequence[Row]) -> dict[int, str]:
+    """The payloads (JSON text) of those rows that have a body, by body id."""
+    wanted = [row for row in rows if row["body_id"] is not None]
+    if not wanted:
+        return {}
+    found = await connection.fetch(
+        sql["read_bodies"], [row["body_id"] for row in wanted], [row["body_at"] for row in wanted]
+    )
+    return {row[0]: row[1] for row in found}

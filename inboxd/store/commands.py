@@ -1,0 +1,193 @@
+"""The commands table: survey, claim, settle, set back, insert.
+
+Owns the arrays that the statements take. Promises that every write states the claim (worker and
+fence) that it rests on, and returns or raises by the rows that it really changed (promise 3).
+Known limit: a claim's rows come sorted by lane and time, which the statement itself cannot promise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+
+from inboxd.api.drafts import CommandDraft
+from inboxd.errors import LeaseLost
+from inboxd.model.lane import Lane, Sighting
+from inboxd.model.lineage import Lineage
+from inboxd.store.connections import Connection, Row
+from inboxd.store.events import Setback
+from inboxd.store.statements import Statements
+
+_LEASE_LOST = "IB001"
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """What created a command: an event or a command, with the lineage that it hands on."""
+
+    kind: str
+    id: int
+    lineage: Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """A command that ended: `succeeded` or `cancelled`, after so many seconds."""
+
+    id: int
+    fence: int
+    status: str
+    seconds: float
+    result: str | None
+
+
+async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
+    """Every lane of pending commands; suspects are in none."""
+    rows = await connection.fetch(sql["survey_commands"])
+    return [Sighting((row[0], row[1], row[2]), row[3], row[4]) for row in rows]
+
+
+async def claim(
+    connection: Connection,
+    sql: Statements,
+    worker: UUID,
+    room: dict[str, int],
+    lanes: Sequence[Lane],
+    rows: int,
+) -> list[Row]:
+    """Lease up to `rows` due commands, no more of a queue than its room."""
+    claimed = await connection.fetch(
+        sql["claim_commands"],
+        worker,
+        list(room),
+        list(room.values()),
+        [lane.key[0] for lane in lanes],
+        [lane.key[1] for lane in lanes],
+        [lane.key[2] for lane in lanes],
+        [lane.after_at for lane in lanes],
+        [lane.after_id for lane in lanes],
+        rows,
+    )
+    claimed.sort(key=lambda row: (row["lane"], row["run_at"], row["id"]))
+    return claimed
+
+
+async def claim_suspect(
+    connection: Connection, sql: Statements, worker: UUID, types: Sequence[str], queues: list[str]
+) -> Row | None:
+    """Lease one due command that was running when a worker died."""
+    return await connection.fetchrow(sql["claim_suspect"], worker, types, queues)
+
+
+async def settle(
+    connection: Connection, sql: Statements, worker: UUID, ended: Sequence[Settlement]
+) -> set[int]:
+    """Move ended commands into history; returns the ids whose claim still held."""
+    rows = await connection.fetch(
+        sql["settle_commands"],
+        [s.id for s in ended],
+        [s.fence for s in ended],
+        [s.status for s in ended],
+        [s.seconds for s in ended],
+        [s.result for s in ended],
+        worker,
+    )
+    return {row[0] for row in rows}
+
+
+async def settle_and_commit(
+    connection: Connection, sql: Statements, worker: UUID, ended: Settlement
+) -> None:
+    """Settle a command as the last statement of its own transaction, and commit.
+
+    One round trip when there is no result: numbers and a uuid need no parameters. Raises LeaseLost;
+    the function raised inside the transaction, so nothing of it was committed.
+    """
+    call = f"{sql['settle_command']}({ended.id:d}, {ended.fence:d}, '{worker}', {ended.seconds:.9f}"
+    try:
+        if ended.result is None:
+            await connection.execute(f"{call}); COMMIT")
+        else:
+            await connection.execute(f"{call}, $1::text::jsonb)", ended.result)
+            await connection.execute("COMMIT")
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _LEASE_LOST:
+            raise LeaseLost(f"command {ended.id}: {error}") from error
+        raise
+
+
+async def set_back(
+    connection: Connection, sql: Statements, worker: UUID, setbacks: Sequence[Setback]
+) -> set[int]:
+    """Write retries, deferrals, releases and dead letters; returns the ids whose claim held."""
+    rows = await connection.fetch(
+        sql["fail_commands"],
+        [s.id for s in setbacks],
+        [s.fence for s in setbacks],
+        [s.status for s in setbacks],
+        [s.spent for s in setbacks],
+        [s.delay for s in setbacks],
+        [s.run_at for s in setbacks],
+        [s.error for s in setbacks],
+        [s.fingerprint for s in setbacks],
+        worker,
+    )
+    return {row[0] for row in rows}
+
+
+# Bounds the memory of one statement's parameters when a handler sends very many commands.
+_INSERT_ROWS = 5_000
+
+
+async def insert(
+    connection: Connection, sql: Statements, sent: Sequence[tuple[CommandDraft, Parent]]
+) -> None:
+    """Insert the commands that handlers sent, with their lineage."""
+    for start in range(0, len(sent), _INSERT_ROWS):
+        page = sent[start : start + _INSERT_ROWS]
+        drafts = [draft for draft, _ in page]
+        parents = [parent for _, parent in page]
+        await connection.execute(
+            sql["insert_commands"],
+            [d.command_id for d in drafts],
+            [d.queue for d in drafts],
+            [d.type for d in drafts],
+            [d.schema_version for d in drafts],
+            [d.payload for d in drafts],
+            [d.priority for d in drafts],
+            [d.run_at for d in drafts],
+            [d.delay for d in drafts],
+            [d.deadline for d in drafts],
+            [d.max_attempts for d in drafts],
+            [d.tenant for d in drafts],
+            [d.entity_type for d in drafts],
+            [d.entity_id for d in drafts],
+            [p.kind for p in parents],
+            [p.id for p in parents],
+            [p.lineage.correlation_id for p in parents],
+            [p.lineage.causation_id for p in parents],
+            [p.lineage.traceparent for p in parents],
+        )
+
+
+async def release(connection: Connection, sql: Statements, worker: UUID) -> int:
+    """Give back everything that a worker still holds; returns how many."""
+    return len(await connection.fetch(sql["release_commands"], worker))
+
+
+async def fail_unserved(
+    connection: Connection,
+    sql: Statements,
+    lane: Sighting,
+    error: str,
+    rows: int,
+    waited: timedelta,
+) -> int:
+    """Make dead letters of up to `rows` commands of a lane that nobody serves; returns how many."""
+    queue, type_, priority = lane.key
+    failed = await connection.fetch(
+        sql["fail_unserved_commands"], queue, type_, priority, error, rows, waited
+    )
+    return len(failed)

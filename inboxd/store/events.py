@@ -1,0 +1,98 @@
+"""The events table: survey, claim, settle, fail; and the commands that events' handlers sent.
+
+Owns the arrays that the statements take. Promises that a page is a fixed number of statements,
+however many rows it has. Known limit: all but `survey` must run inside the page's transaction,
+whose row locks are the fence.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from inboxd.model.lane import Lane, Sighting
+from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """What becomes of a row whose handlers did not succeed, ready to be written.
+
+    status: `pending` (retry, deferral, release) or `failed`. spent: attempts. delay in seconds from
+    now, or run_at; neither keeps the old time. error: a JSON object for `errors`.
+    """
+
+    id: int
+    status: str
+    spent: int = 0
+    delay: float | None = None
+    run_at: datetime | None = None
+    error: str | None = None
+    fingerprint: str | None = None
+    fence: int = 0
+    crashes: int = 0
+
+
+async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
+    """Every lane of pending events."""
+    rows = await connection.fetch(sql["survey_events"])
+    return [Sighting((row[0], row[1]), row[2], row[3]) for row in rows]
+
+
+async def claim(
+    connection: Connection, sql: Statements, lanes: Sequence[Lane], rows: int
+) -> list[Row]:
+    """Up to `rows` due events of these lanes, locked; `lane` counts from 1."""
+    return await connection.fetch(
+        sql["claim_events"],
+        [lane.key[0] for lane in lanes],
+        [lane.key[1] for lane in lanes],
+        [lane.after_at for lane in lanes],
+        [lane.after_id for lane in lanes],
+        rows,
+    )
+
+
+async def settle(
+    connection: Connection, sql: Statements, done: Sequence[tuple[int, float]], worker: UUID
+) -> None:
+    """Move finished events, given as (id, seconds), into history."""
+    await connection.execute(
+        sql["settle_events"], [id_ for id_, _ in done], [seconds for _, seconds in done], worker
+    )
+
+
+async def set_back(connection: Connection, sql: Statements, setbacks: Sequence[Setback]) -> None:
+    """Write the retries, deferrals and dead letters of a page."""
+    await connection.execute(
+        sql["fail_events"],
+        [s.id for s in setbacks],
+        [s.status for s in setbacks],
+        [s.spent for s in setbacks],
+        [s.delay for s in setbacks],
+        [s.run_at for s in setbacks],
+        [s.error for s in setbacks],
+        [s.fingerprint for s in setbacks],
+        [s.crashes for s in setbacks],
+    )
+
+
+async def mark_crash(connection: Connection, sql: Statements, event_id: int) -> int:
+    """Count a crash before the event runs alone; returns the count."""
+    crashes: int = await connection.fetchval(sql["mark_crash"], event_id)
+    return crashes
+
+
+async def fail_unserved(
+    connection: Connection,
+    sql: Statements,
+    lane: Sighting,
+    error: str,
+    rows: int,
+    waited: timedelta,
+) -> int:
+    """Make dead letters of up to `rows` events of a lane that nobody serves; returns how many."""
+    topic, type_ = lane.key
+    failed = await connection.fetch(sql["fail_unserved_events"], topic, type_, error, rows, waited)
+    return len(failed)

@@ -1,0 +1,91 @@
+"""The wake-up flag, notifications, and the listening connection.
+
+Owns what producers' triggers and sleeping workers share (migrations/0002_wakeups.sql). Promises
+that `listen` ends with an error when its connection is dead, a half-open one included: it hears
+itself at each check. Known limit: listening needs a connection of its own, which PgBouncer in
+transaction mode cannot give; mode "off" polls instead.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Literal
+from uuid import uuid4
+
+import anyio
+
+from inboxd.errors import DatabaseError
+from inboxd.settings import Database
+from inboxd.store.connections import Connection, connect
+from inboxd.store.statements import Statements
+
+Place = Literal["events", "commands"]
+_LOCKS: dict[Place, int] = {"events": 1, "commands": 2}
+
+
+class Flag(IntEnum):
+    """What the flag tells producers."""
+
+    SILENT = 0
+    NOTIFY = 1
+    OFF = 2
+
+
+async def set_flag(connection: Connection, sql: Statements, place: Place, flag: Flag) -> None:
+    """Everyone sees it at once: sequences are not transactional."""
+    await connection.execute(sql[f"set_{place}_flag"], int(flag))
+
+
+async def no_silent_producer(connection: Connection, sql: Statements, place: Place) -> bool:
+    """Whether every producer that was silent has ended; its rows are visible from now on."""
+    free: bool = await connection.fetchval(sql["no_silent_producer"], _LOCKS[place])
+    return free
+
+
+async def notify(connection: Connection, sql: Statements, place: Place) -> None:
+    """Wake the workers of a table."""
+    await connection.execute(sql["notify"], place)
+
+
+async def listen(
+    database: Database,
+    sql: Statements,
+    *,
+    on_wakeup: Callable[[Place], None],
+    on_connected: Callable[[], None],
+    check_interval: float,
+) -> None:
+    """Hear notifications until the connection fails, which raises DatabaseError or a driver error.
+
+    Every `check_interval` seconds the connection must hear its own notification: a half-open one
+    swallows statements in silence.
+    """
+    connection = await connect(database, "listener")
+    heard = anyio.Event()
+    echo = f"{sql.schema}_echo_{uuid4().hex}"
+
+    def on_notification(_connection: object, _pid: int, channel: str, _payload: object) -> None:
+        if channel == echo:
+            heard.set()
+        else:
+            on_wakeup("events" if channel.endswith("_events") else "commands")
+
+    def on_lost(_connection: object) -> None:
+        heard.set()
+
+    try:
+        connection.add_termination_listener(on_lost)
+        for channel in (f"{sql.schema}_events", f"{sql.schema}_commands", echo):
+            await connection.add_listener(channel, on_notification)  # type: ignore[arg-type]
+        on_connected()
+        while True:
+            heard = anyio.Event()
+            with anyio.fail_after(check_interval):
+                await connection.execute(sql["echo"], echo)
+                await heard.wait()
+            if connection.is_closed():
+                raise DatabaseError("the listening connection was closed by the server")
+            heard = anyio.Event()
+            with anyio.move_on_after(check_interval):
+                await heard.wait()
+    finally:
+        connection.terminate()

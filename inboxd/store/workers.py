@@ -1,0 +1,122 @@
+"""The workers table: joining, beating, leaving, and taking back what a dead worker held.
+
+Owns the statements of lease and reaper. Promises (promise 3): no clock of one machine is compared
+with another's, and a claim cannot commit after its worker was declared dead. Known limit: who is
+dead is for the reaper to judge, by its own clock (`inboxd.upkeep.reaper`).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+
+from inboxd.store.connections import Connection, Pool, Row, borrow
+from inboxd.store.statements import Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """One daemon process: what it is and what it serves. `id` is new at every start."""
+
+    id: UUID
+    name: str
+    host: str
+    pid: int
+    version: str
+    events: tuple[str, ...]
+    commands: tuple[str, ...]
+    queues: tuple[str, ...]
+    declares: str
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a heartbeat brings back."""
+
+    peers: int
+    uniform: bool
+    last_death: datetime | None
+    cancelled: frozenset[int]
+
+
+async def join(connection: Connection, sql: Statements, me: Incarnation) -> None:
+    """Add this worker's row; from now on its claims count."""
+    await connection.execute(
+        sql["register_worker"],
+        me.id,
+        me.name,
+        me.host,
+        me.pid,
+        me.version,
+        me.events,
+        me.commands,
+        me.queues,
+        me.declares,
+    )
+
+
+async def declare(connection: Connection, sql: Statements, queues: dict[str, str]) -> None:
+    """Publish the queue of each command type, for producers that name none."""
+    types = sorted(queues)
+    await connection.execute(
+        sql["declare_types"], ["command"] * len(types), types, [queues[t] for t in types]
+    )
+
+
+async def beat(
+    connection: Connection, sql: Statements, worker: UUID, in_flight: int, state: str
+) -> News | None:
+    """Renew the lease; None when this worker was declared dead."""
+    row = await connection.fetchrow(sql["beat"], worker, in_flight, state)
+    if row is None:
+        return None
+    return News(row["peers"], row["uniform"], row["last_death"], frozenset(row["cancelled"]))
+
+
+async def leave(connection: Connection, sql: Statements, worker: UUID) -> None:
+    """This worker ends on its own."""
+    await connection.execute(sql["end_worker"], worker)
+
+
+async def unclean_predecessors(
+    connection: Connection,
+    sql: Statements,
+    me: Incarnation,
+    living_pids: list[int],
+    interval: timedelta,
+) -> bool:
+    """Whether somebody may have died without a word, in the middle of a page."""
+    found: bool = await connection.fetchval(
+        sql["unclean_predecessors"], me.id, me.host, living_pids, 2 * interval
+    )
+    return found
+
+
+async def living(connection: Connection, sql: Statements) -> list[Row]:
+    """The workers not known to be dead: id, name, heartbeat, state, events, commands, queues."""
+    return await connection.fetch(sql["live_workers"])
+
+
+async def bury(
+    pool: Pool, sql: Statements, worker: UUID, heartbeat: int, crash_limit: int
+) -> list[Row] | None:
+    """Declare a worker dead and take back its commands, in one transaction.
+
+    Returns id, type and status of each; None when the worker showed a sign of life: it beat, ended,
+    or holds its row in a claim.
+    """
+    async with borrow(pool) as connection, connection.transaction():
+        try:
+            held = await connection.fetchval(sql["lock_worker"], worker, heartbeat)
+        except asyncpg.LockNotAvailableError:
+            return None
+        if held is None:
+            return None
+        await connection.execute(sql["bury_worker"], worker)
+        return await connection.fetch(sql["return_commands"], worker, crash_limit)
+
+
+async def forget_ended(connection: Connection, sql: Statements) -> None:
+    """Remove the rows of workers that ended long ago."""
+    await connection.execute(sql["forget_workers"])
