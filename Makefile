@@ -1,0 +1,53 @@
+# Everything a developer or CI runs. Nothing needs preparing: each target sets itself up first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# The plugins that tests and demo load through their entry points, as far as they are there.
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard tests/plugin/pyproject.toml examples/*/pyproject.toml))
+READY := $(VENV)/.ready
+SOURCES := $(wildcard inboxd tests examples benchmarks)
+# A root user's pip warns that it is one; in a virtual environment of its own that says nothing.
+export PIP_ROOT_USER_ACTION := ignore
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check fmt test test-long demo clean
+
+help: ## show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv and install the project into it (PYTHON=python3.12 for another one)
+
+# Made again when dependencies change; --clear, so that a broken or moved one is mended as well.
+$(READY): pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
+	@echo "Setting up $(VENV) ..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "inboxd needs Python 3.11 or newer: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) \
+	  || { echo "No virtual environment: on Debian or Ubuntu, apt install python3-venv" >&2; exit 1; }
+	@$(PIP) install --editable '.[test,check]' $(foreach plugin,$(PLUGINS),--editable $(plugin))
+	@touch $@
+
+check: $(READY) ## lint, formatting, types, and which room may import which
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy $(SOURCES)
+	@$(BIN)/lint-imports
+
+fmt: $(READY) ## format, and mend what can be mended
+	@$(BIN)/ruff check --fix --exit-zero --quiet
+	@$(BIN)/ruff format
+
+test: $(READY) ## every test but the long ones
+	@$(BIN)/pytest -m 'not long'
+
+test-long: $(READY) ## the long tests
+	@$(BIN)/pytest -m long
+
+demo: $(READY) ## a school sends e-mails: real input, real processes, its own PostgreSQL
+	@$(BIN)/python examples/school/demo.py
+
+clean: ## remove what the other targets made
+	@rm -rf $(VENV) dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

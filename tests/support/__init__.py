@@ -1,0 +1,25 @@
+"""What tests of the whole system share: databases, worker processes, bounded waiting."""
+
+from tests.support.databases import (
+    Database,
+    ExternalServer,
+    create,
+    create_migrated,
+    drop,
+    temporary_server,
+)
+from tests.support.waiting import eventually
+from tests.support.worker import Config, StartWorker, Worker
+
+__all__ = [
+    "Config",
+    "Database",
+    "ExternalServer",
+    "StartWorker",
+    "Worker",
+    "create",
+    "create_migrated",
+    "drop",
+    "eventually",
+    "temporary_server",
+]

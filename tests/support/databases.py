@@ -1,0 +1,114 @@
+"""Servers and databases for tests: real PostgreSQL, a fresh database for each test.
+
+Promises: a test's database is a copy of one that was migrated once, and is gone afterwards.
+"""
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio
+import asyncpg
+import psycopg
+
+from inboxd.embedded import Server
+from inboxd.settings import Database as Settings
+from inboxd.store.migrations import migrate
+
+# A crash of the machine is no test's subject, so fsync is off unless this says otherwise.
+_DURABLE = bool(os.environ.get("INBOXD_TEST_DURABLE"))
+_SETTINGS = {"max_connections": "200", "synchronous_commit": "on", "timezone": "UTC"}
+
+
+class AnyServer(Protocol):
+    """What a test needs of a server: the way to a database."""
+
+    def dsn(self, database: str = "postgres") -> str:
+        """The URL of a database, as a superuser."""
+
+
+@dataclass(frozen=True)
+class ExternalServer:
+    """A server that somebody else runs, given by INBOXD_TEST_DSN."""
+
+    url: str
+
+    def dsn(self, database: str = "postgres") -> str:
+        """The URL of another database on this server."""
+        return urlunsplit(urlsplit(self.url)._replace(path=f"/{database}"))
+
+
+@dataclass(frozen=True)
+class Database:
+    """One database, for one test."""
+
+    name: str
+    dsn: str
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[asyncpg.Connection]:
+        """A connection of its own, closed at the end."""
+        connection = await asyncpg.connect(self.dsn, timeout=10)
+        try:
+            yield connection
+        finally:
+            connection.terminate()
+
+    async def fetch(self, query: str, *arguments: object) -> list[asyncpg.Record]:
+        """The rows of one query, on a connection for just that."""
+        async with self.connect() as connection:
+            return await connection.fetch(query, *arguments)
+
+    async def fetchval(self, query: str, *arguments: object) -> Any:
+        """The first value of one query, on a connection for just that."""
+        async with self.connect() as connection:
+            return await connection.fetchval(query, *arguments)
+
+    async def execute(self, query: str, *arguments: object) -> str:
+        """Run one statement (or several without arguments); the last one's command tag."""
+        async with self.connect() as connection:
+            return await connection.execute(query, *arguments)
+
+
+@contextmanager
+def temporary_server() -> Iterator[Server]:
+    """An embedded server in a folder that is gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="inboxd-test-"))
+    try:
+        with Server.start(folder, settings=_SETTINGS, durable=_DURABLE) as server:
+            yield server
+        shutil.rmtree(server.home)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def create(server: AnyServer, template: str = "template0") -> Database:
+    """A new database: empty, or a copy of one that nobody is connected to."""
+    name = f"inboxd_test_{uuid.uuid4().hex[:12]}"
+    _administer(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    return Database(name, server.dsn(name))
+
+
+def create_migrated(server: AnyServer) -> Database:
+    """A new database with inboxd's schema."""
+    database = create(server)
+    anyio.run(migrate, Settings.model_validate({"dsn": database.dsn}))
+    return database
+
+
+def drop(server: AnyServer, database: Database) -> None:
+    """End a database, whoever is still connected to it."""
+    _administer(server, f"DROP DATABASE {database.name} WITH (FORCE)")
+
+
+def _administer(server: AnyServer, statement: str) -> None:
+    # psycopg, because fixtures are synchronous: they serve synchronous and asynchronous tests.
+    with psycopg.connect(server.dsn(), autocommit=True, connect_timeout=10) as connection:
+        connection.execute(statement.encode())

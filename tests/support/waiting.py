@@ -1,0 +1,35 @@
+"""The one place where tests sleep: the bounded wait for a condition that nothing signals.
+
+Known limit: it sees what holds at a poll, not what held between two of them.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+WITHIN = 30.0  # seconds; a bound for broken code, generous because test machines are busy
+_EVERY = 0.05
+
+
+async def eventually(condition: Callable[[], Awaitable[T]], within: float = WITHIN) -> T:
+    """Ask again until the answer is truthy, and return it.
+
+    An error of `condition` is a falsy answer too: a database that restarts refuses connections.
+    Raises AssertionError with the last answer after `within` seconds.
+    """
+    answer: object = "nothing"
+    with anyio.move_on_after(within):
+        while True:
+            try:
+                found = await condition()
+            except (OSError, AssertionError) as error:
+                answer = error
+            else:
+                if found:
+                    return found
+                answer = found
+            await anyio.sleep(_EVERY)
+    raise AssertionError(f"Not within {within:g} seconds; the last answer was {answer!r}.")

@@ -1,0 +1,142 @@
+"""A worker as its operator runs it: `python -m inboxd run -c config.toml`, a process of its own.
+
+Promises: every wait has a bound; a worker never outlives its test, whatever the test did to it.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+import anyio.to_thread
+
+from inboxd.embedded import free_port
+from tests.support.waiting import WITHIN, eventually
+
+Config = Mapping[str, Mapping[str, Any]]
+
+# Short, so that a test about a dead worker takes seconds; a busy machine still renews in time.
+_FAST: Config = {
+    "worker": {
+        "plugins": ["testplugin"],
+        "lease": "6s",
+        "heartbeat_interval": "1s",
+        "poll_interval": "1s",
+    },
+    "log": {"format": "json", "level": "debug"},
+}
+
+
+class StartWorker(Protocol):
+    """The fixture `start_worker`."""
+
+    async def __call__(self, config: Config = ..., *, ready: bool = True) -> "Worker":
+        """Start a worker on the test's database, and wait until it is ready unless told not to."""
+
+
+class Worker:
+    """One worker process. Public attributes: `url` of its HTTP face, `log`, `process`."""
+
+    def __init__(self, folder: Path, dsn: str, config: Config | None = None) -> None:
+        """Start it at once; `config` has sections of settings that differ from the tests' own."""
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self.log = folder / f"worker-{port}.log"
+        settings = folder / f"worker-{port}.toml"
+        base = {**_FAST, "database": {"dsn": dsn}, "http": {"port": port}}
+        settings.write_text(_toml(base, config or {}))
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "inboxd", "run", "-c", str(settings)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")},
+                start_new_session=True,
+            )
+
+    async def ready(self, within: float = WITHIN) -> None:
+        """Wait until `/readyz` says 200. Raises AssertionError with the log when it does not."""
+
+        async def is_ready() -> bool:
+            return self.process.poll() is not None or (await self.get("/readyz"))[0] == 200
+
+        try:
+            await eventually(is_ready, within)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.output()}") from error
+        assert self.process.poll() is None, f"The worker ended early:\n{self.output()}"
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and body of a page of its HTTP face. Raises OSError when nobody answers."""
+        return await anyio.to_thread.run_sync(_get, self.url + path)
+
+    async def wait(self, within: float = WITHIN) -> int:
+        """Wait for the process to end; its exit code. Raises AssertionError with the log."""
+        try:
+            return await anyio.to_thread.run_sync(self.process.wait, within)
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(f"The worker still runs:\n{self.output()}") from error
+
+    async def stop(self, within: float = WITHIN) -> int:
+        """Ask it to drain (SIGTERM) and wait; its exit code."""
+        self.process.terminate()
+        return await self.wait(within)
+
+    def kill(self) -> None:
+        """SIGKILL it and its children, and wait for its end."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(WITHIN)
+
+    def pause(self) -> None:
+        """Freeze the process (SIGSTOP), as a stopped machine would."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+    async def logged(self, text: str, within: float = WITHIN) -> None:
+        """Wait until its log holds `text`."""
+
+        async def is_logged() -> bool:
+            return text in self.output()
+
+        await eventually(is_logged, within)
+
+    def output(self) -> str:
+        """Everything it has written so far."""
+        return self.log.read_text(errors="replace")
+
+
+def _get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def _toml(base: Config, changes: Config) -> str:
+    """Both as TOML, one line a section; a change wins over its namesake."""
+    sections = {
+        name: {**base.get(name, {}), **changes.get(name, {})} for name in {**base, **changes}
+    }
+    return "\n".join(f"{name} = {_inline(values)}" for name, values in sections.items())
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(key)} = {_inline(item)}" for key, item in value.items())
+        return "{ " + ", ".join(pairs) + " }"
+    return json.dumps(value)  # JSON's strings, numbers, booleans and lists are TOML's too
