@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+# -qq: errors only.
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 # The plugins that tests and demo load through their entry points, as far as they are there.
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard tests/plugin/pyproject.toml examples/*/pyproject.toml))
 READY := $(VENV)/.ready

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from inboxd.embedded import Server
 with Server.start(Path(sys.argv[1]), durable=False) as server:
-    print(server.pid, flush=True)
+    print(server.pid, server.socket_folder, flush=True)
     sys.stdin.read()
 """
 
@@ -45,8 +45,8 @@ def _ask(server: Server, query: str) -> object:
     return row and row[0]
 
 
-def _owner(folder: Path) -> tuple[subprocess.Popen[str], int]:
-    """Another process that owns a server, and the server's process id."""
+def _owner(folder: Path) -> tuple[subprocess.Popen[str], int, str]:
+    """Another process that owns a server; the server's process id and its socket's folder."""
     owner = subprocess.Popen(
         [sys.executable, "-c", _OWNER, str(folder)],
         stdin=subprocess.PIPE,
@@ -54,7 +54,8 @@ def _owner(folder: Path) -> tuple[subprocess.Popen[str], int]:
         text=True,
     )
     assert owner.stdout is not None
-    return owner, int(owner.stdout.readline())
+    pid, sockets = owner.stdout.readline().split()
+    return owner, int(pid), sockets
 
 
 def _runs(pid: int) -> bool:
@@ -108,25 +109,24 @@ def test_a_stopped_server_has_no_pid(folder: Path) -> None:
 
 @pytest.mark.anyio
 async def test_ends_with_its_owner(folder: Path) -> None:
-    owner, pid = _owner(folder)
+    owner, pid, sockets = _owner(folder)
     owner.kill()
     owner.communicate()
 
     async def has_ended() -> bool:
-        return not _runs(pid)
+        return not _runs(pid) and not os.access(sockets, os.F_OK)
 
     await eventually(has_ended)
 
 
 def test_a_server_left_behind_is_stopped_first(folder: Path) -> None:
-    owner, pid = _owner(folder)
+    owner, pid, sockets = _owner(folder)
     children = Path(f"/proc/{owner.pid}/task/{owner.pid}/children").read_text().split()
     for guard in {int(child) for child in children} - {pid}:
         os.kill(guard, signal.SIGKILL)
     owner.kill()
     owner.communicate()
     assert _runs(pid)
-    sockets = (folder / "cluster" / "postmaster.pid").read_text().splitlines()[4]
     with Server.start(folder, durable=False) as server:
         assert not _runs(pid)
         assert _ask(server, "SELECT 1") == 1
