@@ -1,0 +1,177 @@
+"""Logs: one stream of JSON or console lines, with ids, without payloads and secrets.
+
+Owns the configuration of structlog and of the standard library's logging, which libraries use:
+both go through the same steps. Promises that values under payload-like and secret keys never
+appear, that passwords in URLs are masked, and that an object of unknown class shows as its class.
+Known limit: the text of a foreign exception is shown as it is, apart from that masking.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from itertools import islice
+from pathlib import PurePath
+from types import TracebackType
+from typing import Literal, TextIO
+from uuid import UUID
+
+import orjson
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from inboxd.settings import redact
+
+Level = Literal["debug", "info", "warning", "error"]
+Style = Literal["auto", "json", "console"]
+
+REMOVED = "[removed]"
+_SECRET_KEYS = frozenset(
+    {"payload", "body", "password", "dsn", "secret", "token", "authorization", "cookie"}
+)
+_MAX_TEXT = 10_000
+_MAX_ITEMS = 100
+_MAX_DEPTH = 4
+_MAX_INTEGER = 2**63
+# They speak at "info" of what our own lines say better; `configure` never lowers this.
+_QUIET = ("uvicorn", "asyncio", "aiosmtpd", "mail.log")
+
+_ids: ContextVar[Mapping[str, object]] = ContextVar("inboxd_log_ids")
+
+
+class bound:  # noqa: N801 - used as a verb: `with bound(event_id=…):`
+    """Adds ids to every line logged within; nests; cheap enough for every row (no formatting)."""
+
+    __slots__ = ("_ids", "_token")
+
+    def __init__(self, **ids: object) -> None:
+        self._ids = ids
+
+    def __enter__(self) -> None:
+        outer = _ids.get(None)
+        self._token: Token[Mapping[str, object]] = _ids.set(
+            {**outer, **self._ids} if outer else self._ids
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _ids.reset(self._token)
+
+
+def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+    """Give the logger of a module; it follows later calls of `configure` and `set_level`."""
+    return structlog.stdlib.get_logger(name)
+
+
+def configure(
+    level: Level, style: Style = "auto", *, worker: str = "", stream: TextIO | None = None
+) -> None:
+    """Send all logs to `stream` (standard error); `worker` is added to every line."""
+    stream = stream or sys.stderr
+    as_console = style == "console" or (style == "auto" and stream.isatty())
+    shared = _shared_steps(worker)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.EventRenamer("message"),
+                _renderer(stream) if as_console else _to_json,
+            ],
+        )
+    )
+    logging.captureWarnings(capture=True)
+    logging.basicConfig(handlers=[handler], force=True)
+    set_level(level)
+
+
+def set_level(level: Level) -> None:
+    """Change the least severity that is written, at once (SIGHUP)."""
+    logging.getLogger().setLevel(level.upper())
+    for name in _QUIET:
+        logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")
+
+
+def _shared_steps(worker: str) -> list[Processor]:
+    def add_worker(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
+        if worker:
+            line.setdefault("worker", worker)
+        return line
+
+    return [
+        add_worker,
+        _add_ids,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _clean,
+    ]
+
+
+def _add_ids(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
+    for key, value in _ids.get({}).items():
+        line.setdefault(key, value)
+    return line
+
+
+def _clean(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
+    # structlog's own keys hold the record and the logger, which its formatter takes off again.
+    return {
+        key: value if key.startswith("_") else _clean_value(key, value, _MAX_DEPTH)
+        for key, value in line.items()
+    }
+
+
+def _clean_value(key: str, value: object, depth: int) -> object:
+    cleaned: object = f"<{type(value).__name__}>"
+    match value:
+        case _ if key.lower() in _SECRET_KEYS:
+            cleaned = REMOVED
+        case None | bool() | float() | UUID() | datetime() | date():
+            cleaned = value
+        case int() if abs(value) < _MAX_INTEGER:
+            cleaned = value
+        case str() | BaseException() | timedelta() | PurePath() | Decimal():
+            cleaned = _clean_text(str(value))
+        case Mapping() if depth:
+            items = ((str(k), v) for k, v in islice(value.items(), _MAX_ITEMS))
+            cleaned = {k: _clean_value(k, v, depth - 1) for k, v in items}
+        case list() | tuple() | set() | frozenset() if depth:
+            cleaned = [_clean_value("", v, depth - 1) for v in islice(value, _MAX_ITEMS)]
+    return cleaned
+
+
+def _clean_text(text: str) -> str:
+    # A lone surrogate (an undecodable byte of a file name) would make the line unwritable.
+    return redact(text[:_MAX_TEXT]).encode("utf-8", "replace").decode()
+
+
+def _to_json(_: WrappedLogger, __: str, line: EventDict) -> str:
+    return orjson.dumps(line, option=orjson.OPT_UTC_Z).decode()
+
+
+def _renderer(stream: TextIO) -> Processor:
+    # Not rich's tracebacks: they show local variables, which hold payloads.
+    return structlog.dev.ConsoleRenderer(
+        colors=stream.isatty(),
+        event_key="message",
+        exception_formatter=structlog.dev.plain_traceback,
+    )

@@ -1,0 +1,119 @@
+"""Metrics: every number that the daemon shows to Prometheus, on a registry of its own.
+
+Owns names, units, labels and help texts; `docs/metrics.md` is held against them by a test. Promises
+no global registry (two daemons in one test process do not meet) and bounded label values.
+Known limit: what is counted for each row lives in the tally, because `inc()` and `observe()` cost
+more than a no-op event does.
+"""
+
+import platform
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+from inboxd.telemetry.tally import Kind, Tally
+
+MAX_LANES = 500
+
+_STEP_BUCKETS = (
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+)
+_ROW_BUCKETS = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
+
+
+class Lane(NamedTuple):
+    """The backlog of one lane and status; `age` of its oldest due row in seconds, if one is due."""
+
+    kind: Kind
+    lane: str
+    status: str
+    rows: int
+    age: float | None
+
+
+class Metrics:
+    """The daemon's metrics; parts that measure get this object."""
+
+    def __init__(self, version: str) -> None:
+        """Make all metrics at zero; `version` is inboxd's."""
+        self.registry = CollectorRegistry()
+        self.tally = Tally()
+        self.registry.register(self.tally)
+        ProcessCollector(registry=self.registry)
+        self._make_processing()
+        self._make_process(version)
+
+    def _make_processing(self) -> None:
+        self.queue_age = self._gauge(
+            "inboxd_queue_age_seconds", "Age of the oldest due row of a lane.", "kind", "lane"
+        )
+        self.backlog = self._gauge(
+            "inboxd_backlog_rows", "Unsettled rows of a lane.", "kind", "lane", "status"
+        )
+        self.in_flight = self._gauge(
+            "inboxd_in_flight", "Rows that are being handled here.", "kind"
+        )
+        self.claim_seconds = self._histogram(
+            "inboxd_claim_seconds", "What a claim took.", _STEP_BUCKETS
+        )
+        self.settle_seconds = self._histogram(
+            "inboxd_settle_seconds", "What writing the outcomes of a page took.", _STEP_BUCKETS
+        )
+        self.page_rows = self._histogram(
+            "inboxd_page_rows", "Rows that a claim returned.", _ROW_BUCKETS
+        )
+        self.wakeups = self._counter(
+            "inboxd_wakeups",
+            "Why a processor looked for rows: notify, poll, timer, sweep or reconnect.",
+            *("kind", "cause"),
+        )
+        self.reaped = self._counter(
+            "inboxd_reaped", "Dead workers, and the commands taken back from them.", "kind"
+        )
+        self.crashes = self._counter(
+            "inboxd_crashes", "Rows that were in flight when their worker died.", "kind"
+        )
+
+    def _make_process(self, version: str) -> None:
+        self.lease_age = self._gauge(
+            "inboxd_lease_age_seconds", "Time since this worker last showed that it lives."
+        )
+        self.listener_connected = self._gauge(
+            "inboxd_listener_connected", "1 while the listening connection stands."
+        )
+        self.pool_connections = self._gauge(
+            "inboxd_pool_connections", "Connections of a pool by state.", "pool", "state"
+        )
+        self.loop_lag = Histogram(
+            "inboxd_loop_lag_seconds",
+            "How late the event loop ran what was due, measured ten times a second.",
+            buckets=_STEP_BUCKETS,
+            registry=self.registry,
+        )
+        build = self._gauge(
+            "inboxd_build_info", "1, with the versions that run.", "version", "python"
+        )
+        build.labels(version, platform.python_version()).set(1)
+
+    def show_lanes(self, lanes: Iterable[Lane]) -> None:
+        """Replace the shown backlog; beyond `MAX_LANES` only the fullest lanes are shown."""
+        self.backlog.clear()
+        self.queue_age.clear()
+        ages: dict[tuple[str, str], float] = {}
+        for lane in sorted(lanes, key=lambda lane: -lane.rows)[:MAX_LANES]:
+            self.backlog.labels(lane.kind, lane.lane, lane.status).set(lane.rows)
+            if lane.age is not None:
+                ages[lane.kind, lane.lane] = max(lane.age, ages.get((lane.kind, lane.lane), 0.0))
+        for (kind, name), age in ages.items():
+            self.queue_age.labels(kind, name).set(age)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, ["kind"], buckets=buckets, registry=self.registry)

@@ -1,0 +1,210 @@
+"""Metrics and tally: names, units, bounds, statistics, and the page that must not drift."""
+
+import re
+import timeit
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inboxd.telemetry import tally as tally_module
+from inboxd.telemetry.metrics import MAX_LANES, Lane, Metrics
+from inboxd.telemetry.tally import OTHER, Statistic, Tally
+
+DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
+MINUTE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+
+
+def tally_at(moment: datetime = MINUTE) -> Tally:
+    return Tally(clock=lambda: moment.timestamp() + 59)
+
+
+def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
+    return registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics("1.2.3")
+
+
+def own_families(metrics: Metrics) -> list[Metric]:
+    return [f for f in metrics.registry.collect() if f.name.startswith("inboxd_")]
+
+
+def test_two_daemons_in_one_process_do_not_meet(metrics: Metrics) -> None:
+    other = Metrics("1.2.3")
+    other.wakeups.labels("event", "notify").inc()
+    assert value(other.registry, "inboxd_wakeups_total", kind="event", cause="notify") == 1
+    assert value(metrics.registry, "inboxd_wakeups_total", kind="event", cause="notify") is None
+
+
+def test_page_lists_every_metric_with_type_labels_and_meaning(metrics: Metrics) -> None:
+    rows = dict(re.findall(r"(?m)^\| `(inboxd_\w+)` \| (.+) \|$", DOCS.read_text("utf-8")))
+    expected = {}
+    labels = dict(_labels(metrics))
+    for family in own_families(metrics):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        shown = ", ".join(f"`{label}`" for label in labels[family.name]) or "-"
+        expected[name] = f"{family.type} | {shown} | {family.documentation}"
+    assert rows == expected
+
+
+def _labels(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
+    # Families do not tell their labels until they have samples, so ask the metrics themselves.
+    known = [*vars(metrics).values(), *metrics.tally.describe()]
+    build = ("inboxd_build_info", ("version", "python"))
+    named = [(getattr(m, "_name", getattr(m, "name", "")), m) for m in known]
+    return [build, *((name, tuple(m._labelnames)) for name, m in named if name)]
+
+
+def test_names_and_help_follow_the_rules(metrics: Metrics) -> None:
+    for family in own_families(metrics):
+        assert re.fullmatch(r"inboxd_[a-z_]+", family.name)
+        assert not family.name.endswith(("_ms", "_milliseconds", "_count", "_sum", "_bucket"))
+        assert family.documentation.endswith(".")
+        if family.type == "histogram" and family.name != "inboxd_page_rows":
+            assert family.name.endswith("_seconds")
+
+
+def test_exposition_is_parsed_again(metrics: Metrics) -> None:
+    metrics.tally.add("command", 'odd "type"\n', "succeeded", 0.2, 1.0, queue="email")
+    text = generate_latest(metrics.registry).decode()
+    families = {f.name: f for f in text_string_to_metric_families(text)}
+    assert families["inboxd_commands"].samples[0].labels["type"] == 'odd "type"\n'
+
+
+def test_counts_and_histograms_of_rows(metrics: Metrics) -> None:
+    for duration in (0.002, 0.2, 400.0):
+        metrics.tally.add("event", "a.b", "succeeded", duration, 0.5)
+    metrics.tally.add("command", "c.d", "deferred", 0.1, 2.0, queue="email")
+    metrics.tally.fail("event", "a.b", "ValueError")
+    sample = metrics.registry.get_sample_value
+    assert sample("inboxd_events_total", {"type": "a.b", "outcome": "succeeded"}) == 3
+    commands = {"queue": "email", "type": "c.d", "outcome": "deferred"}
+    assert sample("inboxd_commands_total", commands) == 1
+    labels = {"kind": "event", "type": "a.b"}
+    assert sample("inboxd_handler_duration_seconds_bucket", labels | {"le": "0.0025"}) == 1
+    assert sample("inboxd_handler_duration_seconds_bucket", labels | {"le": "300.0"}) == 2
+    assert sample("inboxd_handler_duration_seconds_bucket", labels | {"le": "+Inf"}) == 3
+    assert sample("inboxd_handler_duration_seconds_count", labels) == 3
+    assert sample("inboxd_handler_duration_seconds_sum", labels) == pytest.approx(400.202)
+    assert sample("inboxd_event_latency_seconds_count") == 3
+    assert sample("inboxd_command_latency_seconds_sum", {"queue": "email"}) == 2
+    assert sample("inboxd_attempts_total", labels) == 3
+    assert sample("inboxd_attempts_total", {"kind": "command", "type": "c.d"}) is None
+    assert sample("inboxd_failures_total", labels | {"error": "ValueError"}) == 1
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1000), max_size=50))
+def test_buckets_count_as_observing_each_would(durations: list[float]) -> None:
+    tally, registry = tally_at(), CollectorRegistry()
+    registry.register(tally)
+    for duration in durations:
+        tally.add("event", "a", "succeeded", duration, 0.0)
+    for bound in tally_module.DURATION_BUCKETS:
+        shown = value(
+            registry,
+            "inboxd_handler_duration_seconds_bucket",
+            kind="event",
+            type="a",
+            le=str(bound),
+        )
+        assert (shown or 0) == sum(duration <= bound for duration in durations)
+
+
+def test_statistics_are_drained_once_with_their_minute() -> None:
+    tally = tally_at()
+    for duration in (1.0, 3.0):
+        tally.add("event", "a", "succeeded", duration, 0.0)
+    tally.add("command", "a", "failed", 2.0, 0.0, queue="q")
+    assert tally.drain_statistics() == [
+        Statistic(MINUTE, "event", "a", "succeeded", 2, 4.0, 3.0),
+        Statistic(MINUTE, "command", "a", "failed", 1, 2.0, 2.0),
+    ]
+    assert tally.drain_statistics() == []
+
+
+def test_queues_of_one_type_share_their_statistic() -> None:
+    tally = tally_at()
+    tally.add("command", "a", "succeeded", 1.0, 0.0, queue="q")
+    tally.add("command", "a", "succeeded", 5.0, 0.0, queue="r")
+    assert tally.drain_statistics() == [Statistic(MINUTE, "command", "a", "succeeded", 2, 6.0, 5.0)]
+
+
+def test_statistics_that_could_not_be_written_come_again() -> None:
+    tally = tally_at()
+    tally.add("event", "a", "succeeded", 1.0, 0.0)
+    rows = tally.drain_statistics()
+    tally.add("event", "a", "succeeded", 5.0, 0.0)
+    tally.restore_statistics(rows)
+    assert tally.drain_statistics() == [Statistic(MINUTE, "event", "a", "succeeded", 2, 6.0, 5.0)]
+
+
+def test_statistics_nobody_drains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally_module, "MAX_STATISTICS", 3)
+    tally = tally_at()
+    for number in range(5):
+        tally.add("event", f"t{number}", "succeeded", 1.0, 0.0)
+    assert [row.type for row in tally.drain_statistics()] == ["t2", "t3", "t4"]
+
+
+def test_types_that_producers_invent_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally_module, "MAX_SERIES", 3)
+    tally, registry = tally_at(), CollectorRegistry()
+    registry.register(tally)
+    for number in range(10):
+        tally.add("event", f"t{number}", "failed", 0.0, 0.0)
+        tally.fail("event", f"t{number}", "NoHandler")
+    labels = {"type": OTHER, "outcome": "failed"}
+    assert registry.get_sample_value("inboxd_events_total", labels) == 7
+    labels = {"kind": "event", "type": OTHER, "error": OTHER}
+    assert registry.get_sample_value("inboxd_failures_total", labels) == 7
+
+
+def test_pages_nobody_folds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally_module, "MAX_UNFOLDED", 4)
+    tally = tally_at()
+    for _ in range(9):
+        tally.add("event", "a", "succeeded", 1.0, 0.0)
+    assert tally._unfolded == 1
+
+
+def test_lanes_are_replaced_and_bounded(metrics: Metrics) -> None:
+    metrics.show_lanes([Lane("event", "old", "pending", 5, 1.0)])
+    metrics.show_lanes(
+        [
+            Lane("event", "news", "pending", 7, 3.0),
+            Lane("event", "news", "failed", 2, None),
+            *(Lane("command", f"q{n}", "pending", 1, None) for n in range(MAX_LANES + 10)),
+        ]
+    )
+    sample = metrics.registry.get_sample_value
+    labels = {"kind": "event", "lane": "news"}
+    assert sample("inboxd_backlog_rows", labels | {"status": "pending"}) == 7
+    assert sample("inboxd_queue_age_seconds", labels) == 3
+    old = {"kind": "event", "lane": "old", "status": "pending"}
+    assert sample("inboxd_backlog_rows", old) is None
+    family = next(f for f in own_families(metrics) if f.name == "inboxd_backlog_rows")
+    assert len(family.samples) == MAX_LANES
+
+
+def test_build_info_names_the_version(metrics: Metrics) -> None:
+    assert 'inboxd_build_info{python="3.' in generate_latest(metrics.registry).decode()
+    assert 'version="1.2.3"' in generate_latest(metrics.registry).decode()
+
+
+def test_counting_a_row_costs_far_less_than_a_microsecond() -> None:
+    tally, rows = Tally(), 20_000
+
+    def page() -> None:
+        for _ in range(1000):
+            tally.add("event", "a.b", "succeeded", 0.001, 0.01)
+        tally.fold()
+
+    best = min(timeit.repeat(page, number=rows // 1000, repeat=5)) / rows
+    assert best < 1e-6
