@@ -1,1 +1,71 @@
-"""A standalone async worker daemon on PostgreSQL."""
+"""A standalone async worker daemon on PostgreSQL: what a plugin imports, and nothing else.
+
+Owns the face. Promises: every name here is kept. Names are loaded when they are first used, so
+that `inboxd.client` can be imported in a service without the daemon's dependencies.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inboxd.api.connection import BlockingConnection, Connection, Record
+    from inboxd.api.context import (
+        BlockingCommandContext,
+        BlockingEventContext,
+        CommandContext,
+        EventContext,
+    )
+    from inboxd.api.handlers import Handlers
+    from inboxd.api.messages import Event
+    from inboxd.api.middleware import Call, Proceed
+    from inboxd.errors import Defer, InboxdError, PayloadError, Reject, Retry
+    from inboxd.model.backoff import Explicit, Exponential, Fixed, Linear
+
+__all__ = [
+    "BlockingCommandContext",
+    "BlockingConnection",
+    "BlockingEventContext",
+    "Call",
+    "CommandContext",
+    "Connection",
+    "Defer",
+    "Event",
+    "EventContext",
+    "Explicit",
+    "Exponential",
+    "Fixed",
+    "Handlers",
+    "InboxdError",
+    "Linear",
+    "PayloadError",
+    "Proceed",
+    "Record",
+    "Reject",
+    "Retry",
+]
+
+_HOMES = {
+    "api.connection": ("BlockingConnection", "Connection", "Record"),
+    "api.context": (
+        "BlockingCommandContext",
+        "BlockingEventContext",
+        "CommandContext",
+        "EventContext",
+    ),
+    "api.handlers": ("Handlers",),
+    "api.messages": ("Event",),
+    "api.middleware": ("Call", "Proceed"),
+    "errors": ("Defer", "InboxdError", "PayloadError", "Reject", "Retry"),
+    "model.backoff": ("Explicit", "Exponential", "Fixed", "Linear"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"inboxd.{home}"), name)
+    raise AttributeError(f"module 'inboxd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -29,10 +29,10 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What created a row: its kind, and its id as text (a UUID, or a schedule's name)."""
+    """What created a row: its kind, and the `id` of the row that did, if one did."""
 
     kind: OriginKind
-    id: str | None = None
+    id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

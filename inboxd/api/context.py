@@ -1,0 +1,215 @@
+"""What a handler has beside its payload: the transaction, what it sends, its identity, its log.
+
+Owns the two contexts and the gathering of commands. Promises: what is sent is written with the
+settlement or not at all (promise 2); once the handler has ended, its context refuses to send or
+to give its connection, so that a task it left behind changes nothing.
+Known limit: a connection that was taken out of the context earlier is the runtime's to close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, Protocol, cast
+from uuid import UUID
+
+from typing_extensions import TypeVar
+
+from inboxd.api.connection import BlockingConnection, Connection
+from inboxd.api.drafts import CommandDraft, encode
+from inboxd.api.messages import Row
+from inboxd.errors import UsageError
+from inboxd.model import duration
+from inboxd.model.duration import Duration
+from inboxd.model.lineage import Origin, OriginKind, uuid7
+
+C = TypeVar("C", bound=Connection | BlockingConnection, default=Connection)
+
+SMALLINT = range(-(2**15), 2**15)
+
+
+class Log(Protocol):
+    """A logger that takes fields: `ctx.log.info("mail sent", student_id=3)`."""
+
+    def debug(self, event: str, *args: Any, **fields: Any) -> Any:
+        """Log for developers."""
+
+    def info(self, event: str, *args: Any, **fields: Any) -> Any:
+        """Log for operators."""
+
+    def warning(self, event: str, *args: Any, **fields: Any) -> Any:
+        """Log what may need a look."""
+
+    def error(self, event: str, *args: Any, **fields: Any) -> Any:
+        """Log what needs a look."""
+
+    def exception(self, event: str, *args: Any, **fields: Any) -> Any:
+        """Log an error with the traceback being handled."""
+
+
+class Route(NamedTuple):
+    """Where a command goes that says no more than what it is; queue None: the declared one."""
+
+    type: str
+    queue: str | None = None
+    schema_version: int = 1
+    priority: int = 0
+
+
+# From a payload's class, or a type's name; raises UsageError for a class that no command takes.
+Resolve = Callable[[type[object] | str], Route]
+
+
+class _Context(Generic[C]):
+    """What both contexts share; made anew for each execution of a handler."""
+
+    __slots__ = ("_connection", "_resolve", "_row", "drafts", "log")
+
+    def __init__(self, row: Row, connection: C, resolve: Resolve, log: Log) -> None:
+        """Serve one execution for `row`, a row of `events` or `commands`."""
+        self._row = row
+        self._connection: C | None = connection
+        self._resolve = resolve
+        self.log = log
+        self.drafts: list[CommandDraft] = []
+
+    @property
+    def connection(self) -> C:
+        """The row's own transaction; its first use opens it, so a handler without it costs none."""
+        if self._connection is None:
+            raise UsageError(_ENDED)
+        return self._connection
+
+    @property
+    def tenant(self) -> str | None:
+        """The tenant of the row; commands that are sent belong to it unless told otherwise."""
+        return cast("str | None", self._row["tenant"])
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The story that the row belongs to; None where the row begins one."""
+        return cast("str | None", self._row["correlation_id"])
+
+    @property
+    def attempt(self) -> int:
+        """The number of this execution; the first is 1."""
+        return cast("int", self._row["attempts"]) + 1
+
+    def send(  # noqa: PLR0913 - each is a column that a sender may set
+        self,
+        command: object,
+        *,
+        type: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: Duration | None = None,
+        run_at: datetime | None = None,
+        deadline: datetime | None = None,
+        max_attempts: int | None = None,
+        tenant: str | None = None,
+        entity_type: str | None = None,
+        entity_id: str | None = None,
+    ) -> UUID:
+        """Send a command with this row's settlement; returns its id.
+
+        `command` is a payload whose class a command handler takes, or anything that fits JSON with
+        `type=`. Queue and priority default to what the type declares. `delay` counts from the
+        settlement. Raises UsageError for arguments that do not fit together, and PayloadError for
+        a payload that cannot be stored.
+        """
+        route = self._route(command, type)
+        if delay is not None and run_at is not None:
+            raise UsageError(f"{route.type}: give delay= or run_at=, not both.")
+        _check_zone(route.type, run_at=run_at, deadline=deadline)
+        _check_text(route.type, queue=queue, tenant=tenant, entity=entity_type, id=entity_id)
+        draft = CommandDraft(
+            command_id=uuid7(),
+            type=route.type,
+            payload=encode(command),
+            schema_version=route.schema_version,
+            queue=queue or route.queue,
+            priority=route.priority if priority is None else _small(route.type, priority),
+            run_at=run_at,
+            delay=None if delay is None else duration.seconds(delay),
+            deadline=deadline,
+            max_attempts=None if max_attempts is None else _small(route.type, max_attempts, 1),
+            tenant=self.tenant if tenant is None else tenant,
+            entity_type=entity_type,
+            entity_id=entity_id,
+        )
+        self.drafts.append(draft)
+        return draft.command_id
+
+    def close(self) -> None:
+        """End the context; the runtime calls this when the handler has ended."""
+        self._resolve = _ended
+        self._connection = None
+
+    def _route(self, command: object, type_: str | None) -> Route:
+        return self._resolve(command.__class__ if type_ is None else type_)
+
+
+class EventContext(_Context[C]):
+    """The context of an event handler."""
+
+    __slots__ = ()
+
+
+class CommandContext(_Context[C]):
+    """The context of a command handler."""
+
+    __slots__ = ()
+
+    @property
+    def id(self) -> int:
+        """The row's number: later commands have larger ones."""
+        return cast("int", self._row["id"])
+
+    @property
+    def command_id(self) -> UUID:
+        """The id that `send` returned."""
+        return cast("UUID", self._row["command_id"])
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same at every attempt: give it to an external service, and it acts once."""
+        return str(self.command_id)
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the command stops being worth starting, if ever."""
+        return cast("datetime | None", self._row["deadline"])
+
+    @property
+    def origin(self) -> Origin:
+        """What created the command."""
+        return Origin(OriginKind(self._row["origin_kind"]), self._row["origin_id"])
+
+
+BlockingEventContext = EventContext[BlockingConnection]
+BlockingCommandContext = CommandContext[BlockingConnection]
+
+
+_ENDED = "The handler has ended: await what it starts, so that nothing outlives it."
+
+
+def _ended(_: type[object] | str) -> Route:
+    raise UsageError(_ENDED)
+
+
+def _check_zone(type_: str, **moments: datetime | None) -> None:
+    for name, moment in moments.items():
+        if moment is not None and moment.tzinfo is None:
+            raise UsageError(f"{type_}: {name}= needs a time zone: datetime(..., tzinfo=UTC).")
+
+
+def _check_text(type_: str, **texts: str | None) -> None:
+    for name, text in texts.items():
+        if text is not None and "\0" in text:
+            raise UsageError(f"{type_}: {name}= holds a NUL character, which no text column can.")
+
+
+def _small(type_: str, number: int, least: int = SMALLINT.start) -> int:
+    if not least <= number < SMALLINT.stop:
+        raise UsageError(f"{type_}: {number} lies outside {least} to {SMALLINT.stop - 1}.")
+    return number

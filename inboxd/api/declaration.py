@@ -1,0 +1,245 @@
+"""From what a plugin wrote to checked records, or to the list of what is wrong with it.
+
+Owns the checks of declarations. Promises: all problems of a plugin are found at once, each with
+the function's name, file and line; records are only made of what is right.
+Known limit: conflicts between plugins are found where plugins meet, in `runtime.plugins`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, TypeAdapter
+
+from inboxd.api.context import SMALLINT, CommandContext, EventContext
+from inboxd.api.middleware import Middleware
+from inboxd.api.payload import Envelope
+from inboxd.api.records import CommandHandler, EventHandler, Upcaster
+from inboxd.api.signature import Signature, is_async, read_signature
+from inboxd.errors import UsageError
+from inboxd.model import duration
+from inboxd.model.backoff import Policy
+from inboxd.model.duration import Duration
+
+NAME_BYTES = 255  # what the tables' columns for types and queues hold
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """One use of a decorator, as it was written."""
+
+    kind: Literal["event", "command"]
+    func: Callable[..., Any]
+    type: str
+    schema_version: int
+    timeout: Duration | None
+    retry: Policy | None
+    as_command: bool
+    queue: str | None
+    priority: int
+    executor: Literal["process"] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upcasting:
+    """One upcaster, as it was written."""
+
+    func: Upcaster
+    type: str
+    from_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a plugin declares, and what is wrong with it."""
+
+    events: tuple[EventHandler, ...]
+    commands: tuple[CommandHandler, ...]
+    problems: tuple[str, ...]
+
+
+def build(
+    plugin: str,
+    declarations: Sequence[Declaration],
+    upcastings: Sequence[Upcasting],
+    middleware: Sequence[Middleware],
+) -> Declared:
+    """Check everything that the plugin declared."""
+    events: list[EventHandler] = []
+    commands: list[CommandHandler] = []
+    problems = [*_middleware_problems(middleware), *_upcasting_problems(declarations, upcastings)]
+    for each in declarations:
+        try:
+            event, command = _records(plugin, each, upcastings, tuple(middleware))
+        except UsageError as error:
+            problems.append(f"{_where(each.func)}: {error}")
+            continue
+        events += [event] if event else []
+        commands += [command] if command else []
+    return Declared(tuple(events), tuple(commands), tuple(problems))
+
+
+def _records(
+    plugin: str,
+    declared: Declaration,
+    upcastings: Iterable[Upcasting],
+    middleware: tuple[Middleware, ...],
+) -> tuple[EventHandler | None, CommandHandler | None]:
+    """An event handler, a command handler, or, with `as_command`, one of each."""
+    _check_options(plugin, declared)
+    is_event = declared.kind == "event"
+    signature = read_signature(
+        declared.func,
+        takes_event=is_event,
+        context=EventContext if is_event and not declared.as_command else CommandContext,
+        process=declared.executor == "process",
+    )
+    common: dict[str, Any] = {
+        "plugin": plugin,
+        "name": _name(declared.func),
+        "func": declared.func,
+        "schema_version": declared.schema_version,
+        "timeout": None if declared.timeout is None else duration.seconds(declared.timeout),
+        "retry": declared.retry,
+        "executor": signature.executor,
+        "upcasters": _upcasters(declared.type, upcastings),
+        "middleware": middleware,
+    }
+    if not is_event:
+        return None, _command(declared, signature, common)
+    event = EventHandler(**common, type=declared.type, adapter=_adapter(signature.payload))
+    if not declared.as_command:
+        return event, None
+    command = _carrier(declared, signature, common)
+    return dataclasses.replace(event, command_type=command.type), command
+
+
+def _command(
+    declared: Declaration, signature: Signature, common: Mapping[str, Any]
+) -> CommandHandler:
+    return CommandHandler(
+        **common,
+        type=declared.type,
+        adapter=_adapter(signature.payload),
+        payload_type=signature.payload if _is_own_class(signature.payload) else None,
+        queue=declared.queue or "default",
+        priority=declared.priority,
+    )
+
+
+def _carrier(
+    declared: Declaration, signature: Signature, common: Mapping[str, Any]
+) -> CommandHandler:
+    """The command that carries the event to its handler."""
+    return CommandHandler(
+        **common,
+        type=f"{common['plugin']}.{declared.func.__name__}",
+        adapter=_adapter(Envelope[signature.payload]),  # type: ignore[name-defined] # made at run time
+        payload_type=None,
+        queue=declared.queue or "default",
+        priority=declared.priority,
+        event_type=declared.type,
+    )
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(annotation)
+    except Exception as error:
+        raise UsageError(f"its payload is no type that pydantic can read: {error}") from error
+
+
+def _is_own_class(annotation: Any) -> bool:
+    """Whether `send` can tell the command's type from the class of the payload."""
+    if not isinstance(annotation, type):
+        return False
+    return issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)
+
+
+def _upcasters(type_: str, upcastings: Iterable[Upcasting]) -> Mapping[int, Upcaster]:
+    return {each.from_version: each.func for each in upcastings if each.type == type_}
+
+
+def _check_options(plugin: str, declared: Declaration) -> None:
+    for what, text in (("plugin", plugin), ("type", declared.type), ("queue", declared.queue)):
+        if text is not None and not _is_name(text):
+            raise UsageError(f"{text!r} is no name for a {what}: 1 to 255 bytes, without spaces.")
+    if not _is_small(declared.schema_version, least=1):
+        raise UsageError(f"schema_version={declared.schema_version!r}: count from 1.")
+    if not _is_small(declared.priority, least=SMALLINT.start):
+        raise UsageError(f"priority={declared.priority!r}: give a number of 16 bits.")
+    if not isinstance(declared.retry, (*get_args(Policy), type(None))):
+        raise UsageError(
+            f"retry={declared.retry!r}: give a policy such as Exponential(attempts=5)."
+        )
+    if declared.executor not in ("process", None):
+        raise UsageError(f'executor={declared.executor!r}: only "process" can be asked for.')
+    if declared.kind == "event" and not declared.as_command:
+        _check_in_memory(declared)
+
+
+def _check_in_memory(declared: Declaration) -> None:
+    """An event handler runs inside its page's transaction, which must not wait for slow work."""
+    if declared.queue is not None:
+        raise UsageError("queue= belongs to commands: add as_command=True, or drop it.")
+    if declared.executor is not None:
+        raise UsageError('executor="process" is for slow work: add as_command=True.')
+
+
+def _upcasting_problems(
+    declarations: Sequence[Declaration], upcastings: Sequence[Upcasting]
+) -> list[str]:
+    versions: dict[str, int] = {}
+    for each in declarations:
+        versions[each.type] = max(each.schema_version, versions.get(each.type, 0))
+    seen: set[tuple[str, int]] = set()
+    problems = []
+    for one in upcastings:
+        key = (one.type, one.from_version)
+        if one.type not in versions:
+            problems.append(f"{_where(one.func)}: no handler of this plugin takes {one.type!r}.")
+        elif not 1 <= one.from_version < versions[one.type]:
+            newest = versions[one.type]
+            problems.append(
+                f"{_where(one.func)}: from_version={one.from_version} leads nowhere: the handlers "
+                f"of {one.type!r} take version {newest}, so give 1 to {newest - 1}."
+            )
+        elif key in seen:
+            problems.append(f"{_where(one.func)}: a second upcaster for {key}: drop one.")
+        seen.add(key)
+    return problems
+
+
+def _middleware_problems(middleware: Sequence[Middleware]) -> list[str]:
+    return [
+        f"{_where(each)}: middleware is async def, and takes the call and proceed."
+        for each in middleware
+        if not is_async(each) or len(inspect.signature(each).parameters) != len(("call", "proceed"))
+    ]
+
+
+def _is_name(text: object) -> bool:
+    if not isinstance(text, str) or not text.isprintable() or " " in text:
+        return False
+    return 1 <= len(text.encode()) <= NAME_BYTES
+
+
+def _is_small(number: object, *, least: int) -> bool:
+    if isinstance(number, bool) or not isinstance(number, int):
+        return False
+    return number in SMALLINT and number >= least
+
+
+def _name(func: Callable[..., Any]) -> str:
+    return f"{func.__module__}.{func.__qualname__}"
+
+
+def _where(func: object) -> str:
+    """Name, file and line of a function; of anything else, what it is."""
+    if not inspect.isfunction(func):
+        return repr(func)
+    return f"{_name(func)} ({func.__code__.co_filename}:{func.__code__.co_firstlineno})"

@@ -1,0 +1,105 @@
+"""Commands that were sent but are not written yet, and the JSON that they and results hold.
+
+Owns the draft and the encoder. Promises: what is encoded can be stored as jsonb and read back as
+it was; a NUL, a NaN or an infinity is refused with the path of the field, where a plain encoder
+would store null or fail the whole page.
+Known limit: integers beyond 64 bits fit only in pydantic models.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from inboxd.errors import PayloadError
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDraft:
+    """A command to be inserted with the settlement of the row whose handler sent it.
+
+    payload is JSON text; queue None means the one that the type declares; delay is in seconds from
+    the insert, and excludes run_at.
+    """
+
+    command_id: UUID
+    type: str
+    payload: str
+    schema_version: int = 1
+    queue: str | None = None
+    priority: int = 0
+    run_at: datetime | None = None
+    delay: float | None = None
+    deadline: datetime | None = None
+    max_attempts: int | None = None
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+
+
+# Any of these in the text may be harmless ("null" is usually None): look closer, but only then.
+_SUSPECTS = ("\\u0000", "null", "NaN", "Infinity")
+
+
+def encode(value: object) -> str:
+    """JSON text of a pydantic model, or of whatever orjson knows; raises PayloadError.
+
+    A result of None is JSON's null.
+    """
+    try:
+        if isinstance(value, BaseModel):
+            text = value.model_dump_json(warnings="error")
+        else:
+            text = orjson.dumps(value, default=to_jsonable_python).decode()
+    except (TypeError, ValueError, RecursionError, PydanticSerializationError) as error:
+        # Not chained: these errors quote the value, and payloads must not reach logs.
+        kind = type(value).__name__
+        raise PayloadError(f"{kind} cannot be written as JSON ({_reason(error)}).") from None
+    if any(suspect in text for suspect in _SUSPECTS):
+        for path, problem in _problems(value, ()):
+            raise PayloadError(f"{problem} cannot be stored.", ".".join(path) or None)
+    return text
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, in the encoder's first line: it names types and limits, never values."""
+    if isinstance(error, PydanticSerializationError):
+        return "a field's value is not what its annotation says, or has no form in JSON"
+    return str(error).partition("\n")[0]
+
+
+def _problems(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    match value:
+        case str():
+            if "\0" in value:
+                yield path, "text with a NUL character"
+        case float():
+            if not math.isfinite(value):
+                yield path, "a number that is NaN or infinite"
+        case _:
+            for key, item in _items(value):
+                name = str(key)
+                yield from _problems(name, (*path, repr(name))) if "\0" in name else ()
+                yield from _problems(item, (*path, name))
+
+
+def _items(value: object) -> Iterator[tuple[Any, Any]]:
+    match value:
+        case BaseModel():
+            yield from value.model_dump(warnings=False).items()
+        case Mapping():
+            yield from value.items()
+        case list() | tuple() | set() | frozenset():
+            yield from enumerate(value)
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            for field in dataclasses.fields(value):
+                yield field.name, getattr(value, field.name)

@@ -1,0 +1,208 @@
+"""The decorators of a plugin.
+
+Owns `Handlers`, the object that a plugin's entry point names. Promises: declaring has no effect
+beyond remembering; functions stay as they were, so that they can be called in tests; `build` finds
+everything wrong at once, after the whole module was read, so that annotations may point forward.
+Known limit: declarations made after the daemon has started are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeVar, overload
+
+from inboxd.api.context import (
+    BlockingCommandContext,
+    BlockingEventContext,
+    CommandContext,
+    EventContext,
+)
+from inboxd.api.declaration import Declaration, Declared, Upcasting, build
+from inboxd.api.messages import Event
+from inboxd.api.middleware import Middleware
+from inboxd.api.records import Upcaster
+from inboxd.errors import UsageError
+from inboxd.model.backoff import Policy
+from inboxd.model.duration import Duration
+
+OnEvent = TypeVar(
+    "OnEvent",
+    bound=Callable[[Event[Any], EventContext], Awaitable[None]]
+    | Callable[[Event[Any], BlockingEventContext], None],
+)
+OnEventLater = TypeVar(
+    "OnEventLater",
+    bound=Callable[[Event[Any], CommandContext], Awaitable[object]]
+    | Callable[[Event[Any], BlockingCommandContext], object],
+)
+OnEventInProcess = TypeVar("OnEventInProcess", bound=Callable[[Event[Any]], object])
+OnCommand = TypeVar(
+    "OnCommand",
+    bound=Callable[[Any, CommandContext], Awaitable[object]]
+    | Callable[[Any, BlockingCommandContext], object],
+)
+OnCommandInProcess = TypeVar("OnCommandInProcess", bound=Callable[[Any], object])
+M = TypeVar("M", bound=Middleware)
+U = TypeVar("U", bound=Upcaster)
+
+
+class Handlers:
+    """The handlers of one plugin: `handlers = Handlers("school")`, named by its entry point."""
+
+    def __init__(self, name: str) -> None:
+        """Collect declarations under the plugin's `name`."""
+        self.name = name
+        self._declarations: list[Declaration] = []
+        self._upcastings: list[Upcasting] = []
+        self._middleware: list[Middleware] = []
+
+    def __repr__(self) -> str:
+        return f"Handlers({self.name!r})"
+
+    @overload
+    def event(
+        self,
+        type: str,
+        *,
+        schema_version: int = 1,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+    ) -> Callable[[OnEvent], OnEvent]: ...
+
+    @overload
+    def event(
+        self,
+        type: str,
+        *,
+        as_command: Literal[True],
+        schema_version: int = 1,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+        queue: str | None = None,
+    ) -> Callable[[OnEventLater], OnEventLater]: ...
+
+    @overload
+    def event(
+        self,
+        type: str,
+        *,
+        as_command: Literal[True],
+        executor: Literal["process"],
+        schema_version: int = 1,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+        queue: str | None = None,
+    ) -> Callable[[OnEventInProcess], OnEventInProcess]: ...
+
+    def event(
+        self,
+        type: str,
+        *,
+        schema_version: int = 1,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+        as_command: bool = False,
+        queue: str | None = None,
+        executor: Literal["process"] | None = None,
+    ) -> Callable[[Any], Any]:
+        """Handle events of `type`, inside the transaction that settles their page.
+
+        `as_command=True` sends each event on as a command of type `<plugin>.<function>` in `queue`,
+        for slow work: the handler then gets a CommandContext, a transaction and retries of its own.
+        A sync function runs in a thread; `executor="process"` (with as_command) in a process that
+        can be killed, and takes the event alone. `timeout` and `retry` override the settings'.
+        """
+        return self._declare(
+            "event",
+            type,
+            schema_version=schema_version,
+            timeout=timeout,
+            retry=retry,
+            as_command=as_command,
+            queue=queue,
+            priority=0,
+            executor=executor,
+        )
+
+    @overload
+    def command(
+        self,
+        type: str,
+        *,
+        schema_version: int = 1,
+        queue: str = "default",
+        priority: int = 0,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+    ) -> Callable[[OnCommand], OnCommand]: ...
+
+    @overload
+    def command(
+        self,
+        type: str,
+        *,
+        executor: Literal["process"],
+        schema_version: int = 1,
+        queue: str = "default",
+        priority: int = 0,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+    ) -> Callable[[OnCommandInProcess], OnCommandInProcess]: ...
+
+    def command(
+        self,
+        type: str,
+        *,
+        schema_version: int = 1,
+        queue: str = "default",
+        priority: int = 0,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+        executor: Literal["process"] | None = None,
+    ) -> Callable[[Any], Any]:
+        """Run commands of `type`, each in a transaction of its own; what is returned is its result.
+
+        A sync function runs in a thread; `executor="process"` in a process that can be killed, for
+        CPU work: it takes the command alone. `timeout` and `retry` override the settings'.
+        """
+        return self._declare(
+            "command",
+            type,
+            schema_version=schema_version,
+            timeout=timeout,
+            retry=retry,
+            as_command=False,
+            queue=queue,
+            priority=priority,
+            executor=executor,
+        )
+
+    def middleware(self, func: M) -> M:
+        """Wrap `func(call, proceed)` around every handler of the plugin, the first outermost."""
+        self._middleware.append(func)
+        return func
+
+    def upcaster(self, type: str, *, from_version: int) -> Callable[[U], U]:
+        """Turn a payload (decoded JSON) of `from_version` into one of the next version."""
+
+        def declare(func: U) -> U:
+            self._upcastings.append(Upcasting(func=func, type=type, from_version=from_version))
+            return func
+
+        return declare
+
+    def build(self) -> Declared:
+        """Check the declarations; what is wrong is listed in the answer, not raised."""
+        return build(self.name, self._declarations, self._upcastings, self._middleware)
+
+    def _declare(
+        self, kind: Literal["event", "command"], type_: str, **options: Any
+    ) -> Callable[[Any], Any]:
+        if callable(type_):  # @handlers.event without parentheses would silently lose the handler
+            raise UsageError(f'Name the type: @handlers.{kind}("…"), not @handlers.{kind}.')
+
+        def declare(func: Any) -> Any:
+            self._declarations.append(Declaration(kind=kind, func=func, type=type_, **options))
+            return func
+
+        return declare

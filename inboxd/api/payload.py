@@ -1,0 +1,215 @@
+"""From JSON text to what a handler's annotation asks for, or to the reason why not.
+
+Owns decoding, upcasting, and events that travel inside commands. Promises: whatever is wrong with
+a payload is a PayloadError with the field's path, never the value, because its text reaches logs
+and screens (promise 10); a payload of another version is never guessed at.
+Known limit: a path names keys, so a mapping keyed by something private shows that key. Upcasters
+see numbers as Python's json does: floats.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar, get_args
+from uuid import UUID
+
+import orjson
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import ErrorType
+
+from inboxd.api.drafts import CommandDraft, encode
+from inboxd.api.messages import Event, Row
+from inboxd.api.records import CommandHandler, Handler
+from inboxd.errors import PayloadError
+from inboxd.model.lineage import uuid7
+
+P = TypeVar("P")
+
+PROBLEMS_SHOWN = 5
+PATH_LENGTH = 200
+
+# Their messages quote the payload, or are a plugin's own words that may.
+_QUOTING = {
+    "assertion_error",
+    "custom_error",
+    "get_attribute_error",
+    "iteration_error",
+    "mapping_type",
+    "union_tag_invalid",
+    "uuid_parsing",
+    "value_error",
+}
+_PLAIN = frozenset(get_args(ErrorType)) - _QUOTING
+
+# jsonb holds numbers that no float does, and writes them out without an exponent.
+_LONGEST_NUMBER = 308
+_OVERLONG = re.compile(rf"[0-9]{{{_LONGEST_NUMBER + 1}}}")
+_DIGITS = frozenset("0123456789")
+
+
+@dataclass(frozen=True)
+class EventFields:
+    """The row of an event, as it travels inside a command; the names are those of the table."""
+
+    id: int
+    event_id: UUID
+    topic: str
+    type: str
+    schema_version: int
+    source: str | None
+    tenant: str | None
+    entity_type: str | None
+    entity_id: str | None
+    headers: Any
+    correlation_id: str | None
+    causation_id: UUID | None
+    traceparent: str | None
+    occurred_at: datetime
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope(Generic[P]):
+    """The payload of a command that carries an event."""
+
+    event: EventFields
+    payload: P
+
+
+_FIELDS = tuple(EventFields.__dataclass_fields__)
+
+
+def decode(handler: Handler, raw: str, version: int) -> Any:
+    """The payload for `handler` from jsonb's text, of the schema version it was written with.
+
+    Raises PayloadError for a version that is too new or has no upcaster, and for a payload that
+    does not fit the handler's annotation.
+    """
+    if version != handler.schema_version:
+        raw = _upcast(handler, raw, version)
+    # A run of digits that long touches every 309th character: look there before reading it all.
+    if not _DIGITS.isdisjoint(raw[_LONGEST_NUMBER :: _LONGEST_NUMBER + 1]):
+        _refuse_overlong(raw)
+    try:
+        return handler.adapter.validate_json(raw)
+    except ValidationError as error:
+        refusal = _refusal(error, wrapped=_carries_event(handler))
+    except Exception as error:  # noqa: BLE001 - a payload's class may raise anything while it is made
+        refusal = PayloadError(f"its class raised {type(error).__name__} while it was made.")
+    # Outside the except block: pydantic's error quotes the payload and must not be chained.
+    raise refusal
+
+
+def decode_event_command(
+    handler: CommandHandler, raw: str, version: int, attempts: int
+) -> Event[Any]:
+    """The event inside the command's payload; its `attempt` is the command's."""
+    envelope: Envelope[Any] = decode(handler, raw, version)
+    return Event({**vars(envelope.event), "attempts": attempts}, envelope.payload)
+
+
+def wrap_event(handler: CommandHandler, row: Row, raw: str) -> CommandDraft:
+    """The command that carries on the event `row`, whose payload is the JSON text `raw`."""
+    fields = {name: row[name] for name in _FIELDS}
+    if isinstance(fields["headers"], str):
+        fields["headers"] = orjson.Fragment(fields["headers"])
+    payload = orjson.dumps({"event": fields, "payload": orjson.Fragment(raw)}).decode()
+    return CommandDraft(
+        command_id=uuid7(),
+        type=handler.type,
+        payload=payload,
+        schema_version=fields["schema_version"],
+        queue=handler.queue,
+        priority=handler.priority,
+        tenant=fields["tenant"],
+        entity_type=fields["entity_type"],
+        entity_id=fields["entity_id"],
+    )
+
+
+def _upcast(handler: Handler, raw: str, version: int) -> str:
+    """The payload as the handler's version would have been written."""
+    newest = handler.schema_version
+    if version > newest:
+        raise PayloadError(
+            f"{_written_as(handler)} version {version} is too new: this worker reads up to "
+            f"{newest}; deploy a newer {handler.plugin}, then replay."
+        )
+    document = _load(raw)
+    wrapped = _carries_event(handler)
+    payload = document["payload"] if wrapped else document
+    for step in range(version, newest):
+        payload = _upcast_once(handler, payload, step)
+    return encode({**document, "payload": payload} if wrapped else payload)
+
+
+def _upcast_once(handler: Handler, payload: object, version: int) -> object:
+    upcaster = handler.upcasters.get(version)
+    if upcaster is None:
+        written = _written_as(handler)
+        raise PayloadError(
+            f"{written} version {version} has no upcaster in {handler.plugin}: declare "
+            f"upcaster({written!r}, from_version={version}), then replay."
+        )
+    try:
+        return upcaster(payload)
+    except Exception as error:  # noqa: BLE001 - the plugin's code; its message may quote the payload
+        problem = f"the upcaster from version {version} raised {type(error).__name__}."
+    raise PayloadError(problem)
+
+
+def _load(raw: str) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        pass
+    raise PayloadError("it cannot be read: it is no JSON, or nested too deeply.")
+
+
+def _refuse_overlong(raw: str) -> None:
+    """Raise if a number, not a text, is longer than any float: it would be read as infinite."""
+    if not _OVERLONG.search(raw):
+        return
+    numbers: list[str] = []
+    try:
+        json.loads(raw, parse_int=numbers.append, parse_float=numbers.append)
+    except (ValueError, RecursionError):
+        return  # the validator says better what is wrong
+    if any(_OVERLONG.search(number) for number in numbers):
+        raise PayloadError("a number in it is out of range.")
+
+
+def _written_as(handler: Handler) -> str:
+    """The type that the producer wrote."""
+    carried = handler.event_type if isinstance(handler, CommandHandler) else None
+    return carried or handler.type
+
+
+def _carries_event(handler: Handler) -> bool:
+    return isinstance(handler, CommandHandler) and handler.event_type is not None
+
+
+def _refusal(error: ValidationError, *, wrapped: bool) -> PayloadError:
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    first, *others = [
+        (_path(each, wrapped=wrapped), _problem(each)) for each in details[:PROBLEMS_SHOWN]
+    ]
+    texts = [first[1], *(f"{path}: {problem}" for path, problem in others)]
+    if len(details) > PROBLEMS_SHOWN:
+        texts.append(f"and {len(details) - PROBLEMS_SHOWN} more problems")
+    return PayloadError("; ".join(texts) + ".", first[0] or None)
+
+
+def _path(detail: ErrorDetails, *, wrapped: bool) -> str:
+    """The field; what is around an event that was carried is no business of its author."""
+    steps = detail["loc"][1:] if wrapped else detail["loc"]
+    return ".".join(map(str, steps))[:PATH_LENGTH].replace("\0", "")
+
+
+def _problem(detail: ErrorDetails) -> str:
+    kind = detail["type"]
+    return detail["msg"] if kind in _PLAIN else f"refused by a validator ({kind})"

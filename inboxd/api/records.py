@@ -1,0 +1,71 @@
+"""What a plugin declared, checked and ready to run.
+
+Owns the records that pass from the plugin's face to the runtime. Promises: they are immutable;
+everything that can be wrong with a declaration was found before one was made.
+Known limit: a `timeout` or `retry` of None means the settings' default, which is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+from inboxd.api.middleware import Middleware
+from inboxd.model.backoff import Policy
+
+Executor = Literal["loop", "thread", "process"]
+PayloadType = type[object]
+Upcaster = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventHandler:
+    """One handler of one event type; `timeout` is in seconds.
+
+    With `command_type`, the event is sent on as a command of that type, and `func` is run by the
+    CommandHandler of the same name.
+    """
+
+    plugin: str
+    type: str
+    name: str
+    func: Callable[..., Any]
+    adapter: TypeAdapter[Any]
+    schema_version: int
+    timeout: float | None
+    retry: Policy | None
+    executor: Executor
+    upcasters: Mapping[int, Upcaster]
+    middleware: tuple[Middleware, ...]
+    command_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandHandler:
+    """The handler of a command type; `timeout` is in seconds.
+
+    `payload_type` is the class by which `send` finds the type, if it is a class of the plugin's
+    own. With `event_type`, it carries an event of that type (see `payload.decode_event_command`).
+    """
+
+    plugin: str
+    type: str
+    name: str
+    func: Callable[..., Any]
+    adapter: TypeAdapter[Any]
+    payload_type: PayloadType | None
+    schema_version: int
+    queue: str
+    priority: int
+    timeout: float | None
+    retry: Policy | None
+    executor: Executor
+    upcasters: Mapping[int, Upcaster]
+    middleware: tuple[Middleware, ...]
+    event_type: str | None = None
+
+
+Handler = EventHandler | CommandHandler

@@ -1,0 +1,115 @@
+"""What a handler's signature says: where it runs, and what its payload is.
+
+Owns the checks of a declared function. Promises: what mypy would refuse in the author's editor is
+refused at start too, with the place and the remedy, because not every author runs mypy.
+Known limit: annotations must name things that exist at module level when the daemon starts.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+from inboxd.api.connection import BlockingConnection, Connection
+from inboxd.api.context import CommandContext, EventContext
+from inboxd.api.messages import Event
+from inboxd.api.records import Executor
+from inboxd.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Where a handler runs, and the annotation of its payload."""
+
+    executor: Executor
+    payload: Any
+
+
+def read_signature(
+    func: Callable[..., Any],
+    *,
+    takes_event: bool,
+    context: type[EventContext[Any] | CommandContext[Any]],
+    process: bool,
+) -> Signature:
+    """Check `func` against what its declaration promises; raises UsageError with the remedy."""
+    executor = _executor(func, process=process)
+    names = _parameters(func, 1 if executor == "process" else 2)
+    hints = _hints(func)
+    for name in names:
+        if name not in hints:
+            raise UsageError(f"parameter {name!r} has no annotation: give it one.")
+    payload = _event_payload(hints[names[0]]) if takes_event else _command(hints[names[0]])
+    if executor != "process":
+        _check_context(hints[names[1]], context, executor)
+    return Signature(executor, payload)
+
+
+def is_async(func: object) -> bool:
+    """Whether `func` is an `async def`."""
+    return inspect.iscoroutinefunction(func)
+
+
+def _executor(func: Callable[..., Any], *, process: bool) -> Executor:
+    if not inspect.isfunction(func):
+        raise UsageError("only a function can be a handler: write def or async def.")
+    if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
+        raise UsageError("it is a generator: a handler returns, it does not yield.")
+    if not process:
+        return "loop" if is_async(func) else "thread"
+    if is_async(func):
+        raise UsageError('executor="process" is for sync functions: drop async, or the executor.')
+    if func.__qualname__ != func.__name__ or func.__name__ == "<lambda>":
+        raise UsageError(
+            'executor="process" needs a function at module level, to be found by name.'
+        )
+    return "process"
+
+
+def _parameters(func: Callable[..., Any], count: int) -> list[str]:
+    parameters = list(inspect.signature(func).parameters.values())
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if len(parameters) != count or any(each.kind not in positional for each in parameters):
+        wanted = "the payload alone" if count == 1 else "the event or command, and its context"
+        raise UsageError(f"it takes {inspect.signature(func)}: a handler here takes {wanted}.")
+    return [each.name for each in parameters]
+
+
+def _hints(func: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(func, include_extras=True)
+    except Exception as error:
+        raise UsageError(
+            f"its annotations cannot be read ({type(error).__name__}: {error}): what they name "
+            "must be imported at module level, outside `if TYPE_CHECKING`."
+        ) from error
+
+
+def _event_payload(hint: Any) -> Any:
+    if hint is Event:
+        return Any
+    if get_origin(hint) is not Event:
+        raise UsageError(f"its first parameter is {_shown(hint)}: annotate it Event[YourPayload].")
+    return get_args(hint)[0]
+
+
+def _command(hint: Any) -> Any:
+    if hint is Event or get_origin(hint) is Event:
+        raise UsageError("a command handler takes the command itself, not Event[...].")
+    return hint
+
+
+def _check_context(hint: Any, context: type[Any], executor: Executor) -> None:
+    blocking = executor == "thread"
+    connection = BlockingConnection if blocking else Connection
+    if hint == context[connection] or (hint is context and not blocking):
+        return
+    name = f"Blocking{context.__name__}" if blocking else context.__name__
+    kind = "a sync" if blocking else "an async"
+    raise UsageError(f"its context is {_shown(hint)}: {kind} handler here gets {name}.")
+
+
+def _shown(hint: Any) -> str:
+    return getattr(hint, "__name__", None) or str(hint)
