@@ -34,7 +34,7 @@ check: $(READY) ## lint, formatting, types, and which room may import which
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy $(SOURCES)
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 fmt: $(READY) ## format, and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet
