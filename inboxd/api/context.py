@@ -117,25 +117,26 @@ class _Context(Generic[C]):
         settlement. Raises UsageError for arguments that do not fit together, and PayloadError for
         a payload that cannot be stored.
         """
-        route = self._route(command, type)
-        if delay is not None and run_at is not None:
-            raise UsageError(f"{route.type}: give delay= or run_at=, not both.")
-        _check_zone(route.type, run_at=run_at, deadline=deadline)
-        _check_text(route.type, queue=queue, tenant=tenant, entity=entity_type, id=entity_id)
+        route = self._resolve(command.__class__ if type is None else type)
+        if run_at is not None or deadline is not None:
+            _check_times(route.type, run_at, deadline, delay)
+        for text in (queue, tenant, entity_type, entity_id):
+            if text is not None and "\0" in text:
+                raise UsageError(f"{route.type}: {text!r} holds a NUL, which no text column can.")
         draft = CommandDraft(
-            command_id=uuid7(),
-            type=route.type,
-            payload=encode(command),
-            schema_version=route.schema_version,
-            queue=queue or route.queue,
-            priority=route.priority if priority is None else _small(route.type, priority),
-            run_at=run_at,
-            delay=None if delay is None else duration.seconds(delay),
-            deadline=deadline,
-            max_attempts=None if max_attempts is None else _small(route.type, max_attempts, 1),
-            tenant=self.tenant if tenant is None else tenant,
-            entity_type=entity_type,
-            entity_id=entity_id,
+            uuid7(),
+            route.type,
+            encode(command),
+            route.schema_version,
+            queue or route.queue,
+            route.priority if priority is None else _small(route.type, priority),
+            run_at,
+            None if delay is None else duration.seconds(delay),
+            deadline,
+            None if max_attempts is None else _small(route.type, max_attempts, 1),
+            self.tenant if tenant is None else tenant,
+            entity_type,
+            entity_id,
         )
         self.drafts.append(draft)
         return draft.command_id
@@ -144,9 +145,6 @@ class _Context(Generic[C]):
         """End the context; the runtime calls this when the handler has ended."""
         self._resolve = _ended
         self._connection = None
-
-    def _route(self, command: object, type_: str | None) -> Route:
-        return self._resolve(command.__class__ if type_ is None else type_)
 
 
 class EventContext(_Context[C]):
@@ -197,16 +195,14 @@ def _ended(_: type[object] | str) -> Route:
     raise UsageError(_ENDED)
 
 
-def _check_zone(type_: str, **moments: datetime | None) -> None:
-    for name, moment in moments.items():
+def _check_times(
+    type_: str, run_at: datetime | None, deadline: datetime | None, delay: Duration | None
+) -> None:
+    if run_at is not None and delay is not None:
+        raise UsageError(f"{type_}: give delay= or run_at=, not both.")
+    for moment in (run_at, deadline):
         if moment is not None and moment.tzinfo is None:
-            raise UsageError(f"{type_}: {name}= needs a time zone: datetime(..., tzinfo=UTC).")
-
-
-def _check_text(type_: str, **texts: str | None) -> None:
-    for name, text in texts.items():
-        if text is not None and "\0" in text:
-            raise UsageError(f"{type_}: {name}= holds a NUL character, which no text column can.")
+            raise UsageError(f"{type_}: {moment} needs a time zone: datetime(..., tzinfo=UTC).")
 
 
 def _small(type_: str, number: int, least: int = SMALLINT.start) -> int:
