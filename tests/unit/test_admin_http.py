@@ -1,0 +1,140 @@
+"""The HTTP face, over real sockets."""
+
+import signal
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from anyio.abc import TaskGroup
+
+from inboxd.admin.http import Part, serve
+from inboxd.errors import SettingsError
+from inboxd.settings import Http
+from inboxd.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Told:
+    """Health as a test tells it."""
+
+    alive: list[Part] = field(default_factory=lambda: [Part("lease", ok=True, detail="2 s old")])
+    works: list[Part] = field(default_factory=lambda: [Part("database", ok=True)])
+
+    def live(self) -> list[Part]:
+        return self.alive
+
+    def ready(self) -> list[Part]:
+        return self.works
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics("1.2.3")
+
+
+async def started(group: TaskGroup, metrics: Metrics, told: Told) -> int:
+    port = await group.start(serve, Http(port=0), metrics, told)
+    assert isinstance(port, int)
+    return port
+
+
+@pytest.fixture
+async def client(metrics: Metrics, told: Told) -> AsyncIterator[httpx.AsyncClient]:
+    async with anyio.create_task_group() as group:
+        port = await started(group, metrics, told)
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=10
+        ) as client:
+            yield client
+        group.cancel_scope.cancel()
+
+
+async def test_metrics_as_text(client: httpx.AsyncClient, metrics: Metrics) -> None:
+    metrics.tally.add("event", "a.b", "succeeded", 0.1, 0.1)
+    answer = await client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert 'inboxd_events_total{outcome="succeeded",type="a.b"} 1.0' in answer.text
+
+
+async def test_metrics_as_openmetrics(client: httpx.AsyncClient) -> None:
+    accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+    answer = await client.get("/metrics", headers=accept)
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize(("path", "parts"), [("/healthz", "alive"), ("/readyz", "works")])
+async def test_health_is_200_or_503_with_the_reason(
+    client: httpx.AsyncClient, told: Told, path: str, parts: str
+) -> None:
+    answer = await client.get(path)
+    assert (answer.status_code, answer.json()["ok"]) == (200, True)
+    getattr(told, parts).append(Part("schema", ok=False, detail="run `inboxd migrate`"))
+    answer = await client.get(path)
+    assert (answer.status_code, answer.json()["ok"]) == (503, False)
+    assert answer.headers["cache-control"] == "no-store"
+    wanted = {"name": "schema", "ok": False, "detail": "run `inboxd migrate`"}
+    assert answer.json()["parts"][-1] == wanted
+
+
+async def test_only_get_and_head(client: httpx.AsyncClient) -> None:
+    head = await client.head("/healthz")
+    assert (head.status_code, head.content) == (200, b"")
+    answer = await client.post("/healthz", content=b"x" * 100_000)
+    assert answer.status_code == 405
+    assert "GET" in answer.headers["allow"]
+
+
+async def test_unknown_path_lists_the_known(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/admin")
+    assert answer.status_code == 404
+    assert answer.json()["paths"] == ["/metrics", "/healthz", "/readyz"]
+
+
+async def test_health_that_raises_is_a_500_and_the_next_answer_is_fine(
+    client: httpx.AsyncClient, told: Told
+) -> None:
+    parts, told.alive = told.alive, None  # type: ignore[assignment]
+    assert (await client.get("/healthz")).status_code == 500
+    told.alive = parts
+    assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_address_in_use_is_one_clear_error(metrics: Metrics, told: Told) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=rf"http\.port {port}.*in use.*http\.enabled"):
+            await serve(Http(port=port), metrics, told)
+
+
+async def test_signals_stay_the_daemons(client: httpx.AsyncClient) -> None:
+    # The server runs by now; uvicorn would have put its own handler here.
+    assert (await client.get("/healthz")).status_code == 200
+    assert "uvicorn" not in repr(signal.getsignal(signal.SIGTERM))
+
+
+async def test_cancelled_server_has_closed_everything(metrics: Metrics, told: Told) -> None:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            port = await started(group, metrics, told)
+            stream: Any = await anyio.connect_tcp("127.0.0.1", port)
+            await stream.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert b"200 OK" in await stream.receive()
+            group.cancel_scope.cancel()
+        async with stream:
+            with pytest.raises(anyio.EndOfStream):
+                await stream.receive()
+        with pytest.raises(OSError, match=r"failed|refused"):
+            await anyio.connect_tcp("127.0.0.1", port)
