@@ -1,0 +1,255 @@
+"""Run a plugin's handlers in its tests, without PostgreSQL and without a daemon.
+
+Owns `run_event` and `run_command`. Promises: the payload is encoded, upcast, decoded and checked as
+the daemon does it; middleware runs; sync handlers run in a thread; the outcome is decided by the
+same code, with the wait unjittered, so that a test can name it.
+Known limit: a handler declared for a process runs in a thread, where nothing can kill it; settings
+are not read, so a type's timeout and policy are its declaration's, or none and `Exponential()`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NoReturn, cast
+
+import anyio
+import anyio.to_thread
+import orjson
+import structlog
+
+from inboxd.api.connection import BlockingConnection, Connection
+from inboxd.api.context import CommandContext, EventContext
+from inboxd.api.drafts import CommandDraft, encode
+from inboxd.api.handlers import Handlers
+from inboxd.api.messages import Event
+from inboxd.api.middleware import AnyContext, compose
+from inboxd.api.payload import decode, decode_event_command, wrap_event
+from inboxd.api.records import CommandHandler, EventHandler, Handler
+from inboxd.errors import HandlerTimeout, NoHandler, UsageError
+from inboxd.model.backoff import Exponential
+from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
+from inboxd.model.outcome import Outcome, Succeeded, decide
+from inboxd.runtime.plugins import Registry, build_registry
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A command that the handler sent; `payload` is decoded JSON, `draft` has all the rest."""
+
+    type: str
+    queue: str | None
+    payload: Any
+    draft: CommandDraft
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How it ended; `commands` is empty unless it succeeded, since nothing else is written."""
+
+    outcome: Outcome
+    commands: tuple[Sent, ...] = ()
+    error: BaseException | None = None
+
+
+async def run_event(
+    handlers: Handlers,
+    type: str,
+    payload: object,
+    *,
+    connection: Connection | None = None,
+    **fields: Any,
+) -> Result:
+    """Run every handler of the event `type`; they succeed or fail together.
+
+    `payload` is anything that fits JSON, or bytes that are JSON already. `fields` are columns of
+    the event's row, such as `tenant`, `attempts` or `schema_version`. A handler declared with
+    `as_command` is run at once, as its command would be. Raises PluginError for wrong declarations.
+    """
+    registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
+    found = registry.events.get(type, ())
+    if not found:
+        raise NoHandler(f"{handlers!r} has no handler for the event {type!r}.")
+    row = _row(_EVENT, fields, type=type, schema_version=found[0].schema_version)
+    raw = _raw(payload)
+    done = Result(Succeeded())
+    for handler in found:
+        result = await _run_event(registry, handler, row, raw, connection)
+        if result.error is not None:
+            return result
+        done = Result(result.outcome, done.commands + result.commands)
+    return done
+
+
+async def run_command(
+    handlers: Handlers,
+    type: str,
+    payload: object,
+    *,
+    connection: Connection | None = None,
+    **fields: Any,
+) -> Result:
+    """Run the handler of the command `type`; the arguments are as in `run_event`."""
+    registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
+    handler = registry.commands.get(type)
+    if handler is None:
+        raise NoHandler(f"{handlers!r} has no handler for the command {type!r}.")
+    row = _row(_COMMAND, fields, type=type, schema_version=handler.schema_version)
+    return await _run(registry, handler, row, _raw(payload), connection)
+
+
+async def _run_event(
+    registry: Registry,
+    handler: EventHandler,
+    row: Mapping[str, Any],
+    raw: str,
+    connection: Connection | None,
+) -> Result:
+    if handler.command_type is None:
+        return await _run(registry, handler, row, raw, connection)
+    carrier = registry.command_of(handler)
+    draft = wrap_event(carrier, row, raw)
+    parent = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
+    command = {
+        **_COMMAND,
+        **{name: row[name] for name in _SHARED},
+        **dataclasses.asdict(child_of(parent, row["event_id"])),
+        "command_id": draft.command_id,
+        "origin_kind": OriginKind.EVENT,
+        "origin_id": row["id"],
+    }
+    return await _run(registry, carrier, command, draft.payload, connection)
+
+
+async def _run(
+    registry: Registry,
+    handler: Handler,
+    row: Mapping[str, Any],
+    raw: str,
+    connection: Connection | None,
+) -> Result:
+    context = _context(registry, handler, row, connection)
+    try:
+        value = await _call(handler, _decode(handler, row, raw), context)
+        outcome = Succeeded(None if value is None else encode(value))
+    except (anyio.get_cancelled_exc_class(), _ConnectionMissing):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
+        age = datetime.now(UTC) - row["created_at"]
+        policy = handler.retry or Exponential()
+        return Result(decide(error, policy, row["attempts"], age, _Longest()), error=error)
+    finally:
+        context.close()
+    return Result(outcome, tuple(map(_sent, context.drafts)))
+
+
+def _decode(handler: Handler, row: Mapping[str, Any], raw: str) -> Any:
+    if isinstance(handler, CommandHandler) and handler.event_type is not None:
+        return decode_event_command(handler, raw, row["schema_version"], row["attempts"])
+    payload = decode(handler, raw, row["schema_version"])
+    return Event(row, payload) if isinstance(handler, EventHandler) else payload
+
+
+async def _call(handler: Handler, payload: Any, context: AnyContext) -> object:
+    """Run it where it asked to run, with its middleware and its timeout."""
+
+    async def invoke(payload: Any, context: AnyContext) -> object:
+        if handler.executor == "loop":
+            return await handler.func(payload, context)
+        arguments = (payload,) if handler.executor == "process" else (payload, context)
+        call = partial(handler.func, *arguments)
+        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+
+    with anyio.move_on_after(handler.timeout) as scope:
+        run = compose(handler.type, handler.name, handler.middleware, invoke)
+        return await run(payload, context)
+    if scope.cancelled_caught:
+        raise HandlerTimeout(f"{handler.name} ran longer than {handler.timeout} seconds.")
+    return None
+
+
+def _context(
+    registry: Registry,
+    handler: Handler,
+    row: Mapping[str, Any],
+    connection: Connection | None,
+) -> AnyContext:
+    given = connection or cast("Connection", _NoConnection())
+    log = structlog.get_logger("inboxd.testing")
+    kind: Any = EventContext if isinstance(handler, EventHandler) else CommandContext
+    fitting = given if handler.executor == "loop" else BlockingConnection(given)
+    return cast("AnyContext", kind(row, fitting, registry.resolve, log))
+
+
+def _raw(payload: object) -> str:
+    return payload.decode() if isinstance(payload, bytes) else encode(payload)
+
+
+def _sent(draft: CommandDraft) -> Sent:
+    return Sent(draft.type, draft.queue, orjson.loads(draft.payload), draft)
+
+
+def _row(defaults: dict[str, Any], fields: Mapping[str, Any], **known: Any) -> dict[str, Any]:
+    unknown = fields.keys() - defaults.keys()
+    if unknown:
+        raise UsageError(
+            f"No such column: {', '.join(sorted(unknown))}. There is {list(defaults)}."
+        )
+    now = datetime.now(UTC)
+    fresh = {"event_id": uuid7(), "command_id": uuid7(), "created_at": now, "occurred_at": now}
+    return defaults | {name: fresh[name] for name in fresh if name in defaults} | known | {**fields}
+
+
+class _Longest:
+    """The longest wait a jitter could choose, so that a test knows it."""
+
+    def uniform(self, a: float, b: float, /) -> float:
+        return max(a, b)
+
+
+class _ConnectionMissing(UsageError):
+    """The test's own mistake, not an outcome of the handler."""
+
+
+class _NoConnection:
+    """Stands where the test gave no connection."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise UsageError(
+            f"ctx.connection.{name} was used: give the test's connection, connection=…."
+        )
+
+
+_SHARED: dict[str, Any] = {
+    "id": 1,
+    "type": "",
+    "schema_version": 1,
+    "tenant": None,
+    "entity_type": None,
+    "entity_id": None,
+    "correlation_id": None,
+    "causation_id": None,
+    "traceparent": None,
+    "attempts": 0,
+    "created_at": None,
+}
+_EVENT = {
+    **_SHARED,
+    "event_id": None,
+    "topic": "default",
+    "source": None,
+    "headers": None,
+    "occurred_at": None,
+}
+_COMMAND = {
+    **_SHARED,
+    "command_id": None,
+    "queue": "default",
+    "priority": 0,
+    "deadline": None,
+    "origin_kind": OriginKind.API,
+    "origin_id": None,
+}
