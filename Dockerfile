@@ -1,0 +1,29 @@
+# The daemon alone. A service adds its plugins in an image of its own:
+#   FROM inboxd
+#   RUN pip install --no-cache-dir my-plugin
+
+FROM python:3.13-slim AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY inboxd inboxd
+COPY migrations migrations
+RUN pip wheel --no-cache-dir --wheel-dir /wheels .
+
+FROM python:3.13-slim
+# A virtual environment that root owns: the daemon cannot change its own code.
+ENV PATH=/opt/inboxd/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
+    python -m venv /opt/inboxd \
+    && pip install --no-cache-dir --no-index --find-links /wheels inboxd
+# A number, so that Kubernetes can check runAsNonRoot; an account, since libraries look it up.
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin inboxd
+USER 10001
+
+# Health and metrics for the orchestrator, without payloads. Publish the port to nobody else.
+ENV INBOXD_HTTP__HOST=0.0.0.0 INBOXD_HTTP__ALLOW_REMOTE=true INBOXD_LOG__FORMAT=json
+EXPOSE 8797
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["python", "-c", \
+    "import urllib.request as u; u.urlopen('http://127.0.0.1:8797/healthz', timeout=2)"]
+
+ENTRYPOINT ["inboxd"]
+CMD ["run"]
