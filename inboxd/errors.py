@@ -7,8 +7,6 @@ because handlers also run in child processes.
 Known limit: drivers' exceptions are wrapped at the boundary that talks to the driver, not here.
 """
 
-# ruff: noqa: N818 - they read as what happened: Retry, Defer and LeaseLost are not all errors
-
 from __future__ import annotations
 
 from datetime import datetime, timedelta

@@ -1,0 +1,167 @@
+"""Policies: waits are finite and bounded, attempts are executions, settings override code."""
+
+import math
+import random
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inboxd.errors import UsageError
+from inboxd.model.backoff import Explicit, Exponential, Fixed, Linear, Policy, override, policy_from
+
+POLICIES: list[Policy] = [
+    Exponential(),
+    Exponential(base="1d", factor=1e300, cap="36525d", jitter="none"),
+    Linear(base="1m", cap="1h"),
+    Fixed(base="5s"),
+    Explicit(delays=("1s", "5m")),
+]
+
+
+def waits(policy: Policy, count: int) -> list[float]:
+    return [policy.delay(attempt, random) for attempt in range(1, count + 1)]
+
+
+def test_the_default_is_the_design_s() -> None:
+    assert Exponential() == Exponential(base="2s", factor=2, cap="1h", attempts=15, jitter="full")
+
+
+def test_each_kind_waits_its_way() -> None:
+    assert waits(Exponential(base="2s", cap="20s", jitter="none"), 5) == [2, 4, 8, 16, 20]
+    assert waits(Linear(base="2s", cap="5s", jitter="none"), 3) == [2, 4, 5]
+    assert waits(Fixed(base="7s"), 3) == [7, 7, 7]
+    assert waits(Explicit(delays=("1s", "1m")), 3) == [1, 60, 60]
+
+
+@given(st.sampled_from(POLICIES), st.integers(1, 10**400), st.randoms(use_true_random=False))
+def test_a_wait_is_finite_whatever_the_attempt(
+    policy: Policy, attempt: int, rng: random.Random
+) -> None:
+    wait = policy.delay(attempt, rng)
+    assert math.isfinite(wait)
+    assert 0 <= wait <= timedelta(days=36_525).total_seconds()
+
+
+@given(st.integers(1, 200), st.floats(1, 10), st.randoms(use_true_random=False))
+def test_full_jitter_lies_below_the_wait_and_the_cap(
+    attempt: int, factor: float, rng: random.Random
+) -> None:
+    steady = Exponential(factor=factor, jitter="none").delay(attempt, rng)
+    assert 0 <= Exponential(factor=factor).delay(attempt, rng) <= steady <= 3600
+
+
+@given(st.integers(1, 100), st.floats(1, 10), st.randoms(use_true_random=False))
+def test_waits_never_shrink(attempt: int, factor: float, rng: random.Random) -> None:
+    policy = Exponential(factor=factor, jitter="none")
+    assert policy.delay(attempt, rng) <= policy.delay(attempt + 1, rng)
+
+
+@given(st.integers(1, 50))
+def test_attempts_are_executions(attempts: int) -> None:
+    """15 means exactly 15 (R0.41)."""
+    policy = Exponential(attempts=attempts)
+    ran = next(n for n in range(1, 100) if policy.is_exhausted(n, timedelta(0)))
+    assert ran == attempts
+
+
+def test_a_list_of_delays_says_how_many_attempts_there_are() -> None:
+    assert Explicit(delays=("1s", "2s")).attempts == 3
+    assert Explicit(delays=("1s", "2s"), attempts=10).attempts == 10
+
+
+def test_age_ends_retries_too() -> None:
+    policy = Exponential(max_age="1h")
+    assert not policy.is_exhausted(1, timedelta(minutes=59))
+    assert policy.is_exhausted(1, timedelta(hours=1))
+
+
+class Derived(ConnectionError):
+    """An OSError by way of another class."""
+
+
+@pytest.mark.parametrize(
+    ("permanent", "error", "wanted"),
+    [
+        ((ValueError,), ValueError(), True),
+        ((OSError,), Derived(), True),
+        (("OSError",), Derived(), True),
+        (("builtins.OSError",), Derived(), True),
+        ((f"{Derived.__module__}.Derived",), Derived(), True),
+        (("Derived",), Derived(), False),
+        ((), ValueError(), False),
+        ((KeyError,), ValueError(), False),
+    ],
+)
+def test_permanent_errors_by_class_or_name(permanent: Any, error: Exception, wanted: bool) -> None:
+    assert Exponential(permanent=permanent).is_permanent(error) is wanted
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Exponential(attempts=0),
+        lambda: Exponential(attempts=True),
+        lambda: Exponential(attempts=1.5),  # type: ignore[arg-type]
+        lambda: Exponential(factor=0.5),
+        lambda: Exponential(factor=math.inf),
+        lambda: Exponential(factor=math.nan),
+        lambda: Exponential(base="2"),
+        lambda: Exponential(base=2),  # type: ignore[arg-type]
+        lambda: Exponential(jitter="some"),  # type: ignore[arg-type]
+        lambda: Exponential(permanent="ValueError"),  # type: ignore[arg-type]
+        lambda: Exponential(permanent=(3,)),  # type: ignore[arg-type]
+        lambda: Explicit(delays=()),
+        lambda: Explicit(delays="1s"),  # type: ignore[arg-type]
+        lambda: Explicit(delays=("1s", "x")),
+    ],
+)
+def test_wrong_values_are_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError):
+        wrong()
+
+
+def test_settings_make_a_policy() -> None:
+    assert policy_from({}) == Exponential()
+    assert policy_from({"kind": "linear", "base": "1s"}) == Linear(base="1s")
+    assert policy_from({"kind": "explicit", "delays": ["1s"]}) == Explicit(delays=("1s",))
+    assert policy_from({"permanent": ["smtplib.SMTPDataError"]}).permanent == (
+        "smtplib.SMTPDataError",
+    )
+
+
+def test_an_override_keeps_what_it_does_not_name() -> None:
+    plugin = Exponential(base="5s", attempts=3, permanent=(ValueError,))
+    assert override(plugin, {"attempts": 7}) == Exponential(
+        base="5s", attempts=7, permanent=(ValueError,)
+    )
+    assert override(plugin, {}) == plugin
+
+
+def test_another_kind_keeps_what_both_have() -> None:
+    plugin = Exponential(base="5s", max_age="1d", permanent=(ValueError,))
+    assert override(plugin, {"kind": "fixed", "attempts": 4}) == Fixed(
+        base="5s", max_age="1d", permanent=(ValueError,), attempts=4
+    )
+
+
+def test_new_delays_bring_their_own_attempts() -> None:
+    assert override(Explicit(delays=("1s",)), {"delays": ["1s", "2s", "3s"]}).attempts == 4
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ({"atempts": 3}, "has no 'atempts': did you mean 'attempts'"),
+        ({"kind": "exponentially"}, "choose one of exponential, linear, fixed, explicit"),
+        ({"kind": "fixed", "factor": 2}, "kind 'fixed' has no 'factor'"),
+        ({"kind": "explicit"}, "delays"),
+        ({"base": 2}, "is not a duration"),
+        ({"attempts": "three"}, "1 or more"),
+    ],
+)
+def test_a_wrong_setting_names_its_remedy(mapping: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        policy_from(mapping)
