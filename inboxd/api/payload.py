@@ -3,8 +3,9 @@
 Owns decoding, upcasting, and events that travel inside commands. Promises: whatever is wrong with
 a payload is a PayloadError with the field's path, never the value, because its text reaches logs
 and screens (promise 10); a payload of another version is never guessed at.
-Known limit: a path names keys, so a mapping keyed by something private shows that key. Upcasters
-see numbers as Python's json does: floats.
+Known limit: a path names keys, so a mapping keyed by something private shows that key. A
+number with a fraction is read as a float, even into a Decimal: exact amounts travel as text, which
+is how pydantic writes a Decimal.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def test_equal_failures_share_a_fingerprint() -> None:
         return raised(ValueError(text))
 
     def other() -> BaseException:
-        with pytest.raises(ValueError, match="^$") as caught:
+        with pytest.raises(ValueError, match=r"^$") as caught:
             raise ValueError
         return caught.value
 

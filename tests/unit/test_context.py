@@ -1,0 +1,125 @@
+"""What a handler sends, and what it cannot do any more once it has ended."""
+
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+import structlog
+from pydantic import BaseModel
+
+from inboxd.api.connection import Connection
+from inboxd.api.context import CommandContext, EventContext, Route
+from inboxd.errors import PayloadError, UsageError
+from inboxd.model.lineage import Origin, OriginKind
+
+CONNECTION = cast("Connection", object())
+LATER = datetime(2030, 1, 1, tzinfo=UTC)
+ROW: dict[str, Any] = {
+    "id": 7,
+    "command_id": UUID(int=1),
+    "tenant": "acme",
+    "correlation_id": "story",
+    "attempts": 2,
+    "deadline": LATER,
+    "origin_kind": "event",
+    "origin_id": 3,
+}
+
+
+class SendEmail(BaseModel):
+    """A command."""
+
+    to: str
+
+
+def resolve(what: type[object] | str) -> Route:
+    if what is SendEmail:
+        return Route("school.send_email", "email", 3, 5)
+    if isinstance(what, str):
+        return Route(what)
+    raise UsageError(f"No command handler takes {what.__name__}.")
+
+
+@pytest.fixture
+def ctx() -> EventContext:
+    return EventContext(ROW, CONNECTION, resolve, structlog.get_logger())
+
+
+def test_a_payload_s_class_says_where_it_goes(ctx: EventContext) -> None:
+    sent = ctx.send(SendEmail(to="ada"))
+    (draft,) = ctx.drafts
+    assert (draft.command_id, draft.type, draft.queue) == (sent, "school.send_email", "email")
+    assert (draft.schema_version, draft.priority) == (3, 5)
+    assert (draft.payload, draft.tenant) == ('{"to":"ada"}', "acme")
+    assert sent.version == 7
+
+
+def test_the_sender_has_the_last_word(ctx: EventContext) -> None:
+    ctx.send(
+        SendEmail(to="ada"),
+        queue="slow",
+        priority=0,
+        delay="1m",
+        deadline=LATER,
+        max_attempts=2,
+        tenant="other",
+        entity_type="student",
+        entity_id="3",
+    )
+    (draft,) = ctx.drafts
+    assert (draft.queue, draft.priority, draft.delay, draft.run_at) == ("slow", 0, 60, None)
+    assert (draft.deadline, draft.max_attempts, draft.tenant) == (LATER, 2, "other")
+    assert (draft.entity_type, draft.entity_id) == ("student", "3")
+
+
+def test_a_type_may_be_named(ctx: EventContext) -> None:
+    ctx.send({"a": 1}, type="elsewhere.do", run_at=LATER)
+    (draft,) = ctx.drafts
+    assert (draft.type, draft.queue, draft.run_at) == ("elsewhere.do", None, LATER)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"delay": "1s", "run_at": LATER}, "not both"),
+        ({"run_at": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001 - the mistake
+        ({"deadline": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001 - the mistake
+        ({"delay": "5"}, "is not a duration"),
+        ({"priority": 40_000}, "outside -32768 to 32767"),
+        ({"max_attempts": 0}, "outside 1 to 32767"),
+        ({"tenant": "a\0b"}, "holds a NUL"),
+    ],
+)
+def test_what_does_not_fit_is_not_sent(
+    ctx: EventContext, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        ctx.send(SendEmail(to="ada"), **options)
+    assert not ctx.drafts
+
+
+def test_an_unknown_class_or_a_bad_payload_is_not_sent(ctx: EventContext) -> None:
+    with pytest.raises(UsageError, match="takes dict"):
+        ctx.send({"a": 1})
+    with pytest.raises(PayloadError, match="NUL"):
+        ctx.send(SendEmail(to="\0"))
+    assert not ctx.drafts
+
+
+def test_it_shows_its_row() -> None:
+    ctx = CommandContext(ROW, CONNECTION, resolve, structlog.get_logger())
+    assert (ctx.id, ctx.command_id, ctx.idempotency_key) == (7, UUID(int=1), str(UUID(int=1)))
+    assert (ctx.tenant, ctx.correlation_id, ctx.attempt) == ("acme", "story", 3)
+    assert (ctx.deadline, ctx.origin) == (LATER, Origin(OriginKind.EVENT, 3))
+    assert ctx.connection is CONNECTION
+
+
+def test_nothing_outlives_the_handler(ctx: EventContext) -> None:
+    ctx.send(SendEmail(to="ada"))
+    ctx.close()
+    with pytest.raises(UsageError, match="The handler has ended"):
+        ctx.send(SendEmail(to="ada"))
+    with pytest.raises(UsageError, match="The handler has ended"):
+        assert ctx.connection is CONNECTION
+    assert len(ctx.drafts) == 1
