@@ -1,0 +1,81 @@
+"""The commands put together, the options before them, and what becomes of an error.
+
+Owns the tree of commands. Promises: those of the package.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from inboxd.cli.exits import exit_code
+from inboxd.cli.running import run
+from inboxd.cli.schema import migrate
+from inboxd.errors import InboxdError
+
+app = typer.Typer(
+    name="inboxd",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"inboxd {version('inboxd')}")
+        raise typer.Exit
+
+
+@app.callback()
+def inboxd(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            envvar="INBOXD_CONFIG",
+            metavar="FILE",
+            help="The TOML file of settings.",
+            show_default=False,
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show an error's traceback.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and end."
+        ),
+    ] = False,
+) -> None:
+    """Events and commands in PostgreSQL become handled work, each effect once."""
+
+
+app.command()(run)
+app.command()(migrate)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line (`sys.argv` if no arguments are given), and exit."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(given, prog_name="inboxd")
+    except Exception as error:
+        if "--debug" in given:
+            raise
+        typer.echo(f"inboxd: {_message(error)}", err=True)
+        sys.exit(exit_code(error))
+    sys.exit(0)
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, InboxdError):
+        return str(error)
+    what = f"{type(error).__name__}: {error}"
+    return (
+        f"{what}\nThis is a mistake in inboxd: run it again with --debug and report what it says."
+    )

@@ -1,0 +1,50 @@
+"""Exit codes: what a script or systemd learns from how a command ended.
+
+Owns the numbers (sysexits.h where it has one) and which error leads to which. Known limit: they
+tell kinds of trouble apart, not troubles; the message does that.
+"""
+
+from enum import IntEnum
+
+from inboxd.errors import (
+    Conflict,
+    DatabaseError,
+    NotFound,
+    PluginError,
+    SchemaError,
+    SettingsError,
+    UsageError,
+)
+
+
+class Exit(IntEnum):
+    """How a command ended."""
+
+    OK = 0
+    PROBLEMS = 1
+    USAGE = 2
+    UNAVAILABLE = 69
+    INTERNAL = 70
+    TEMPORARY = 75
+    CONFIG = 78
+
+
+# SQLSTATEs of what may be gone at the next try: a cut connection (class 08), serialization and
+# deadlock (40), lack of resources (53), a lock or time limit, a server that starts or stops (57P).
+_TEMPORARY = ("08", "40", "53", "55P03", "57014", "57P")
+
+
+def exit_code(error: BaseException) -> Exit:
+    """The code for an error that ended a command."""
+    match error:
+        case SettingsError() | PluginError() | SchemaError():
+            return Exit.CONFIG
+        case UsageError():
+            return Exit.USAGE
+        case NotFound() | Conflict():
+            return Exit.PROBLEMS
+        case DatabaseError():
+            sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
+            return Exit.TEMPORARY if sqlstate.startswith(_TEMPORARY) else Exit.UNAVAILABLE
+        case _:
+            return Exit.INTERNAL

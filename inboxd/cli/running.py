@@ -1,0 +1,19 @@
+"""`inboxd run`: the daemon in this process.
+
+Known limit: it stays in the foreground; systemd, Docker or Kubernetes start it again.
+"""
+
+import typer
+
+from inboxd.cli.options import Config, load_settings
+
+
+def run(config: Config = None) -> None:
+    """Run the daemon until it is told to stop.
+
+    TERM or Ctrl-C: stop claiming, let what runs finish, end with 0; a second one stops at once.
+    HUP reads the settings again and applies what a running daemon may change (docs/settings.md).
+    """
+    from inboxd import daemon
+
+    raise typer.Exit(daemon.run(load_settings(config), config=config))

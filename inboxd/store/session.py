@@ -1,0 +1,40 @@
+"""One connection for one errand of an operator, with the statements of its schema.
+
+Promises that a failure comes out as DatabaseError or SchemaError, in words to act on, and that no
+wait is longer than the settings' time limits. Known limit: none of the daemon's pools is used, so
+each errand costs a connection.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import asyncpg
+
+from inboxd.errors import DatabaseError
+from inboxd.settings import Database
+from inboxd.store.connections import LOST, Connection, connect, explain
+from inboxd.store.statements import Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What an errand needs to talk to the database."""
+
+    connection: Connection
+    sql: Statements
+
+
+@asynccontextmanager
+async def open_session(database: Database) -> AsyncIterator[Session]:
+    """A connection for the `async with` block. Raises DatabaseError or SchemaError."""
+    # The server's own plans: an operator's filters select anything between one row and all.
+    connection = await connect(database, "cli", plans={})
+    try:
+        yield Session(connection, Statements(database.schema_name))
+    except asyncpg.PostgresError as error:
+        raise explain(error) from error
+    except LOST as error:
+        raise DatabaseError(f"the connection to the database was lost: {error}") from error
+    finally:
+        connection.terminate()
