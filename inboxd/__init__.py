@@ -60,11 +60,14 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"inboxd.{home}"), name)
-    raise AttributeError(f"module 'inboxd' has no attribute {name!r}")
+# Hidden from type checkers: with a __getattr__ in sight they would accept any misspelt name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(import_module(f"inboxd.{home}"), name)
+        raise AttributeError(f"module 'inboxd' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

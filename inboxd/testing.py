@@ -218,7 +218,7 @@ class _NoConnection:
     """Stands where the test gave no connection."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise UsageError(
+        raise _ConnectionMissing(
             f"ctx.connection.{name} was used: give the test's connection, connection=…."
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 from uuid import UUID
 
 import orjson
@@ -28,12 +28,10 @@ class Event(Generic[P_co]):
 
     __slots__ = ("_row", "payload")
 
-    payload: P_co
-
     def __init__(self, row: Row, payload: P_co) -> None:
         """View `row`, whose payload was decoded to `payload`."""
         self._row = row
-        self.payload = payload
+        self.payload: Final = payload
 
     def __repr__(self) -> str:
         # Never the payload: this text ends up in logs.

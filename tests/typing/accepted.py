@@ -1,0 +1,113 @@
+"""A plugin as its author writes it: mypy --strict has nothing to say. Not run, only checked."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, assert_type
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from inboxd import (
+    BlockingCommandContext,
+    BlockingConnection,
+    BlockingEventContext,
+    Call,
+    CommandContext,
+    Connection,
+    Defer,
+    Event,
+    EventContext,
+    Explicit,
+    Exponential,
+    Handlers,
+    Proceed,
+    Record,
+    Reject,
+    Retry,
+)
+
+handlers = Handlers("school")
+
+
+class ActivityCreated(BaseModel):
+    """An event."""
+
+    activity_id: int
+
+
+class SendEmail(BaseModel):
+    """A command."""
+
+    student_id: int
+
+
+@dataclass
+class Render:
+    """A command that is a dataclass."""
+
+    html: str
+
+
+@handlers.event("activity.created", schema_version=2, timeout="5s")
+async def notify(event: Event[ActivityCreated], ctx: EventContext) -> None:
+    assert_type(event.payload, ActivityCreated)
+    assert_type(ctx.connection, Connection)
+    rows = await ctx.connection.fetch("select student_id from enrolments")
+    for row in rows:
+        assert_type(row, Record)
+        assert_type(ctx.send(SendEmail(student_id=row["student_id"]), delay="5s"), UUID)
+    async with ctx.connection.transaction():
+        await ctx.connection.execute("select 1")
+    ctx.log.info("notified", students=len(rows))
+
+
+@handlers.event("activity.created")
+def count(event: Event[dict[str, Any]], ctx: BlockingEventContext) -> None:
+    assert_type(ctx.connection, BlockingConnection)
+    with ctx.connection.transaction():
+        ctx.connection.execute("update activities set seen = seen + 1")
+
+
+@handlers.event("activity.created", as_command=True, queue="slow")
+async def export(event: Event[ActivityCreated], ctx: CommandContext) -> str:
+    return f"{event.event_id} {ctx.idempotency_key}"
+
+
+@handlers.event("activity.created", as_command=True, executor="process")
+def convert(event: Event[ActivityCreated]) -> bytes:
+    return b""
+
+
+@handlers.command("school.send_email", queue="email", retry=Exponential(base="2s", attempts=15))
+async def send_email(command: SendEmail, ctx: CommandContext) -> None:
+    match command.student_id:
+        case 1:
+            raise Retry(after="5m", reason="busy")
+        case 2:
+            raise Defer(until=datetime(2030, 1, 1, tzinfo=UTC))
+        case 3:
+            raise Reject("no address")
+
+
+@handlers.command("school.sync", retry=Explicit(delays=("1s", "1m")))
+def sync_email(command: list[int], ctx: BlockingCommandContext) -> int:
+    return sum(command)
+
+
+@handlers.command("school.render", executor="process", timeout="1m")
+def render(command: Render) -> int:
+    return len(command.html)
+
+
+@handlers.middleware
+async def timed(call: Call, proceed: Proceed) -> object:
+    return await proceed()
+
+
+@handlers.upcaster("activity.created", from_version=1)
+def rename(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"activity_id": payload["id"]}
+
+
+# Declared functions stay what they were, so that tests may call them.
+assert_type(render(Render("")), int)

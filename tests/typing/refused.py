@@ -1,0 +1,62 @@
+"""Mistakes that mypy --strict finds in a plugin author's editor; each line names its error code."""
+
+from pydantic import BaseModel
+
+import inboxd
+from inboxd import (
+    BlockingCommandContext,
+    CommandContext,
+    Event,
+    EventContext,
+    Exponential,
+    Handlers,
+    Retry,
+)
+
+handlers = Handlers("school")
+inboxd.Handeler("school")  # E: attr-defined
+
+
+class Payload(BaseModel):
+    """A payload."""
+
+    number: int
+
+
+@handlers.event("a.b")  # E: type-var
+async def takes_no_event(event: Payload, ctx: EventContext) -> None: ...
+
+
+@handlers.event("a.b")  # E: type-var
+async def takes_the_other_context(event: Event[Payload], ctx: CommandContext) -> None: ...
+
+
+@handlers.event("a.b")  # E: type-var
+def is_sync(event: Event[Payload], ctx: EventContext) -> None: ...
+
+
+@handlers.event("a.b", queue="slow")  # E: call-overload untyped-decorator
+async def has_no_queue(event: Event[Payload], ctx: EventContext) -> None: ...
+
+
+@handlers.command("a.c", executor="process")  # E: type-var
+def has_a_context(command: Payload, ctx: BlockingCommandContext) -> None: ...
+
+
+@handlers.command("a.c", retry=3)  # E: call-overload untyped-decorator
+async def has_no_policy(command: Payload, ctx: CommandContext) -> None: ...
+
+
+@handlers.command("a.c", timeout=30)  # E: call-overload untyped-decorator
+async def has_no_unit(command: Payload, ctx: CommandContext) -> None: ...
+
+
+@handlers.event("a.b")
+async def reads_wrongly(event: Event[Payload], ctx: EventContext) -> None:
+    assert event.payload.nummer  # E: attr-defined
+    event.payload = Payload(number=1)  # E: misc
+    event.id = 3  # E: misc
+    ctx.connection.fetch("select 1")  # E: unused-coroutine
+    ctx.send(Payload(number=1), delay=5)  # E: arg-type
+    Exponential(factor="2")  # E: arg-type
+    raise Retry(after=[])  # E: arg-type

@@ -1,0 +1,28 @@
+"""`import inboxd` offers what a plugin needs, and costs a producer's service nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+import inboxd
+
+
+def test_every_name_is_there() -> None:
+    for name in inboxd.__all__:
+        assert getattr(inboxd, name) is not None
+    assert dir(inboxd) == inboxd.__all__ == sorted(inboxd.__all__)
+
+
+def test_another_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Handler'"):
+        _ = inboxd.Handler  # type: ignore[attr-defined]
+
+
+def test_importing_it_imports_no_dependency() -> None:
+    heavy = "{'pydantic', 'anyio', 'orjson', 'asyncpg', 'structlog'}"
+    program = f"import sys, inboxd, inboxd.model.lineage; print({heavy} & set(sys.modules))"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "set()"

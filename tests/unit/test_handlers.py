@@ -1,0 +1,248 @@
+"""What a plugin declares becomes records, and every mistake is listed with its remedy."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+
+from inboxd.api.context import (
+    BlockingCommandContext,
+    BlockingEventContext,
+    CommandContext,
+    EventContext,
+)
+from inboxd.api.handlers import Handlers
+from inboxd.api.messages import Event
+from inboxd.api.middleware import Call, Proceed
+from inboxd.errors import UsageError
+from inboxd.model.backoff import Exponential
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+class Created(BaseModel):
+    """A payload."""
+
+    id: int
+
+
+class Send(BaseModel):
+    """Another."""
+
+    id: int
+
+
+def render(command: Send) -> int:
+    return command.id
+
+
+def render_event(event: Event[Created]) -> int:
+    return event.payload.id
+
+
+@pytest.fixture
+def handlers() -> Handlers:
+    return Handlers("school")
+
+
+def test_an_async_event_handler(handlers: Handlers) -> None:
+    @handlers.event("a.created", schema_version=2, timeout="5s", retry=Exponential(attempts=3))
+    async def on_created(event: Event[Created], ctx: EventContext) -> None: ...
+
+    (handler,) = handlers.build().events
+    assert (handler.plugin, handler.type, handler.executor) == ("school", "a.created", "loop")
+    assert handler.name.endswith("test_an_async_event_handler.<locals>.on_created")
+    assert handler.func is on_created
+    assert (handler.schema_version, handler.timeout) == (2, 5)
+    assert handler.retry == Exponential(attempts=3)
+    assert handler.command_type is None
+
+
+def test_a_sync_command_handler(handlers: Handlers) -> None:
+    @handlers.command("school.send", queue="email", priority=-3)
+    def send(command: Send, ctx: BlockingCommandContext) -> str:
+        return "sent"
+
+    (handler,) = handlers.build().commands
+    assert (handler.type, handler.queue, handler.priority) == ("school.send", "email", -3)
+    assert (handler.executor, handler.payload_type) == ("thread", Send)
+    assert (handler.timeout, handler.retry, handler.event_type) == (None, None, None)
+
+
+def test_process_handlers_take_the_payload_alone(handlers: Handlers) -> None:
+    handlers.command("school.render", executor="process")(render)
+    handlers.event("a.created", as_command=True, executor="process")(render_event)
+    declared = handlers.build()
+    assert not declared.problems
+    assert {handler.executor for handler in declared.commands} == {"process"}
+
+
+def test_an_event_handler_as_command_is_both(handlers: Handlers) -> None:
+    @handlers.event("a.created", as_command=True, queue="slow")
+    async def on_created(event: Event[Created], ctx: CommandContext) -> None: ...
+
+    declared = handlers.build()
+    ((event,), (command,)) = (declared.events, declared.commands)
+    assert event.command_type == command.type == "school.on_created"
+    assert (command.event_type, command.queue, command.payload_type) == ("a.created", "slow", None)
+
+
+def test_what_is_declared_later_counts_too(handlers: Handlers) -> None:
+    @handlers.event("a.created", schema_version=2)
+    async def on_created(event: Event[Created], ctx: EventContext) -> None: ...
+
+    @handlers.upcaster("a.created", from_version=1)
+    def rename(payload: Any) -> Any:
+        return payload
+
+    @handlers.middleware
+    async def around(call: Call, proceed: Proceed) -> object:
+        return await proceed()
+
+    (handler,) = handlers.build().events
+    assert handler.upcasters == {1: rename}
+    assert handler.middleware == (around,)
+
+
+def test_a_bare_event_takes_anything(handlers: Handlers) -> None:
+    @handlers.event("a.created")
+    async def on_created(event: Event, ctx: EventContext) -> None: ...  # type: ignore[type-arg]
+
+    (handler,) = handlers.build().events
+    assert handler.adapter.validate_json('{"a":[1]}') == {"a": [1]}
+
+
+# ----------------------------------------------------------------------------------- mistakes
+
+
+async def one_parameter(event: Event[Created]) -> None: ...
+async def keyword(event: Event[Created], *, ctx: EventContext) -> None: ...
+async def unannotated(event: Event[Created], ctx) -> None: ...  # type: ignore[no-untyped-def] # noqa: ANN001
+async def no_event(event: Created, ctx: EventContext) -> None: ...
+async def wrong_context(event: Event[Created], ctx: CommandContext) -> None: ...
+async def blocking(event: Event[Created], ctx: BlockingEventContext) -> None: ...
+def sync_with_async_context(event: Event[Created], ctx: EventContext) -> None: ...
+async def unreadable(event: Event["Decimal"], ctx: EventContext) -> None: ...
+async def generator(event: Event[Created], ctx: EventContext) -> AsyncIterator[int]:
+    yield 1
+
+
+class Callable_:  # noqa: N801 - a stand-in
+    """Something callable that is no function."""
+
+    async def __call__(self, event: Event[Created], ctx: EventContext) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("func", "message"),
+    [
+        (one_parameter, "a handler here takes the event or command, and its context"),
+        (keyword, "a handler here takes the event or command, and its context"),
+        (unannotated, "parameter 'ctx' has no annotation"),
+        (no_event, r"its first parameter is Created: annotate it Event\[YourPayload\]"),
+        (wrong_context, "its context is CommandContext: an async handler here gets EventContext"),
+        (blocking, "an async handler here gets EventContext"),
+        (sync_with_async_context, "a sync handler here gets BlockingEventContext"),
+        (unreadable, "its annotations cannot be read .*Decimal.* outside `if TYPE_CHECKING`"),
+        (generator, "it is a generator"),
+        (Callable_(), "only a function can be a handler"),
+    ],
+)
+def test_a_wrong_event_handler_is_a_problem(handlers: Handlers, func: Any, message: str) -> None:
+    handlers.event("a.created")(func)
+    declared = handlers.build()
+    (problem,) = declared.problems
+    assert not declared.events
+    with pytest.raises(AssertionError, match=message):
+        raise AssertionError(problem)
+
+
+async def takes_event(command: Event[Created], ctx: CommandContext) -> None: ...
+async def right(command: Send, ctx: CommandContext) -> None: ...
+async def in_process(command: Send) -> int:
+    return 1
+
+
+@pytest.mark.parametrize(
+    ("func", "options", "message"),
+    [
+        (takes_event, {}, "a command handler takes the command itself"),
+        (in_process, {"executor": "process"}, "is for sync functions"),
+        (lambda command: command, {"executor": "process"}, "at module level"),
+        (render, {}, "takes the event or command, and its context"),
+        (render, {"executor": "thread"}, 'only "process" can be asked for'),
+        (right, {"queue": "a b"}, "is no name for a queue"),
+        (right, {"schema_version": 0}, "count from 1"),
+        (right, {"schema_version": True}, "count from 1"),
+        (right, {"priority": 70_000}, "16 bits"),
+        (right, {"retry": 3}, "give a policy"),
+        (right, {"timeout": "3"}, "is not a duration"),
+    ],
+)
+def test_a_wrong_command_handler_is_a_problem(
+    handlers: Any, func: Any, options: dict[str, Any], message: str
+) -> None:
+    handlers.command("school.send", **options)(func)
+    (problem,) = handlers.build().problems
+    assert message in problem
+
+
+def test_slow_work_does_not_belong_in_the_page(handlers: Handlers) -> None:
+    wrong: Any = handlers.event
+    wrong("a.created", queue="slow")(render_event)
+    wrong("a.created", executor="process")(render_event)
+    problems = handlers.build().problems
+    assert ["add as_command=True" in problem for problem in problems] == [True, True]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\0", "x" * 256, 3])
+def test_names_fit_the_tables(name: Any) -> None:
+    handlers = Handlers("school")
+
+    async def on_event(event: Event[Created], ctx: EventContext) -> None: ...
+
+    handlers.event(name)(on_event)
+    (problem,) = handlers.build().problems
+    assert "is no name for a type" in problem
+
+
+def test_all_problems_come_at_once_with_their_places(handlers: Any) -> None:
+    handlers.event("a.created")(one_parameter)
+    handlers.event("a.created")(no_event)
+    handlers.upcaster("a.other", from_version=1)(render)
+    handlers.upcaster("a.created", from_version=1)(render)
+    handlers.middleware(one_parameter)
+    problems = handlers.build().problems
+    assert len(problems) == 5
+    assert all("test_handlers.py:" in problem for problem in problems)
+
+
+def test_upcasters_lead_somewhere_and_once(handlers: Handlers) -> None:
+    @handlers.event("a.created", schema_version=2)
+    async def on_created(event: Event[Created], ctx: EventContext) -> None: ...
+
+    for _ in range(2):
+        handlers.upcaster("a.created", from_version=1)(render)
+    (problem,) = handlers.build().problems
+    assert "a second upcaster for ('a.created', 1)" in problem
+
+
+def test_parentheses_are_not_forgotten(handlers: Handlers) -> None:
+    wrong: Any = handlers
+    for decorator in (wrong.event, wrong.command):
+        with pytest.raises(UsageError, match="Name the type"):
+            decorator(render)
+
+
+def test_a_payload_that_pydantic_cannot_read(handlers: Handlers) -> None:
+    class Opaque:
+        pass
+
+    async def handle(command: Any, ctx: CommandContext) -> None: ...
+
+    handle.__annotations__["command"] = Opaque
+    handlers.command("school.send")(handle)
+    (problem,) = handlers.build().problems
+    assert "its payload is no type that pydantic can read" in problem

@@ -1,0 +1,204 @@
+"""Plugins are found by entry point, and all that is wrong with them is one message."""
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from inboxd.api.context import CommandContext, EventContext, Route
+from inboxd.api.handlers import Handlers
+from inboxd.api.messages import Event
+from inboxd.errors import PluginError, SettingsError, UsageError
+from inboxd.model.backoff import Exponential, Fixed
+from inboxd.runtime.plugins import Registry, apply_overrides, build_registry, load_plugins
+from inboxd.settings import TypeOverride
+
+Install = Callable[[str, str], None]
+
+GOOD = """
+from inboxd import Event, EventContext, Handlers
+
+handlers = Handlers("good")
+
+@handlers.event("a.created")
+async def on_created(event: Event[int], ctx: EventContext) -> None: ...
+"""
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Install distributions of one module each, whose entry point has the module's name."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+
+    def write(name: str, source: str) -> None:
+        (tmp_path / f"{name}.py").write_text(source)
+        info = tmp_path / f"dist_{name}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: dist-{name}\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text(f"[inboxd.handlers]\n{name} = {name}:handlers\n")
+
+    yield write
+    for added in set(sys.modules) - before:
+        del sys.modules[added]
+
+
+def test_an_installed_plugin_is_found(install: Install) -> None:
+    install("good_plugin", GOOD)
+    registry = load_plugins(["good_plugin"])
+    assert registry.event_types == ["a.created"]
+    assert (registry.command_types, registry.queues) == ([], [])
+
+
+def test_everything_wrong_is_said_at_once(install: Install) -> None:
+    install("good_plugin", GOOD)
+    install("broken", "import nothing_like_this\n")
+    install("leaves", "raise SystemExit(3)\n")
+    install("other", "handlers = 42\n")
+    install("empty", "")
+    install("wrong", GOOD.replace("ctx: EventContext", "ctx"))
+    install("syntax", "def (\n")
+    with pytest.raises(PluginError) as caught:
+        load_plugins(
+            ["good_plugin", "broken", "leaves", "other", "empty", "wrong", "syntax", "god_plugin"]
+        )
+    first, *problems = str(caught.value).split("\n- ")
+    assert first == "Problems with plugins (7):"
+    missing, *others = problems
+    assert "god_plugin" in missing
+    assert "did you mean 'good_plugin'?" in missing
+    by_name = {
+        name: next(
+            text for text in others if text.startswith(f"dist-{name} 1.2, entry point {name} = ")
+        )
+        for name in ("broken", "leaves", "other", "empty", "wrong", "syntax")
+    }
+    assert "No module named 'nothing_like_this'" in by_name["broken"]
+    assert "broken.py:1" in by_name["broken"]
+    assert "SystemExit: 3" in by_name["leaves"]
+    assert "it names a int" in by_name["other"]
+    assert "AttributeError" in by_name["empty"]
+    assert "parameter 'ctx' has no annotation" in by_name["wrong"]
+    assert "SyntaxError" in by_name["syntax"]
+
+
+# ---------------------------------------------------------------------------------- registry
+
+
+class Send(BaseModel):
+    """A command."""
+
+
+class Twice(BaseModel):
+    """The payload of two commands."""
+
+
+def plugin(name: str = "school") -> Handlers:
+    handlers = Handlers(name)
+
+    @handlers.event("a.created", retry=Fixed(base="1m"))
+    async def first(event: Event[int], ctx: EventContext) -> None: ...
+
+    @handlers.event("a.created")
+    async def second(event: Event[int], ctx: EventContext) -> None: ...
+
+    @handlers.event("a.created", as_command=True)
+    async def later(event: Event[int], ctx: CommandContext) -> None: ...
+
+    @handlers.command("school.send", queue="email", priority=2, schema_version=3, timeout="1m")
+    async def send(command: Send, ctx: CommandContext) -> None: ...
+
+    @handlers.command("school.one")
+    async def one(command: Twice, ctx: CommandContext) -> None: ...
+
+    @handlers.command("school.two")
+    async def two(command: Twice, ctx: CommandContext) -> None: ...
+
+    return handlers
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return build_registry([("school 1.0", plugin())])
+
+
+def test_several_handlers_take_one_event(registry: Registry) -> None:
+    names = [handler.name.rpartition(".")[2] for handler in registry.events["a.created"]]
+    assert names == ["first", "second", "later"]
+    assert registry.queues == ["default", "email"]
+    later = registry.events["a.created"][2]
+    assert registry.command_of(later) is registry.commands["school.later"]
+
+
+def test_a_command_is_found_by_its_class_or_its_type(registry: Registry) -> None:
+    there = Route("school.send", "email", 3, 2)
+    assert registry.resolve(Send) == registry.resolve("school.send") == there
+    assert registry.resolve("elsewhere.do") == Route("elsewhere.do", None, 1, 0)
+    with pytest.raises(UsageError, match=r"Twice is the payload of school\.one, school\.two"):
+        registry.resolve(Twice)
+    with pytest.raises(UsageError, match="No command handler takes dict"):
+        registry.resolve(dict)
+
+
+def test_what_is_declared_can_be_compared(registry: Registry) -> None:
+    assert registry.declared() == build_registry([("elsewhere", plugin())]).declared()
+    assert registry.declared() != build_registry([]).declared()
+    assert "command school.send email 3" in registry.declared()
+
+
+def test_two_plugins_with_one_type_are_refused() -> None:
+    with pytest.raises(PluginError) as caught:
+        build_registry([("school 1.0", plugin()), ("copy 2.0", plugin("copy"))])
+    text = str(caught.value)
+    assert "'school.send' is declared by" in text
+    assert ".send of school 1.0, and again by" in text
+    assert ".send of copy 2.0: keep one." in text
+    assert "'a.created' is declared by" in text
+
+
+# --------------------------------------------------------------------------------- overrides
+
+
+def overridden(registry: Registry, **types: dict[str, Any]) -> Registry:
+    settings = {name.replace("__", "."): TypeOverride(**each) for name, each in types.items()}
+    return apply_overrides(registry, settings, Exponential(base="9s"))
+
+
+def test_settings_override_what_code_declares(registry: Registry) -> None:
+    changed = overridden(
+        registry,
+        a__created={"timeout": "2s", "retry": {"attempts": 4}},
+        school__send={"queue": "slow"},
+    )
+    first, second, _ = changed.events["a.created"]
+    assert first.timeout == second.timeout == 2
+    assert first.retry == Fixed(base="1m", attempts=4)
+    assert second.retry == Exponential(base="9s", attempts=4)
+    send = changed.commands["school.send"]
+    assert (send.queue, send.timeout, send.retry) == ("slow", 60, None)
+    assert changed.resolve(Send).queue == "slow"
+    assert registry.commands["school.send"].queue == "email"
+
+
+def test_nothing_to_override_changes_nothing(registry: Registry) -> None:
+    assert overridden(registry) == registry
+
+
+def test_every_override_that_does_not_fit_is_named(registry: Registry) -> None:
+    with pytest.raises(SettingsError) as caught:
+        overridden(
+            registry,
+            school__sent={"timeout": timedelta(seconds=1)},
+            school__one={"retry": {"atempts": 3}},
+            a__created={"queue": "slow"},
+        )
+    unknown, retry, queue = str(caught.value).split("\n")
+    assert unknown == (
+        "[types.\"school.sent\"]: no plugin declares this type; did you mean 'school.send'?"
+    )
+    assert "did you mean 'attempts'?" in retry
+    assert "an event type has none" in queue

@@ -1,0 +1,204 @@
+"""`inboxd.testing` does without PostgreSQL what the daemon does with it."""
+
+import threading
+from typing import Any, cast
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+from inboxd import (
+    BlockingCommandContext,
+    Call,
+    CommandContext,
+    Connection,
+    Defer,
+    Event,
+    EventContext,
+    Exponential,
+    Fixed,
+    Handlers,
+    PayloadError,
+    Proceed,
+    Reject,
+    Retry,
+)
+from inboxd.errors import HandlerTimeout, NoHandler, PluginError, UsageError
+from inboxd.model.outcome import Dead, Deferred, Retrying, Succeeded
+from inboxd.testing import run_command, run_event
+
+pytestmark = pytest.mark.anyio
+
+
+class Created(BaseModel):
+    """An event."""
+
+    id: int
+
+
+class Send(BaseModel):
+    """A command."""
+
+    to: int
+
+
+handlers = Handlers("school")
+
+
+@handlers.event("a.created", schema_version=2)
+async def greet(event: Event[Created], ctx: EventContext) -> None:
+    ctx.send(Send(to=event.payload.id), delay="5s")
+
+
+@handlers.upcaster("a.created", from_version=1)
+def rename(payload: Any) -> Any:
+    return {"id": payload["number"]}
+
+
+@handlers.event("a.removed")
+async def first(event: Event[Created], ctx: EventContext) -> None:
+    ctx.send(Send(to=1))
+
+
+@handlers.event("a.removed")
+async def second(event: Event[Created], ctx: EventContext) -> None:
+    if event.payload.id < 0:
+        raise ValueError("no such student")
+    await ctx.connection.execute("delete from students where id = $1", event.payload.id)
+
+
+@handlers.event("a.exported", as_command=True)
+def export(event: Event[Created], ctx: BlockingCommandContext) -> dict[str, object]:
+    return {"id": event.payload.id, "attempt": event.attempt, "correlation": ctx.correlation_id}
+
+
+@handlers.command("school.send", retry=Exponential(base="10s", attempts=3), timeout="50ms")
+async def send(command: Send, ctx: CommandContext) -> None:
+    match command.to:
+        case 0:
+            raise Reject("no address")
+        case 1:
+            raise Retry("90s")
+        case 2:
+            raise Defer(after="1h")
+        case 3:
+            await anyio.sleep_forever()
+        case 4:
+            raise SystemExit
+        case 5:
+            raise ConnectionError
+
+
+def compute(command: int) -> list[bool]:
+    return [command == 3, threading.current_thread() is threading.main_thread()]
+
+
+handlers.command("school.compute", executor="process")(compute)
+
+
+@handlers.middleware
+async def tagged(call: Call, proceed: Proceed) -> object:
+    result = await proceed()
+    return result if result is None else {"by": call.type, "result": result}
+
+
+async def test_an_event_and_what_it_sends() -> None:
+    result = await run_event(handlers, "a.created", {"id": 3}, tenant="acme")
+    assert result.outcome == Succeeded()
+    (sent,) = result.commands
+    assert (sent.type, sent.queue, sent.payload) == ("school.send", "default", {"to": 3})
+    assert (sent.draft.delay, sent.draft.tenant) == (5, "acme")
+
+
+async def test_payloads_may_be_models_or_bytes_of_any_version() -> None:
+    for payload in (Created(id=3), b'{"id": 3}'):
+        assert (await run_event(handlers, "a.created", payload)).commands[0].payload == {"to": 3}
+    old = await run_event(handlers, "a.created", {"number": 3}, schema_version=1)
+    assert old.commands[0].payload == {"to": 3}
+
+
+async def test_a_wrong_payload_is_a_dead_letter() -> None:
+    result = await run_event(handlers, "a.created", {"id": "x"})
+    assert isinstance(result.outcome, Dead)
+    assert result.outcome.failure.path == "id"
+    assert isinstance(result.error, PayloadError)
+
+
+async def test_several_handlers_fail_together() -> None:
+    result = await run_event(handlers, "a.removed", {"id": -1})
+    assert isinstance(result.outcome, Retrying)
+    assert result.outcome.failure.error == "ValueError: no such student"
+    assert not result.commands
+
+
+async def test_a_connection_is_given_or_missed_clearly() -> None:
+    class Recorder:
+        async def execute(self, query: str, *args: object) -> str:
+            return f"{query} {args}"
+
+    connection = cast("Connection", Recorder())
+    assert (await run_event(handlers, "a.removed", {"id": 1}, connection=connection)).commands
+    with pytest.raises(UsageError, match=r"ctx\.connection\.execute was used: give"):
+        await run_event(handlers, "a.removed", {"id": 1})
+
+
+async def test_an_event_carried_by_a_command() -> None:
+    result = await run_event(handlers, "a.exported", {"id": 1}, correlation_id="story", attempts=4)
+    assert result.outcome == Succeeded(
+        '{"by":"school.export","result":{"id":1,"attempt":5,"correlation":"story"}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("to", "outcome"),
+    [(0, Dead), (1, Retrying), (2, Deferred), (3, Retrying), (4, Retrying), (9, Succeeded)],
+)
+async def test_a_command_s_outcomes(to: int, outcome: type[object]) -> None:
+    assert isinstance((await run_command(handlers, "school.send", Send(to=to))).outcome, outcome)
+
+
+async def test_waits_are_known() -> None:
+    asked = await run_command(handlers, "school.send", Send(to=1))
+    assert isinstance(asked.outcome, Retrying)
+    assert asked.outcome.delay == 90
+    later = await run_command(handlers, "school.send", Send(to=5), attempts=1)
+    assert isinstance(later.outcome, Retrying)
+    assert later.outcome.delay == 20
+    last = await run_command(handlers, "school.send", Send(to=5), attempts=2)
+    assert isinstance(last.outcome, Dead)
+
+
+async def test_a_timeout_is_named() -> None:
+    result = await run_command(handlers, "school.send", Send(to=3))
+    assert isinstance(result.error, HandlerTimeout)
+    assert "send ran longer than 0.05 seconds" in str(result.error)
+
+
+async def test_cpu_work_returns_its_result() -> None:
+    result = await run_command(handlers, "school.compute", 3)
+    assert result.outcome == Succeeded('{"by":"school.compute","result":[true,false]}')
+
+
+async def test_mistakes_of_the_test_are_raised() -> None:
+    with pytest.raises(NoHandler, match=r"no handler for the event 'a\.b'"):
+        await run_event(handlers, "a.b", {})
+    with pytest.raises(NoHandler, match=r"no handler for the command 'a\.b'"):
+        await run_command(handlers, "a.b", {})
+    with pytest.raises(UsageError, match="No such column: tennant"):
+        await run_event(handlers, "a.created", {"id": 1}, tennant="acme")
+    wrong = Handlers("wrong")
+    wrong.event("a.b")(compute)  # type: ignore[type-var] # the mistake under test
+    with pytest.raises(PluginError, match="takes the event or command, and its context"):
+        await run_event(wrong, "a.b", {})
+
+
+async def test_cancellation_passes_through() -> None:
+    patient = Handlers("patient")
+
+    @patient.command("wait", retry=Fixed())
+    async def wait(command: Send, ctx: CommandContext) -> None:
+        await anyio.sleep_forever()
+
+    with anyio.move_on_after(0.01) as scope:
+        await run_command(patient, "wait", {"to": 1})
+    assert scope.cancelled_caught
