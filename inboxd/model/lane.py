@@ -34,11 +34,15 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a survey saw of a lane: its oldest due row and its next row that is not due yet."""
+    """What a survey saw of a lane, in seconds by the database's clock.
+
+    oldest: how long its oldest due row has waited; None: no row is due. next: until its next row is
+    due; None: there is none.
+    """
 
     key: Key
-    oldest_at: datetime | None
-    next_at: datetime | None
+    oldest: float | None
+    next: float | None
 
 
 # Topics and queues are free text: a producer that invents them must not fill our memory.
@@ -56,7 +60,7 @@ class Lanes:
 
         Lanes without due rows are kept with their cursors: their next row is claimed at once.
         """
-        due = [sighting.key for sighting in seen if sighting.oldest_at is not None]
+        due = [sighting.key for sighting in seen if sighting.oldest is not None]
         if len(self._lanes) > _MOST_IDLE_LANES:
             self._lanes.clear()
         for key in due:

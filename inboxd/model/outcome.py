@@ -72,7 +72,8 @@ class Deferred:
     delay: float | None = None
 
 
-Outcome = Succeeded | Retrying | Dead | Deferred
+Unsuccessful = Retrying | Dead | Deferred
+Outcome = Succeeded | Unsuccessful
 
 
 def decide(
@@ -81,7 +82,7 @@ def decide(
     attempts_made: int,
     age: timedelta,
     rng: Rng = random,
-) -> Outcome:
+) -> Unsuccessful:
     """What follows from `error`, after `attempts_made` executions had ended before this one.
 
     `age` is the time since the row was created. Whatever a handler raises is its own failure,

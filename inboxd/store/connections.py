@@ -115,13 +115,12 @@ async def open_pool(
     plans: OWN_PLANS for the daemon's statements; empty for handlers, whose sessions are also reset
     before the next handler gets them.
     """
-    reset = {"reset": _keep_session} if plans else {}
+    reset: dict[str, Any] = {"reset": _keep_session} if plans else {}
     pool = asyncpg.create_pool(
         min_size=0,
         max_size=size,
         max_inactive_connection_lifetime=0,
-        **reset,
-        **_arguments(database, purpose, plans),
+        **(reset | _arguments(database, purpose, plans)),
     )
     await pool
     try:

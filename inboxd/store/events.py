@@ -78,10 +78,16 @@ async def set_back(connection: Connection, sql: Statements, setbacks: Sequence[S
     )
 
 
-async def mark_crash(connection: Connection, sql: Statements, event_id: int) -> int:
-    """Count a crash before the event runs alone; returns the count."""
-    crashes: int = await connection.fetchval(sql["mark_crash"], event_id)
-    return crashes
+async def mark_crash(
+    connection: Connection, sql: Statements, event_id: int, keep: timedelta
+) -> None:
+    """Count a crash before the event runs alone, and keep the others off it for a while."""
+    await connection.execute(sql["mark_crash"], event_id, keep)
+
+
+async def claim_one(connection: Connection, sql: Statements, event_id: int) -> Row | None:
+    """The event by id, locked; None when it is gone."""
+    return await connection.fetchrow(sql["claim_event"], event_id)
 
 
 async def fail_unserved(

@@ -108,8 +108,11 @@ class PageSavepoint:
         self.connection = LazyConnection(self._open)
 
     async def keep(self) -> None:
-        """Keep what the handler did. Deferred constraints are checked now, so that a violation is
-        this handler's and not the page's; then they are deferred again for the next."""
+        """Keep what the handler did.
+
+        Deferred constraints are checked now, so that a violation is this handler's and not the
+        page's; then they are deferred again for the next.
+        """
         self.connection.close()
         if self.used:
             await self._page.execute(
@@ -121,9 +124,7 @@ class PageSavepoint:
         """Undo what the handler did."""
         self.connection.close()
         if self.used:
-            await self._page.execute(
-                "ROLLBACK TO SAVEPOINT handler; RELEASE SAVEPOINT handler"
-            )
+            await self._page.execute("ROLLBACK TO SAVEPOINT handler; RELEASE SAVEPOINT handler")
 
     async def _open(self) -> Connection:
         await self._page.execute("SAVEPOINT handler")

@@ -5,11 +5,11 @@ exist fails when the store is built, not at the first use, and that nothing depe
 `search_path`. Known limit: `{schema}` is the only thing that is replaced; values are parameters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
 
 from inboxd.errors import UsageError
+from inboxd.store.files import sql_folder
 
 
 class Statements(Mapping[str, str]):
@@ -22,7 +22,7 @@ class Statements(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         return self._texts[name]
 
-    def __iter__(self):  # type: ignore[no-untyped-def]  # Iterator[str], as Mapping says
+    def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 
     def __len__(self) -> int:
@@ -30,8 +30,10 @@ class Statements(Mapping[str, str]):
 
 
 def render(text: str, schema: str) -> str:
-    """Put the schema's name into SQL. It was checked by the settings; checked again, since it is
-    the one thing that is not a parameter."""
+    """Put the schema's name into SQL.
+
+    The settings checked it; it is checked again, since it is the one thing that is no parameter.
+    """
     if not schema.isidentifier() or not schema.isascii() or schema != schema.lower():
         raise UsageError(
             f"{schema!r} is no schema name: use lower-case letters, digits and underscores"
@@ -41,11 +43,9 @@ def render(text: str, schema: str) -> str:
 
 @cache
 def _files() -> dict[str, str]:
-    folder = resources.files("inboxd.store") / "sql"
     return {
-        file.name.removesuffix(".sql"): _without_header(file.read_text(encoding="utf-8"))
-        for file in folder.iterdir()
-        if file.name.endswith(".sql")
+        file.stem: _without_header(file.read_text(encoding="utf-8"))
+        for file in sql_folder().glob("*.sql")
     }
 
 

@@ -8,7 +8,8 @@
 SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, e.entity_type,
        e.entity_id, e.payload, e.headers, e.correlation_id, e.causation_id, e.traceparent, e.attempts,
        e.crashes, e.run_at, e.body_id, e.body_at, e.body_bytes, e.occurred_at, e.created_at,
-       clock_timestamp() - e.run_at AS waited, lane.lane
+       extract(epoch FROM clock_timestamp() - e.run_at)::double precision AS waited,
+       extract(epoch FROM clock_timestamp() - e.created_at)::double precision AS age, lane.lane
   FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::bigint[])
        WITH ORDINALITY AS lane(topic, type, after_at, after_id, lane)
  CROSS JOIN LATERAL (

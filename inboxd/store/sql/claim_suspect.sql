@@ -1,6 +1,6 @@
 -- Lease one due command that was running when a worker died (crashes > 0).
 -- A worker runs at most one of these at a time, so that poison does not convict its neighbours.
--- parameters: $1 uuid worker, $2 text[] types served, $3 text[] queues with room
+-- parameters: $1 uuid worker, $2 text[] types served, $3 text[] queues (none: all)
 -- returns: as claim_commands.sql, one row at most, lane = 0
 -- locks: the worker's row FOR KEY SHARE, the row; rows that others hold are skipped
 WITH alive AS MATERIALIZED (
@@ -10,7 +10,8 @@ WITH alive AS MATERIALIZED (
      CROSS JOIN LATERAL (
          SELECT c.id FROM {schema}.commands c
           WHERE c.status = 'pending' AND c.crashes > 0 AND c.run_at <= now()
-            AND c.type = ANY ($2::text[]) AND c.queue = ANY ($3::text[])
+            AND c.type = ANY ($2::text[])
+            AND (cardinality($3::text[]) = 0 OR c.queue = ANY ($3::text[]))
           ORDER BY c.run_at, c.id
           LIMIT 1
             FOR UPDATE SKIP LOCKED) c
@@ -24,5 +25,5 @@ RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.pr
           c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence, c.run_at,
           c.deadline, c.deadline < clock_timestamp() AS late, c.origin_kind, c.origin_id, c.replay_of,
           c.correlation_id, c.causation_id, c.traceparent, c.body_id, c.body_at, c.body_bytes,
-          c.created_at, clock_timestamp() - c.run_at AS waited,
+          c.created_at, extract(epoch FROM clock_timestamp() - c.run_at)::double precision AS waited,
           extract(epoch FROM clock_timestamp() - c.created_at)::double precision AS age, 0 AS lane

@@ -14,8 +14,9 @@ UPDATE {schema}.commands c
        worker_id = NULL,
        started_at = NULL,
        errors = CASE WHEN new.error IS NULL THEN c.errors
-                     WHEN jsonb_array_length(c.errors) >= 50 THEN (c.errors - 0) || new.error::jsonb
-                     ELSE coalesce(c.errors, '[]') || new.error::jsonb END,
+                     ELSE CASE WHEN jsonb_array_length(c.errors) >= 50 THEN c.errors - 0
+                               ELSE coalesce(c.errors, '[]') END
+                          || (jsonb_build_object('at', clock_timestamp()) || new.error::jsonb) END,
        fingerprint = coalesce(new.fingerprint, c.fingerprint),
        updated_at = clock_timestamp()
   FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::double precision[],

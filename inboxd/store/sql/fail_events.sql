@@ -13,8 +13,9 @@ UPDATE {schema}.events e
        crashes = new.crashes,
        run_at = coalesce(new.run_at, clock_timestamp() + make_interval(secs => new.seconds), e.run_at),
        errors = CASE WHEN new.error IS NULL THEN e.errors
-                     WHEN jsonb_array_length(e.errors) >= 50 THEN (e.errors - 0) || new.error::jsonb
-                     ELSE coalesce(e.errors, '[]') || new.error::jsonb END,
+                     ELSE CASE WHEN jsonb_array_length(e.errors) >= 50 THEN e.errors - 0
+                               ELSE coalesce(e.errors, '[]') END
+                          || (jsonb_build_object('at', clock_timestamp()) || new.error::jsonb) END,
        fingerprint = coalesce(new.fingerprint, e.fingerprint),
        updated_at = clock_timestamp()
   FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::double precision[], $5::timestamptz[],

@@ -10,7 +10,8 @@ WITH stranded AS MATERIALIZED (
      ORDER BY run_at, id LIMIT $5 FOR UPDATE SKIP LOCKED
 )
 UPDATE {schema}.commands c
-   SET status = 'failed', errors = coalesce(c.errors, '[]') || $4::jsonb, fingerprint = 'no-handler',
+   SET status = 'failed', errors = coalesce(c.errors, '[]') 
+                || (jsonb_build_object('at', clock_timestamp()) || $4::jsonb), fingerprint = 'no-handler',
        updated_at = clock_timestamp()
   FROM stranded WHERE c.id = stranded.id
 RETURNING c.id

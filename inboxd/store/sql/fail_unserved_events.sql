@@ -9,7 +9,8 @@ WITH stranded AS MATERIALIZED (
      ORDER BY run_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
 )
 UPDATE {schema}.events e
-   SET status = 'failed', errors = coalesce(e.errors, '[]') || $3::jsonb, fingerprint = 'no-handler',
+   SET status = 'failed', errors = coalesce(e.errors, '[]') 
+                || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler',
        updated_at = clock_timestamp()
   FROM stranded WHERE e.id = stranded.id
 RETURNING e.id

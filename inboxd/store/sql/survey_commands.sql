@@ -1,7 +1,8 @@
 -- Every lane of pending commands: its oldest due row and its next row that is not due yet.
 -- Suspects (crashes > 0) are no lane: see claim_suspect.sql. A probe for each lane, as for events.
 -- parameters: none
--- returns: queue, type, priority, oldest_at (due; null: none), next_at (later than now; null: none)
+-- returns: queue, type, priority, oldest (seconds that its oldest due row has waited; null: none is due),
+--          next (seconds until its next row is due; null: none)
 -- locks: nothing
 WITH RECURSIVE lane(queue, type, priority) AS (
     (SELECT queue, type, priority FROM {schema}.commands
@@ -16,10 +17,10 @@ WITH RECURSIVE lane(queue, type, priority) AS (
           ORDER BY c.queue, c.type, c.priority LIMIT 1) following
 )
 SELECT lane.queue, lane.type, lane.priority,
-       (SELECT c.run_at FROM {schema}.commands c
+       (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
          WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
-           AND c.priority = lane.priority AND c.run_at <= now() ORDER BY c.run_at LIMIT 1) AS oldest_at,
-       (SELECT c.run_at FROM {schema}.commands c
+           AND c.priority = lane.priority AND c.run_at <= now() ORDER BY c.run_at LIMIT 1) AS oldest,
+       (SELECT extract(epoch FROM c.run_at - clock_timestamp())::double precision FROM {schema}.commands c
          WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
-           AND c.priority = lane.priority AND c.run_at > now() ORDER BY c.run_at LIMIT 1) AS next_at
+           AND c.priority = lane.priority AND c.run_at > now() ORDER BY c.run_at LIMIT 1) AS next
   FROM lane

@@ -2,7 +2,8 @@
 -- Finds the lanes by a loose index scan, a probe for each, so that a lane of a million rows costs
 -- what a lane of one row costs; what nobody serves is seen (and counted as unserved), never walked over.
 -- parameters: none
--- returns: topic, type, oldest_at (due; null: none), next_at (later than now; null: none)
+-- returns: topic, type, oldest (seconds that its oldest due row has waited; null: none is due),
+--          next (seconds until its next row is due; null: none)
 -- locks: nothing
 WITH RECURSIVE lane(topic, type) AS (
     (SELECT topic, type FROM {schema}.events WHERE status = 'pending' ORDER BY topic, type LIMIT 1)
@@ -15,10 +16,10 @@ WITH RECURSIVE lane(topic, type) AS (
           ORDER BY e.topic, e.type LIMIT 1) following
 )
 SELECT lane.topic, lane.type,
-       (SELECT e.run_at FROM {schema}.events e
+       (SELECT extract(epoch FROM clock_timestamp() - e.run_at)::double precision FROM {schema}.events e
          WHERE e.status = 'pending' AND e.topic = lane.topic AND e.type = lane.type
-           AND e.run_at <= now() ORDER BY e.run_at LIMIT 1) AS oldest_at,
-       (SELECT e.run_at FROM {schema}.events e
+           AND e.run_at <= now() ORDER BY e.run_at LIMIT 1) AS oldest,
+       (SELECT extract(epoch FROM e.run_at - clock_timestamp())::double precision FROM {schema}.events e
          WHERE e.status = 'pending' AND e.topic = lane.topic AND e.type = lane.type
-           AND e.run_at > now() ORDER BY e.run_at LIMIT 1) AS next_at
+           AND e.run_at > now() ORDER BY e.run_at LIMIT 1) AS next
   FROM lane

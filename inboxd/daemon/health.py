@@ -1,0 +1,39 @@
+"""What the daemon tells of its health.
+
+Owns the answers to liveness and readiness probes. Promises that a database that is away makes the
+worker unready, never unhealthy: a restart would not help. Known limit: it tells what the last
+seconds were like, not what the next statement will do.
+"""
+
+from collections.abc import Sequence
+
+from inboxd.admin.http import Part
+from inboxd.daemon.incarnation import Incarnation
+
+
+class DaemonHealth:
+    """Speaks for the current incarnation."""
+
+    def __init__(self) -> None:
+        self.incarnation: Incarnation | None = None
+
+    def live(self) -> Sequence[Part]:
+        """The event loop answers, or this would not be heard."""
+        return [Part("loop", ok=True)]
+
+    def ready(self) -> Sequence[Part]:
+        """Connected, leased, processing, and not draining."""
+        now = self.incarnation
+        if now is None or not now.ready:
+            return [Part("worker", ok=False, detail="starting")]
+        names = ("events", "commands")
+        parts = [
+            Part(
+                "lease", ok=not now.lease.suspended, detail=f"renewed {now.lease.age():.1f} s ago"
+            ),
+            Part("worker", ok=not now.draining, detail="draining" if now.draining else "running"),
+        ]
+        for name, processor in zip(names, now.processors, strict=True):
+            ok = processor.healthy and processor.held_back is None
+            parts.append(Part(name, ok=ok, detail=processor.held_back or ""))
+        return parts

@@ -1,0 +1,275 @@
+"""One incarnation of the worker: from joining to leaving, or to being declared dead.
+
+Owns the composition: pools, lease, processors, listener and duties, in one task group, and their
+ordered end. Promises (design section 5) that a stop claims nothing more, gives back what has not
+started, lets the rest finish until the deadline, and leaves nothing to reap; and that a worker that
+was declared dead comes back as a new incarnation. Known limit: plugins are loaded once a process.
+"""
+
+import hashlib
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+from anyio.abc import TaskGroup
+
+from inboxd.model.backoff import Policy
+from inboxd.runtime.command_run import CommandRun
+from inboxd.runtime.command_work import CommandWork
+from inboxd.runtime.event_work import EventWork
+from inboxd.runtime.execution import Executions
+from inboxd.runtime.lease import Lease
+from inboxd.runtime.listener import listen
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.plugins import Registry
+from inboxd.runtime.processor import Processor
+from inboxd.runtime.wakeup import Fleet, WakeUp
+from inboxd.settings import Settings
+from inboxd.store import commands, migrations, workers
+from inboxd.store.connections import Pool, borrow, open_pool
+from inboxd.store.statements import Statements
+from inboxd.store.wakeups import Place
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+from inboxd.upkeep.duty import repeat
+from inboxd.upkeep.history import History
+from inboxd.upkeep.reaper import Reaper
+from inboxd.upkeep.statistics import Statistics
+from inboxd.upkeep.unserved import Unserved
+
+_log = get_logger(__name__)
+
+# What a reaper looks at must be looked at more often than the lease is long.
+_LOOKS_PER_LEASE = 6
+
+
+class Incarnation:
+    """One life of the worker; made in a running event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        registry: Registry,
+        policy: Policy,
+        metrics: Metrics,
+        executions: Executions,
+    ) -> None:
+        """Compose the parts; `run` brings them to life."""
+        self.settings = settings
+        self.ready = False
+        self.draining = False
+        self._registry = registry
+        self._policy = policy
+        self._metrics = metrics
+        self._executions = executions
+        self._sql = Statements(settings.database.schema_name)
+        self._fleet = Fleet()
+        self._stop = anyio.Event()
+        self.me = _introduce(settings, registry)
+        self.processors: list[Processor] = []
+        self._event_work: EventWork | None = None
+        self._command_work: CommandWork | None = None
+        self._pools: dict[str, Pool] = {}
+        self.lease = Lease(
+            settings,
+            self._sql,
+            self.me,
+            self._fleet,
+            in_flight=lambda: sum(self._in_flight().values()),
+            on_cancel=self._cancel,
+            on_death=self._be_careful,
+        )
+
+    def stop(self) -> None:
+        """Drain and leave."""
+        self._stop.set()
+
+    def reload(self, settings: Settings) -> None:
+        """Take over what may change while running: page sizes, concurrency."""
+        if self._command_work is not None:
+            self._command_work.limits = settings.commands
+            self._command_work.queues = settings.queues
+            self._command_work.on_room()
+        if self._event_work is not None:
+            self._event_work.limits = settings.events
+
+    async def run(self, on_ready: Callable[[], None]) -> bool:
+        """Live until stopped (False) or declared dead (True). Raises InboxdError when it cannot."""
+        async with self._open() as (pool, handler_pool):
+            parts = Parts(
+                settings=self.settings,
+                sql=self._sql,
+                pool=pool,
+                handler_pool=handler_pool,
+                registry=self._registry,
+                policy=self._policy,
+                metrics=self._metrics,
+                executions=self._executions,
+                me=self.me,
+                fleet=self._fleet,
+            )
+            try:
+                async with anyio.create_task_group() as tasks:
+                    await self._live(parts, tasks, on_ready)
+                    tasks.cancel_scope.cancel()
+            finally:
+                self.ready = False
+                await self._leave(pool)
+        return self.lease.dead
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[tuple[Pool, Pool]]:
+        database = self.settings.database
+        async with (
+            open_pool(database, "daemon", database.pool_size) as pool,
+            open_pool(database, "handlers", database.handler_pool_size, plans={}) as handlers,
+        ):
+            self._pools = {"daemon": pool, "handlers": handlers}
+            yield pool, handlers
+
+    async def _join(self, pool: Pool) -> bool:
+        """Check the schema and add this worker; whether somebody may have died uncleanly."""
+        interval = self.settings.worker.heartbeat_interval
+        async with borrow(pool) as connection:
+            await migrations.check(connection, self._sql)
+            await workers.join(connection, self._sql, self.me)
+            queues = {type_: handler.queue for type_, handler in self._registry.commands.items()}
+            await workers.declare(connection, self._sql, queues)
+            return await workers.unclean_predecessors(
+                connection, self._sql, self.me, _living_pids(), interval
+            )
+
+    async def _live(self, parts: Parts, tasks: TaskGroup, on_ready: Callable[[], None]) -> None:
+        flags = self._flags(parts)
+        run = CommandRun(parts)
+        event_work = self._event_work = EventWork(parts)
+        command_work = self._command_work = CommandWork(parts, run, tasks)
+        command_work.on_room = partial(flags["commands"].wake, "timer")
+        if await self._join(parts.pool):
+            event_work.be_careful()
+        sweep = self.settings.wakeups.sweep_interval.total_seconds()
+        self.processors = [
+            Processor(event_work, flags["events"], self._metrics, sweep),
+            Processor(command_work, flags["commands"], self._metrics, sweep),
+        ]
+        tasks.start_soon(self._keep_lease, list(flags.values()), command_work)
+        tasks.start_soon(run.settler.run)
+        if self.settings.wakeups.mode != "off":
+            tasks.start_soon(listen, parts, flags)
+        self._start_duties(parts, tasks, flags)
+        async with anyio.create_task_group() as processing:
+            for processor in self.processors:
+                processing.start_soon(processor.run)
+            self.ready = True
+            on_ready()
+            await self._stop.wait()
+            self.draining = True
+            self.lease.state = "draining"
+            for processor in self.processors:
+                processor.stop()
+        await command_work.drain(self.settings.worker.drain_timeout.total_seconds())
+
+    def _flags(self, parts: Parts) -> Mapping[Place, WakeUp]:
+        mode = self.settings.wakeups.mode
+        poll = self.settings.worker.poll_interval.total_seconds()
+        places: tuple[Place, ...] = ("events", "commands")
+        return {
+            place: WakeUp(place, parts.pool, self._sql, mode, poll, self._fleet) for place in places
+        }
+
+    async def _keep_lease(self, flags: list[WakeUp], work: CommandWork) -> None:
+        await self.lease.run(flags, work.suspend, work.resume)
+        _log.error("this worker was declared dead; it goes on as a new one")
+        work.suspend()
+        self._stop.set()
+
+    def _start_duties(self, parts: Parts, tasks: TaskGroup, flags: Mapping[Place, WakeUp]) -> None:
+        worker, upkeep, sql = self.settings.worker, self.settings.upkeep, self._sql
+        lease, interval = worker.lease.total_seconds(), upkeep.interval.total_seconds()
+        reaper = Reaper(
+            parts.pool,
+            sql,
+            self._metrics,
+            self.me.id,
+            lease=lease,
+            crash_limit=worker.crash_limit,
+            on_returned=flags["commands"].tell_others,
+        )
+        history = History(parts.pool, sql, self.settings.history.partitions_ahead, self._hold)
+        unserved = Unserved(parts.pool, sql, worker.unserved_grace)
+        statistics = Statistics(parts.pool, sql, self._metrics, self.me.id)
+        for name, seconds, duty in (
+            ("reap", lease / _LOOKS_PER_LEASE, reaper.turn),
+            ("history", interval, history.turn),
+            ("unserved", min(interval, worker.unserved_grace.total_seconds() / 3), unserved.turn),
+            ("statistics", upkeep.stats_interval.total_seconds(), statistics.write),
+            ("backlog", interval, statistics.show),
+            ("gauges", 1.0, self._show_gauges),
+        ):
+            tasks.start_soon(repeat, name, seconds, duty)
+
+    def _hold(self, reason: str | None) -> None:
+        for processor in self.processors:
+            processor.hold(reason)
+
+    async def _show_gauges(self) -> None:
+        self._metrics.lease_age.set(self.lease.age())
+        for kind, rows in self._in_flight().items():
+            self._metrics.in_flight.labels(kind).set(rows)
+        for name, pool in self._pools.items():
+            idle = pool.get_idle_size()
+            self._metrics.pool_connections.labels(name, "idle").set(idle)
+            self._metrics.pool_connections.labels(name, "used").set(pool.get_size() - idle)
+
+    def _in_flight(self) -> dict[str, int]:
+        works = {"event": self._event_work, "command": self._command_work}
+        return {kind: work.in_flight for kind, work in works.items() if work is not None}
+
+    def _cancel(self, ids: frozenset[int]) -> None:
+        if self._command_work is not None:
+            self._command_work.cancel(ids)
+
+    def _be_careful(self) -> None:
+        if self._event_work is not None:
+            self._event_work.be_careful()
+
+    async def _leave(self, pool: Pool) -> None:
+        """Give back what is still held, and leave; without a database the reaper does it."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+            try:
+                async with borrow(pool) as connection:
+                    released = await commands.release(connection, self._sql, self.me.id)
+                    await workers.leave(connection, self._sql, self.me.id)
+                if released:
+                    _log.info("gave back commands", commands=released)
+            except Exception as error:  # noqa: BLE001 - leaving is a courtesy
+                _log.warning("left without a word", reason=f"{type(error).__name__}: {error}")
+
+
+def _introduce(settings: Settings, registry: Registry) -> workers.Incarnation:
+    queues = tuple(settings.worker.queues)
+    declared = "\n".join([*registry.declared(), *queues])
+    return workers.Incarnation(
+        id=uuid4(),
+        name=settings.worker.name,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=version("inboxd"),
+        events=tuple(registry.event_types),
+        commands=tuple(registry.command_types),
+        queues=queues,
+        declares=hashlib.sha256(declared.encode()).hexdigest()[:16],
+    )
+
+
+def _living_pids() -> list[int]:
+    """The processes of this host, but for this one: a predecessor in a container had its number."""
+    folder = Path("/proc")
+    found = [int(entry.name) for entry in folder.glob("[0-9]*")]
+    return [pid for pid in found if pid != os.getpid()]

@@ -1,0 +1,196 @@
+"""The process: loop, signals, exit codes, HTTP face, service manager.
+
+Owns what happens between `inboxd run` and its exit code. Promises: TERM or INT drains until the
+deadline, a second one stops at once, HUP reads the settings again; the exit codes are those of
+sysexits.h (docs/cli.md), so that a service manager can tell what a restart may mend. Known limit: a
+process whose loop is blocked past `worker.stall_timeout` ends itself with 70, and its commands wait
+for the reaper.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import anyio
+import uvloop
+from anyio.abc import TaskGroup
+
+from inboxd.admin.http import serve
+from inboxd.daemon.health import DaemonHealth
+from inboxd.daemon.incarnation import Incarnation
+from inboxd.errors import InboxdError, SettingsError
+from inboxd.model.backoff import Policy, policy_from
+from inboxd.runtime.execution import Executions
+from inboxd.runtime.plugins import Registry, apply_overrides, load_plugins
+from inboxd.settings import RetryDefaults, Settings, load, reloadable
+from inboxd.telemetry import logs
+from inboxd.telemetry.metrics import Metrics
+from inboxd.telemetry.monitor import LoopMonitor
+from inboxd.telemetry.systemd import Notifier
+
+_log = logs.get_logger(__name__)
+
+_INTERNAL_ERROR = 70
+_THREADS = 40
+
+
+def run(settings: Settings, *, config: Path | None = None) -> int:
+    """Run the daemon until it is told to stop; returns the exit code.
+
+    `config` is what HUP reads again. Raises InboxdError when it cannot start.
+    """
+    logs.configure(settings.log.level, settings.log.format, worker=settings.worker.name)
+    policy = _default_policy(settings.retry)
+    registry = apply_overrides(load_plugins(settings.worker.plugins), settings.types, policy)
+    _check_timeouts(settings, registry)
+    daemon = _Daemon(settings, registry, policy, config)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(daemon.main())
+
+
+class _Daemon:
+    """One process; its incarnations follow one another."""
+
+    def __init__(
+        self, settings: Settings, registry: Registry, policy: Policy, config: Path | None
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._policy = policy
+        self._config = config
+        self._metrics = Metrics(version("inboxd"))
+        self._notifier = Notifier()
+        self._health = DaemonHealth()
+        self._stopping = False
+
+    async def main(self) -> int:
+        """Live until stopped."""
+        monitor = LoopMonitor(
+            stall_timeout=self._settings.worker.stall_timeout.total_seconds(),
+            on_stall=_end_at_once,
+            on_lag=self._metrics.loop_lag.observe,
+        )
+        executions = Executions(
+            monitor,
+            threads=_THREADS,
+            processes=os.cpu_count() or 1,
+            patience=self._settings.worker.stall_timeout.total_seconds(),
+            on_stubborn=_end_at_once,
+        )
+        with monitor.watch():
+            try:
+                async with anyio.create_task_group() as group:
+                    await self._start(group)
+                    await self._live(executions)
+                    group.cancel_scope.cancel()
+            except BaseExceptionGroup as group_error:
+                raise _sole(group_error) from None
+        _log.info("stopped")
+        return 0
+
+    async def _start(self, group: TaskGroup) -> None:
+        group.start_soon(self._hear_signals, group)
+        group.start_soon(self._notifier.feed_watchdog, lambda: True)
+        if self._settings.http.enabled:
+            port = await group.start(serve, self._settings.http, self._metrics, self._health)
+            _log.info("health and metrics", url=f"http://{self._settings.http.host}:{port}")
+
+    async def _live(self, executions: Executions) -> None:
+        while not self._stopping:
+            incarnation = Incarnation(
+                self._settings, self._registry, self._policy, self._metrics, executions
+            )
+            self._health.incarnation = incarnation
+            died = await incarnation.run(lambda now=incarnation: self._ready(now))  # type: ignore[misc]
+            if not died:
+                return
+
+    def _ready(self, incarnation: Incarnation) -> None:
+        self._notifier.ready()
+        self._notifier.status("processing")
+        _log.info(
+            "ready",
+            worker_id=str(incarnation.me.id),
+            version=incarnation.me.version,
+            events=len(incarnation.me.events),
+            commands=len(incarnation.me.commands),
+        )
+
+    async def _hear_signals(self, group: TaskGroup) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for number in signals:
+                if number == signal.SIGHUP:
+                    self._reload()
+                elif self._stopping:
+                    _log.warning("stopping at once")
+                    group.cancel_scope.cancel()
+                else:
+                    self._drain(signal.Signals(number).name)
+
+    def _drain(self, reason: str) -> None:
+        self._stopping = True
+        self._notifier.stopping()
+        timeout = self._settings.worker.drain_timeout.total_seconds()
+        _log.info("draining", reason=reason, deadline=timeout)
+        if self._health.incarnation is not None:
+            self._health.incarnation.stop()
+
+    def _reload(self) -> None:
+        self._notifier.reloading()
+        try:
+            new = load(self._config)
+        except SettingsError as error:
+            _log.error("settings are not reloaded", reason=str(error))
+        else:
+            changes = reloadable(self._settings, new)
+            logs.set_level(new.log.level)
+            if self._health.incarnation is not None:
+                self._health.incarnation.reload(new)
+            _log.info("settings are reloaded", live=changes.live, need_restart=changes.restart)
+        self._notifier.ready()
+
+
+def _default_policy(settings: RetryDefaults) -> Policy:
+    given = settings.model_dump()
+    if settings.kind != "exponential":
+        del given["factor"]
+    return policy_from(given)
+
+
+def _check_timeouts(settings: Settings, registry: Registry) -> None:
+    """An event handler runs inside a transaction, which the server ends when it idles too long."""
+    most = settings.database.idle_in_transaction_timeout.total_seconds()
+    slow = [
+        f"{handler.name} ({handler.timeout:g} s)"
+        for handlers in registry.events.values()
+        for handler in handlers
+        if handler.timeout is not None and handler.timeout >= most and handler.command_type is None
+    ]
+    if slow:
+        raise SettingsError(
+            f"event handlers with a timeout of {most:g} s or more: {', '.join(slow)}; make them "
+            "commands (as_command=True), or raise database.idle_in_transaction_timeout"
+        )
+
+
+def _end_at_once(reason: str) -> None:
+    """Called where nothing else can be done: what is held is fenced, and reaped."""
+    _log.critical("ending the process", reason=reason)
+    sys.stderr.flush()
+    os._exit(_INTERNAL_ERROR)
+
+
+def _sole(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that ended the daemon: an InboxdError says more than what it tore down."""
+    flat: list[BaseException] = []
+    todo: list[BaseException] = [group]
+    while todo:
+        error = todo.pop()
+        if isinstance(error, BaseExceptionGroup):
+            todo += error.exceptions
+        else:
+            flat.append(error)
+    return next((error for error in flat if isinstance(error, InboxdError)), flat[0])

@@ -1,0 +1,207 @@
+"""The run of one command: decode, handle, settle.
+
+Owns what happens between a leased row and its outcome. Promises (promise 2) that the handler's
+effects, what it sent and its settlement commit together, in the command's own transaction when the
+handler used one; that a failure of any kind is judged by the command's retry policy; and that a
+lost lease leaves nothing behind (promise 3). Known limit: effects outside the database happen at
+least once; `ctx.idempotency_key` is for them.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+import anyio
+
+from inboxd.api.connection import BlockingConnection
+from inboxd.api.context import CommandContext
+from inboxd.api.drafts import encode
+from inboxd.api.payload import decode, decode_event_command
+from inboxd.api.records import CommandHandler
+from inboxd.errors import LeaseLost, Reject
+from inboxd.model.backoff import Policy, override
+from inboxd.model.lineage import Lineage, child_of
+from inboxd.model.outcome import Unsuccessful, decide, explain
+from inboxd.runtime.execution import Stopped
+from inboxd.runtime.outcomes import is_ours, name, setback
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.settler import Ended, Settler
+from inboxd.store import bodies, commands
+from inboxd.store.commands import Parent, Settlement
+from inboxd.store.connections import Row, borrow
+from inboxd.store.events import Setback
+from inboxd.store.handler_connection import OwnTransaction
+from inboxd.telemetry.logs import bound, get_logger
+
+_log = get_logger(__name__)
+_handler_log = get_logger("inboxd.handler")
+
+CANCELLED = "its cancellation was requested"
+
+
+class ByteBudget:
+    """Bounds the bytes of payloads in flight; a single larger one passes alone."""
+
+    def __init__(self, most: int) -> None:
+        """Let `most` bytes be in flight."""
+        self._most = most
+        self._used = 0
+        self._freed = anyio.Event()
+
+    async def take(self, size: int) -> None:
+        """Wait until `size` bytes fit."""
+        while self._used and self._used + size > self._most:
+            await self._freed.wait()
+        self._used += size
+
+    def give(self, size: int) -> None:
+        """These bytes are not needed any more."""
+        self._used -= size
+        self._freed.set()
+        self._freed = anyio.Event()
+
+
+class CommandRun:
+    """Runs leased commands; one object serves all runners."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Run commands with the plugins of `parts`."""
+        self._parts = parts
+        self._bytes = ByteBudget(parts.settings.commands.in_flight_bytes)
+        self.settler = Settler(parts, self.judge)
+
+    def stop_all(self, reason: str) -> None:
+        """Stop every command that runs."""
+        for (kind, _), limit in list(self._parts.executions.limits.items()):
+            if kind == "command":
+                limit.stop(Stopped(reason))
+
+    def cancel(self, ids: frozenset[int]) -> None:
+        """Stop commands whose cancellation was requested."""
+        for row_id in ids:
+            limit = self._parts.executions.limits.get(("command", row_id))
+            if limit is not None:
+                limit.stop(Stopped(CANCELLED))
+
+    async def run(self, row: Row, on_wait: Callable[[], None]) -> None:
+        """Run one command to its outcome, and see it settled or handed to the settler."""
+        handler = self._parts.registry.commands[row["type"]]
+        own = OwnTransaction(self._parts.handler_pool, self._limit(handler))
+        started = monotonic()
+        size = row["body_bytes"] or 0
+        with bound(command_id=row["command_id"], correlation_id=row["correlation_id"]):
+            try:
+                if size:
+                    on_wait()
+                    await self._bytes.take(size)
+                await self._attempt(handler, row, own, started, on_wait)
+            except LeaseLost as error:
+                _log.warning("lease lost; nothing was written", reason=str(error))
+            except BaseException as error:
+                if is_ours(error):
+                    raise
+                await own.end()
+                await self._failed(row, error, monotonic() - started)
+            finally:
+                await own.end()
+                if size:
+                    self._bytes.give(size)
+
+    async def _attempt(
+        self,
+        handler: CommandHandler,
+        row: Row,
+        own: OwnTransaction,
+        started: float,
+        on_wait: Callable[[], None],
+    ) -> None:
+        if row["late"]:
+            raise Reject("its deadline passed before it could start")
+        connection: Any = own.connection
+        if handler.executor == "thread":
+            connection = BlockingConnection(connection)
+        context = CommandContext(row, connection, self._parts.registry.resolve, _handler_log)
+        payload = await self._payload(handler, row)
+        try:
+            value = await self._parts.executions.run(
+                "command", row["id"], handler, payload, context, self._limit(handler), on_wait
+            )
+        finally:
+            context.close()
+            own.connection.close()
+        result = None if value is None else encode(value)
+        parent = Parent("command", row["id"], _children_of(row))
+        sent = [(draft, parent) for draft in context.drafts]
+        seconds = monotonic() - started
+        ended = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
+        if own.held is None:
+            await self.settler.add(Ended(row, ended, sent))
+        else:
+            if sent:
+                await commands.insert(own.held, self._parts.sql, sent)
+            await commands.settle_and_commit(own.held, self._parts.sql, self._parts.me.id, ended)
+        self._count(row, "succeeded", seconds)
+
+    async def _payload(self, handler: CommandHandler, row: Row) -> object:
+        raw = row["payload"]
+        if row["body_id"] is not None:
+            async with borrow(self._parts.pool) as connection:
+                found = await bodies.read(connection, self._parts.sql, [row])
+            raw = found.get(row["body_id"])
+        raw = "null" if raw is None else raw
+        if handler.event_type is not None:
+            return decode_event_command(handler, raw, row["schema_version"], row["attempts"])
+        return decode(handler, raw, row["schema_version"])
+
+    async def _failed(self, row: Row, error: BaseException, seconds: float) -> None:
+        if isinstance(error, Stopped):
+            await self._stopped(row, error, seconds)
+            return
+        outcome = self.judge(row, error)
+        await self.settler.add(Ended(row, setback(outcome, row, self._parts.me.id, row["fence"])))
+        self._count(row, name(outcome), seconds)
+
+    async def _stopped(self, row: Row, error: Stopped, seconds: float) -> None:
+        """Not the handler's failure: cancelled, or given back without an attempt spent."""
+        if error.reason == CANCELLED:
+            ended = Settlement(row["id"], row["fence"], "cancelled", seconds, None)
+            await self.settler.add(Ended(row, ended))
+            self._count(row, "cancelled", seconds)
+        else:
+            self.settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
+        _log.info("command was stopped", type=row["type"], reason=error.reason)
+
+    def judge(self, row: Row, error: BaseException) -> Unsuccessful:
+        """What follows from an error, by the command's own rule."""
+        outcome = decide(error, self._policy(row), row["attempts"], timedelta(seconds=row["age"]))
+        failure = explain(error)
+        self._parts.metrics.tally.fail("command", row["type"], failure.kind)
+        _log.info(
+            "command did not succeed",
+            type=row["type"],
+            outcome=name(outcome),
+            attempt=row["attempts"] + 1,
+            error=failure.error,
+        )
+        return outcome
+
+    def _policy(self, row: Row) -> Policy:
+        handler = self._parts.registry.commands[row["type"]]
+        policy = handler.retry or self._parts.policy
+        if row["max_attempts"] is None:
+            return policy
+        return override(policy, {"attempts": row["max_attempts"]})
+
+    def _limit(self, handler: CommandHandler) -> float:
+        return handler.timeout or self._parts.settings.commands.timeout.total_seconds()
+
+    def _count(self, row: Row, outcome: Any, seconds: float) -> None:
+        self._parts.metrics.tally.add(
+            "command", row["type"], outcome, seconds, row["waited"], row["queue"]
+        )
+
+
+def _children_of(row: Row) -> Lineage:
+    mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
+    return child_of(mine, row["command_id"])

@@ -1,0 +1,236 @@
+"""Pages of commands: leased here, run side by side, each atomic by itself (design section 5).
+
+Owns the room of each queue, and the runners. A runner takes commands from the page one after the
+other and calls the next runner only when a handler waits, so that handlers that never wait cost no
+task each. Promises that no more of a queue runs here than its limit, that suspects (commands that
+were running when a worker died) run one at a time, and that what was claimed is settled, given
+back, or fenced. Known limit: a queue's limit holds within this process.
+"""
+
+import asyncio
+import itertools
+from collections import Counter, deque
+from collections.abc import Callable
+
+import anyio
+from anyio.abc import TaskGroup
+
+from inboxd.model.lane import Lane, Lanes
+from inboxd.runtime.command_run import CommandRun
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.processor import Page, Survey
+from inboxd.runtime.settler import Ended
+from inboxd.store import commands
+from inboxd.store.commands import Settlement
+from inboxd.store.connections import Row, borrow
+from inboxd.store.events import Setback
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+class CommandWork:
+    """The command processor's work."""
+
+    def __init__(self, parts: Parts, run: CommandRun, tasks: TaskGroup) -> None:
+        """Run the commands that the plugins serve, as tasks of `tasks`."""
+        self._parts = parts
+        self._settler = run.settler
+        self._run = run
+        self._tasks = tasks
+        self._lanes = Lanes()
+        self._ready: deque[Row] = deque()
+        self._idle: deque[asyncio.Event] = deque()
+        self._runners = 0
+        self._running: Counter[str] = Counter()
+        self._suspect: int | None = None
+        self._suspects_due = True
+        self._freed = anyio.Event()
+        self._was_full = False
+        self._suspended = False
+        self.on_room: Callable[[], None] = lambda: None
+        self.limits = parts.settings.commands
+        self.queues = parts.settings.queues
+
+    # --------------------------------------------------------------------------------- claims
+
+    @property
+    def in_flight(self) -> int:
+        """Commands that are leased and not ended yet."""
+        return self._running.total()
+
+    def forget(self) -> None:
+        """The connection was lost: another server may answer next."""
+        self._lanes.forget()
+
+    def suspend(self) -> None:
+        """The lease may end: start nothing, stop what runs."""
+        self._suspended = True
+        self._release_ready()
+        self._run.stop_all("the lease could not be renewed")
+
+    def resume(self) -> None:
+        """The lease holds again."""
+        self._suspended = False
+        self._free()
+
+    def cancel(self, ids: frozenset[int]) -> None:
+        """Stop commands whose cancellation was requested; those not started yet stop at once."""
+        for row in [row for row in self._ready if row["id"] in ids]:
+            self._ready.remove(row)
+            self._ended(row)
+            ended = Settlement(row["id"], row["fence"], "cancelled", 0.0, None)
+            self._settler.hand_over(Ended(row, ended))
+        self._run.cancel(ids)
+
+    async def room(self) -> None:
+        """Wait until a command ends, a second at most."""
+        with anyio.move_on_after(1):
+            await self._freed.wait()
+
+    async def survey(self) -> Survey:
+        """Look at every lane from its beginning; suspects are looked for as well."""
+        async with borrow(self._parts.pool) as connection:
+            seen = await commands.survey(connection, self._parts.sql)
+        served = [s for s in seen if self._serves(str(s.key[0]), str(s.key[1]))]
+        due = self._lanes.sweep(served)
+        self._suspects_due = self._suspect is None
+        return Survey(
+            due or self._suspects_due,
+            min((s.next for s in served if s.next is not None), default=None),
+        )
+
+    async def page(self) -> Page:
+        """Lease what there is room for, and let it run."""
+        free = self._free_room()
+        if free <= 0 or self._suspended:
+            return Page(0, busy=True)
+        rows: list[Row] = []
+        if self._suspects_due and self._suspect is None:
+            rows += await self._claim_suspect()
+        lanes = self._open_lanes()
+        if lanes:
+            rows += await self._claim(lanes, free)
+        for row in rows:
+            self._running[row["queue"]] += 1
+        self._ready.extend(rows)
+        if rows:
+            self._next_runner()
+        return Page(len(rows), full=len(rows) >= min(free, self.limits.page_rows))
+
+    def _serves(self, queue: str, type_: str) -> bool:
+        wanted = self._parts.settings.worker.queues
+        return type_ in self._parts.registry.commands and (not wanted or queue in wanted)
+
+    def _free_room(self) -> int:
+        # Outcomes that wait to be written are leased still: they take room, a page's worth aside.
+        behind = max(0, self._settler.waiting - 10 * self.limits.page_rows)
+        return self.limits.concurrency - self.in_flight - behind
+
+    def _room_of(self, queue: str) -> int:
+        settings = self.queues.get(queue)
+        limit = None if settings is None else settings.concurrency
+        most = self.limits.page_rows
+        return most if limit is None else min(most, limit - self._running[queue])
+
+    def _open_lanes(self) -> list[Lane]:
+        """The lanes whose queue has room; the smallest priority first."""
+        known = self._lanes.ordered()
+        lanes = [lane for lane in known if self._room_of(str(lane.key[0])) > 0]
+        self._was_full = len(lanes) < len(known)
+        return sorted(lanes, key=lambda lane: lane.key[2])
+
+    async def _claim(self, lanes: list[Lane], free: int) -> list[Row]:
+        room = {str(lane.key[0]): self._room_of(str(lane.key[0])) for lane in lanes}
+        most = min(free, self.limits.page_rows)
+        with self._parts.metrics.claim_seconds.labels("command").time():
+            async with borrow(self._parts.pool) as connection:
+                rows = await commands.claim(
+                    connection, self._parts.sql, self._parts.me.id, room, lanes, most
+                )
+        self._parts.metrics.page_rows.labels("command").observe(len(rows))
+        for number, taken in itertools.groupby(rows, key=lambda row: row["lane"]):
+            lane, last = lanes[number - 1], list(taken)[-1]
+            lane.advance(last["run_at"], last["id"])
+            self._lanes.took(lane)
+        return rows
+
+    async def _claim_suspect(self) -> list[Row]:
+        self._suspects_due = False
+        registry, wanted = self._parts.registry, self._parts.settings.worker.queues
+        async with borrow(self._parts.pool) as connection:
+            row = await commands.claim_suspect(
+                connection, self._parts.sql, self._parts.me.id, registry.command_types, list(wanted)
+            )
+        if row is None:
+            return []
+        self._suspect = row["id"]
+        return [row]
+
+    # -------------------------------------------------------------------------------- runners
+
+    def _next_runner(self) -> None:
+        """Let one more runner work, if there is something to run."""
+        if not self._ready:
+            return
+        if self._idle:
+            self._idle.popleft().set()
+        elif self._runners < self.limits.concurrency:
+            self._runners += 1
+            self._tasks.start_soon(self._runner)
+
+    async def _runner(self) -> None:
+        try:
+            while True:
+                while self._ready:
+                    row = self._ready.popleft()
+                    try:
+                        await self._run.run(row, self._next_runner)
+                    finally:
+                        self._ended(row)
+                self._next_runner()
+                call = asyncio.Event()
+                self._idle.append(call)
+                await call.wait()
+        finally:
+            self._runners -= 1
+
+    def _ended(self, row: Row) -> None:
+        self._running[row["queue"]] -= 1
+        if self._running[row["queue"]] <= 0:
+            del self._running[row["queue"]]
+        if row["id"] == self._suspect:
+            self._suspect, self._suspects_due = None, True
+            self.on_room()
+        self._free()
+
+    def _free(self) -> None:
+        self._freed.set()
+        self._freed = anyio.Event()
+        if self._was_full:
+            self._was_full = False
+            self.on_room()
+
+    # ----------------------------------------------------------------------------------- drain
+
+    def _release_ready(self) -> None:
+        """Give back what was claimed and has not started: no attempt, no crash."""
+        while self._ready:
+            row = self._ready.popleft()
+            self._ended(row)
+            self._settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
+
+    async def drain(self, seconds: float) -> None:
+        """Start nothing more, let what runs finish for so long, stop the rest; all is settled."""
+        self._release_ready()
+        with anyio.move_on_after(seconds):
+            while self.in_flight:
+                await self.room()
+        if self.in_flight:
+            _log.warning("stopping what still runs at the deadline", commands=self.in_flight)
+            self._run.stop_all("the worker stops")
+            with anyio.move_on_after(5):
+                while self.in_flight:
+                    await self.room()
+        with anyio.move_on_after(5):
+            await self._settler.flush()

@@ -1,0 +1,188 @@
+"""Running one handler: in the loop, in a thread or in a process, within its time limit.
+
+Owns the time limit, cancellation by request, and the record of what runs for the loop monitor.
+Promises that whatever a handler does comes back as a result or an exception of its own, and that a
+cancellation of the daemon's passes through. A handler that never waits costs no timer.
+Known limit: a thread cannot be stopped. Past its limit its result counts for nothing, but it goes
+on; what must be killable runs with executor="process".
+"""
+
+import asyncio
+import types
+from collections.abc import Callable, Coroutine, Generator
+from functools import cache
+from typing import Any
+
+import anyio
+import anyio.to_process
+import anyio.to_thread
+from anyio import BrokenWorkerProcess, CapacityLimiter
+
+from inboxd.api.middleware import Invoke, compose
+from inboxd.api.records import Handler
+from inboxd.errors import HandlerCrashed, HandlerTimeout, InboxdError
+from inboxd.telemetry.monitor import LoopMonitor, Running
+
+# A handler that catches its cancellation is cancelled again this often.
+_INSIST = 1.0
+
+
+class Stopped(InboxdError):
+    """The daemon stopped the handler: its lease, its time to drain, or an operator said so."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Limit:
+    """The time that one execution has, and the handle by which it can be stopped earlier."""
+
+    __slots__ = ("_handle", "_mine", "_on_stubborn", "_patience", "_task", "error")
+
+    def __init__(self, seconds: float, patience: float, on_stubborn: Callable[[], None]) -> None:
+        """Stop the current task's work after `seconds`; give up on it `patience` later."""
+        self._task = asyncio.current_task()
+        self._mine = 0
+        self._patience = patience
+        self._on_stubborn = on_stubborn
+        self.error: InboxdError | None = None
+        message = f"ran longer than its timeout of {seconds:g} s"
+        loop = asyncio.get_running_loop()
+        self._handle = loop.call_later(seconds, self.stop, HandlerTimeout(message))
+
+    def stop(self, error: InboxdError) -> None:
+        """Cancel the handler, and again until it obeys; `error` is what it failed with."""
+        self.error = self.error or error
+        self._handle.cancel()
+        if self._mine * _INSIST > self._patience:
+            self._on_stubborn()
+        self._mine += 1
+        if self._task is not None:
+            self._task.cancel()
+        self._handle = asyncio.get_running_loop().call_later(_INSIST, self.stop, error)
+
+    def end(self) -> None:
+        """The handler ended: take back our cancellations, and raise if we stopped it."""
+        self._handle.cancel()
+        if self.error is None or self._task is None:
+            return
+        for _ in range(self._mine):
+            self._task.uncancel()
+        if self._task.cancelling() == 0:
+            raise self.error
+
+
+class Executions:
+    """Runs handlers; knows what runs now."""
+
+    def __init__(
+        self,
+        monitor: LoopMonitor,
+        *,
+        threads: int,
+        processes: int,
+        patience: float,
+        on_stubborn: Callable[[str], None],
+    ) -> None:
+        """Bound threads and processes; `on_stubborn` hears of a handler that will not end."""
+        self.limits: dict[tuple[str, int], Limit] = {}
+        self._running = monitor.running
+        self._threads = CapacityLimiter(threads)
+        self._processes = CapacityLimiter(processes)
+        self._patience = patience
+        self._on_stubborn = on_stubborn
+        self._invoker = cache(self._make_invoker)
+
+    async def run(
+        self,
+        kind: str,
+        row_id: int,
+        handler: Handler,
+        payload: object,
+        context: Any,
+        seconds: float,
+        on_wait: Callable[[], None] | None = None,
+    ) -> object:
+        """Run a handler; its result, or its exception.
+
+        `on_wait` is called when the handler first waits for something: until then it is one step
+        of this task, needs no timer, and nothing else could have run anyway.
+        """
+        task = asyncio.current_task()
+        self._running[task] = Running(kind, handler.type, row_id)
+        coroutine: Coroutine[Any, Any, object] = self._invoker(handler)(payload, context)  # type: ignore[assignment]
+        try:
+            try:
+                first = coroutine.send(None)
+            except StopIteration as done:
+                return done.value
+            if on_wait is not None:
+                on_wait()
+            return await self._within(kind, row_id, handler, coroutine, first, seconds)
+        finally:
+            del self._running[task]
+
+    async def _within(
+        self,
+        kind: str,
+        row_id: int,
+        handler: Handler,
+        coroutine: Coroutine[Any, Any, object],
+        first: Any,
+        seconds: float,
+    ) -> object:
+        who = f"handler of {kind} {handler.type} (id {row_id}) ignores its cancellation"
+        limit = Limit(seconds, self._patience, lambda: self._on_stubborn(who))
+        self.limits[kind, row_id] = limit
+        try:
+            result = await _resume(coroutine, first)
+        except BaseException:
+            limit.end()  # raises in place of the cancellation that it caused
+            raise
+        finally:
+            del self.limits[kind, row_id]
+            limit._handle.cancel()  # noqa: SLF001 - the limit's own helper; ends with the execution
+        limit.end()
+        return result
+
+    def _make_invoker(self, handler: Handler) -> Invoke:
+        func = handler.func
+
+        async def in_thread(payload: Any, context: Any) -> object:
+            return await anyio.to_thread.run_sync(
+                func, payload, context, abandon_on_cancel=True, limiter=self._threads
+            )
+
+        async def in_process(payload: Any, _context: Any) -> object:
+            try:
+                return await anyio.to_process.run_sync(
+                    func, payload, cancellable=True, limiter=self._processes
+                )
+            except BrokenWorkerProcess as error:
+                raise HandlerCrashed(
+                    f"the process of {handler.name} ended before it gave a result"
+                ) from error
+
+        invoke: Invoke = {"loop": func, "thread": in_thread, "process": in_process}[
+            handler.executor
+        ]
+        return compose(handler.type, handler.name, handler.middleware, invoke)
+
+
+@types.coroutine
+def _resume(coroutine: Coroutine[Any, Any, object], yielded: Any) -> Generator[Any, Any, object]:
+    """Drive a coroutine on that was started by hand and has yielded once."""
+    while True:
+        try:
+            sent = yield yielded
+        except BaseException as error:  # noqa: BLE001 - whatever the loop throws in is the handler's
+            try:
+                yielded = coroutine.throw(error)
+            except StopIteration as done:
+                return done.value
+        else:
+            try:
+                yielded = coroutine.send(sent)
+            except StopIteration as done:
+                return done.value

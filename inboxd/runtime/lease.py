@@ -1,0 +1,181 @@
+"""The lease: this worker's heartbeat, in a thread of its own.
+
+Owns the heartbeat's thread and connection, and the judgement of this worker's own lease. Promises
+that a blocked event loop does not look like a death, that work is suspended before the lease can
+end when it could not be renewed, and that a flag left at 0 by a page that takes too long is raised.
+Known limit: code that holds the interpreter's lock for a whole lease stops this thread too; what
+it does then is fenced (promise 3).
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import anyio
+
+from inboxd.runtime.wakeup import Fleet, WakeUp
+from inboxd.settings import Settings
+from inboxd.store import wakeups, workers
+from inboxd.store.connections import Connection, connect
+from inboxd.store.statements import Statements
+from inboxd.store.wakeups import Flag
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# Work is suspended when this share of the lease has passed without a renewal.
+_SAFE_SHARE = 0.7
+# A page that takes longer must not keep producers silent (design section 5).
+_LONGEST_SILENCE = 0.05
+_GUARD_INTERVAL = 0.25
+
+
+class Lease:
+    """One incarnation's lease. `run` in the daemon's task group; the thread lives within it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        sql: Statements,
+        me: workers.Incarnation,
+        fleet: Fleet,
+        *,
+        in_flight: Callable[[], int],
+        on_cancel: Callable[[frozenset[int]], None],
+        on_death: Callable[[], None],
+    ) -> None:
+        """Prepare. `on_cancel` hears of commands to cancel, `on_death` that a worker died."""
+        self.state = "running"
+        self.suspended = False
+        self.dead = False
+        self.renewed_at = time.monotonic()
+        self._settings = settings
+        self._sql = sql
+        self._me = me
+        self._fleet = fleet
+        self._in_flight = in_flight
+        self._on_cancel = on_cancel
+        self._on_death = on_death
+        self._wakeups: Sequence[WakeUp] = ()
+        self._last_death: datetime | None = None
+        self._first_news = True
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._away: asyncio.AbstractEventLoop | None = None
+        self._attention = asyncio.Event()
+        self._stopping = False
+
+    def age(self) -> float:
+        """Seconds since the last heartbeat that succeeded was sent."""
+        return time.monotonic() - self.renewed_at
+
+    async def run(
+        self, flags: Sequence[WakeUp], suspend: Callable[[], None], resume: Callable[[], None]
+    ) -> None:
+        """Beat, and guard the lease, until the worker was declared dead or this is cancelled.
+
+        `suspend` is called when the lease could not be renewed in time, `resume` when it was again.
+        """
+        self._wakeups = flags
+        self._home = asyncio.get_running_loop()
+        self._fleet.on_silence = self._draw_attention
+        thread = threading.Thread(target=self._thread, name="inboxd-heartbeat", daemon=True)
+        thread.start()
+        try:
+            while not self.dead:
+                self._guard(suspend, resume)
+                await anyio.sleep(_GUARD_INTERVAL)
+        finally:
+            self._stopping = True
+            self._draw_attention()
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(thread.join, 5.0)
+
+    def _guard(self, suspend: Callable[[], None], resume: Callable[[], None]) -> None:
+        late = self.age() > _SAFE_SHARE * self._settings.worker.lease.total_seconds()
+        if late and not self.suspended:
+            self.suspended = True
+            _log.warning("lease could not be renewed; work is suspended", age=round(self.age(), 1))
+            suspend()
+        elif self.suspended and not late:
+            self.suspended = False
+            _log.info("lease is renewed; work goes on")
+            resume()
+
+    def _draw_attention(self) -> None:
+        if self._away is not None and not self._away.is_closed():
+            self._away.call_soon_threadsafe(self._attention.set)
+
+    # ------------------------------------------------------------------ the heartbeat's thread
+
+    def _thread(self) -> None:
+        with asyncio.Runner() as runner:
+            self._away = runner.get_loop()
+            runner.run(self._beat_forever())
+
+    async def _beat_forever(self) -> None:
+        interval = self._settings.worker.heartbeat_interval.total_seconds()
+        connection: Connection | None = None
+        due = time.monotonic()
+        while not (self._stopping or self.dead):
+            try:
+                async with asyncio.timeout(interval):
+                    if connection is None or connection.is_closed():
+                        connection = await connect(self._settings.database, "heartbeat")
+                    if time.monotonic() >= due:
+                        await self._beat(connection)
+                        due = time.monotonic() + interval
+                    await self._break_silence(connection)
+            except Exception as error:  # noqa: BLE001 - whatever it was, the next beat tries again
+                _log.warning("heartbeat failed", reason=f"{type(error).__name__}: {error}")
+                due = time.monotonic() + min(1.0, interval)
+                if connection is not None:
+                    connection.terminate()
+                    connection = None
+            await self._wait(due)
+        if connection is not None:
+            connection.terminate()
+
+    async def _wait(self, due: float) -> None:
+        silent = any(wakeup.silent_since is not None for wakeup in self._wakeups)
+        pause = max(0.0, due - time.monotonic())
+        self._attention.clear()
+        if self._stopping:
+            return
+        try:
+            async with asyncio.timeout(min(pause, _LONGEST_SILENCE / 2) if silent else pause):
+                await self._attention.wait()
+        except TimeoutError:
+            return
+
+    async def _beat(self, connection: Connection) -> None:
+        sent_at = time.monotonic()
+        news = await workers.beat(connection, self._sql, self._me.id, self._in_flight(), self.state)
+        if news is not None:
+            self.renewed_at = sent_at
+        if self._home is not None and not self._home.is_closed():
+            self._home.call_soon_threadsafe(self._hear, news)
+
+    async def _break_silence(self, connection: Connection) -> None:
+        for wakeup in self._wakeups:
+            since = wakeup.silent_since
+            if since is not None and time.monotonic() - since > _LONGEST_SILENCE:
+                await wakeups.set_flag(connection, self._sql, wakeup.place, Flag.NOTIFY)
+                await wakeups.notify(connection, self._sql, wakeup.place)
+                wakeup.raised()
+
+    # --------------------------------------------------------------------------- the event loop
+
+    def _hear(self, news: workers.News | None) -> None:
+        if news is None:
+            self.dead = True
+            return
+        self._fleet.peers, self._fleet.uniform = news.peers, news.uniform
+        if news.cancelled:
+            self._on_cancel(news.cancelled)
+        if news.last_death != self._last_death:
+            self._last_death = news.last_death
+            if not self._first_news:
+                self._on_death()
+        self._first_news = False

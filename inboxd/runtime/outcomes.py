@@ -1,0 +1,62 @@
+"""From an outcome to what is written and counted.
+
+Owns the shape of an entry in `errors` and the names of outcomes in statistics. Promises that events
+and commands fail in the same words.
+"""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from inboxd.api.messages import Row
+from inboxd.model.outcome import Dead, Deferred, Failure, Outcome, Retrying, Succeeded, Unsuccessful
+from inboxd.store.events import Setback
+from inboxd.telemetry import tally
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether `error` is a cancellation by the daemon, which a handler's failure must not hide."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def error_entry(failure: Failure, attempt: int, worker: UUID) -> str:
+    """The entry for the row's `errors`; its time is the database's, added when it is written."""
+    entry: dict[str, Any] = {"attempt": attempt, "worker": str(worker), "error": failure.error}
+    if failure.path:
+        entry["path"] = failure.path
+    if failure.traceback:
+        entry["traceback"] = failure.traceback
+    return orjson.dumps(entry).decode()
+
+
+def setback(outcome: Unsuccessful, row: Row, worker: UUID, fence: int = 0) -> Setback:
+    """What to write for a row that did not succeed."""
+    if isinstance(outcome, Deferred):
+        return Setback(row["id"], "pending", delay=outcome.delay, run_at=outcome.until, fence=fence)
+    return Setback(
+        row["id"],
+        "pending" if isinstance(outcome, Retrying) else "failed",
+        spent=1,
+        delay=outcome.delay if isinstance(outcome, Retrying) else None,
+        error=error_entry(outcome.failure, row["attempts"] + 1, worker),
+        fingerprint=outcome.failure.fingerprint,
+        fence=fence,
+    )
+
+
+def name(outcome: Outcome) -> tally.Outcome:
+    """The outcome's name in metrics and statistics."""
+    match outcome:
+        case Succeeded():
+            return "succeeded"
+        case Retrying():
+            return "retried"
+        case Deferred():
+            return "deferred"
+        case Dead():
+            return "failed"

@@ -1,0 +1,139 @@
+"""Gathered settlements: the outcomes of commands that never touched the database.
+
+Owns the queue of outcomes between the runners and the database. There is no timer: whatever
+gathered while the last write was in flight goes next, together. Promises (promise 3) that children
+are inserted only for rows whose settlement matched, in the same transaction; that a write which
+fails for one row is repeated row by row, so that it costs the others nothing; and that nothing is
+dropped while the database is away. Known limit: what is gathered when the process dies runs again,
+as every effect outside the database may.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+import anyio
+
+from inboxd.api.drafts import CommandDraft
+from inboxd.model.outcome import Dead, Unsuccessful, explain
+from inboxd.runtime.outcomes import setback
+from inboxd.runtime.parts import Parts
+from inboxd.store import commands
+from inboxd.store.commands import Parent, Settlement
+from inboxd.store.connections import Row, borrow, is_lost
+from inboxd.store.events import Setback
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_MOST_GATHERED = 2_000
+_PAUSE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A command's outcome, and what its handler sent."""
+
+    row: Row
+    outcome: Settlement | Setback
+    sent: Sequence[tuple[CommandDraft, Parent]] = ()
+
+
+class Settler:
+    """Writes outcomes; `run` in the task group of the incarnation."""
+
+    def __init__(self, parts: Parts, judge: Callable[[Row, Exception], Unsuccessful]) -> None:
+        """Settle the commands of this worker; `judge` says what follows from an error."""
+        self._parts = parts
+        self._judge = judge
+        self._gathered: list[Ended] = []
+        self._work = anyio.Event()
+        self._written = anyio.Event()
+        self._writing = 0
+
+    @property
+    def waiting(self) -> int:
+        """Outcomes that are not written yet."""
+        return len(self._gathered) + self._writing
+
+    async def add(self, ended: Ended) -> None:
+        """Hand over an outcome; waits while too many are gathered."""
+        while len(self._gathered) >= _MOST_GATHERED:
+            await self._written.wait()
+        self.hand_over(ended)
+
+    def hand_over(self, ended: Ended) -> None:
+        """The same at once, for what is given back: no more than what was claimed."""
+        self._gathered.append(ended)
+        self._work.set()
+
+    async def flush(self) -> None:
+        """Wait until everything handed over so far is written."""
+        while self.waiting:
+            await self._written.wait()
+
+    async def run(self) -> None:
+        """Write what gathers, until cancelled."""
+        while True:
+            await self._work.wait()
+            self._work = anyio.Event()
+            page, self._gathered = self._gathered, []
+            self._writing = len(page)
+            try:
+                await self._write_all(page)
+            finally:
+                self._writing = 0
+                self._written.set()
+                self._written = anyio.Event()
+
+    async def _write_all(self, page: list[Ended]) -> None:
+        """Write a page, however long the database is away; row by row if one spoils it."""
+        todo = [page]
+        while todo:
+            part = todo.pop()
+            try:
+                await self._write(part)
+            except Exception as error:  # noqa: BLE001 - sorted out below
+                if is_lost(error):
+                    _log.warning("settlements wait for the database", rows=len(part))
+                    todo.append(part)
+                    await anyio.sleep(_PAUSE)
+                elif len(part) > 1:
+                    todo += [[ended] for ended in part]
+                else:
+                    await self._refused(part[0], error)
+
+    async def _write(self, part: list[Ended]) -> None:
+        started = monotonic()
+        sql, me = self._parts.sql, self._parts.me.id
+        ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
+        setbacks = [e.outcome for e in part if isinstance(e.outcome, Setback)]
+        async with borrow(self._parts.pool) as connection, connection.transaction():
+            held: set[int] = set()
+            if ends:
+                held |= await commands.settle(connection, sql, me, ends)
+            if setbacks:
+                held |= await commands.set_back(connection, sql, me, setbacks)
+            sent = [child for e in part if e.outcome.id in held for child in e.sent]
+            if sent:
+                await commands.insert(connection, sql, sent)
+        if lost := len(part) - len(held):
+            _log.warning("lease lost before the settlement; nothing was written", commands=lost)
+        self._parts.metrics.settle_seconds.labels("command").observe(monotonic() - started)
+
+    async def _refused(self, ended: Ended, error: Exception) -> None:
+        """The database refuses this one outcome: a result, a time or a child it cannot store."""
+        outcome = self._judge(ended.row, error)
+        instead = setback(outcome, ended.row, self._parts.me.id, ended.outcome.fence)
+        if isinstance(ended.outcome, Setback):
+            # It was the setback that could not be written: a dead letter needs the least.
+            dead = Dead(explain(error))
+            instead = setback(dead, ended.row, self._parts.me.id, ended.outcome.fence)
+        try:
+            await self._write([Ended(ended.row, instead)])
+        except Exception as again:  # noqa: BLE001 - logged, or tried again
+            if is_lost(again):
+                self._gathered.append(Ended(ended.row, instead))
+                self._work.set()
+            else:
+                _log.exception("a command's outcome cannot be written", command_id=ended.row["id"])

@@ -1,0 +1,146 @@
+"""When a processor sleeps, and what wakes it: the worker's half of the wake-up protocol.
+
+Owns the flag of one table as this worker sees it (design section 5; the producers' half is in
+migrations/0002_wakeups.sql). Promises that before a sleep, in this order, the flag was set to 1,
+every producer that was silent has ended, and a sweep after that found nothing; so no row is left
+behind, and with every notification lost the poll still finds it (promise 4). Known limit: a silent
+producer that stays open for long keeps the processor looking again, a quarter second apart.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from inboxd.store import wakeups
+from inboxd.store.connections import Connection, Pool, borrow
+from inboxd.store.statements import Statements
+from inboxd.store.wakeups import Flag, Place
+
+Mode = Literal["quiet", "always", "off"]
+Cause = Literal["notify", "poll", "timer", "sweep", "reconnect"]
+
+_SHORTEST_LOOK = 0.001
+_LONGEST_LOOK = 0.25
+# From the second page in a row on, producers' notifications cost more than they bring.
+_PAGES_BEFORE_SILENCE = 2
+
+
+@dataclass(slots=True)
+class Fleet:
+    """What the last heartbeat said of the others; on_silence tells its thread to watch a flag."""
+
+    peers: int = 0
+    uniform: bool = True
+    on_silence: Callable[[], None] = lambda: None
+
+
+class WakeUp:
+    """The sleep and the flag of one processor."""
+
+    def __init__(
+        self, place: Place, pool: Pool, sql: Statements, mode: Mode, poll: float, fleet: Fleet
+    ) -> None:
+        """Serve the processor of `place`; `poll` is the longest sleep in seconds."""
+        self.place = place
+        # When the last page was claimed while the flag was 0; read by the heartbeat's thread.
+        self.silent_since: float | None = None
+        self._pool = pool
+        self._sql = sql
+        self._mode = mode
+        self._poll = poll
+        self._fleet = fleet
+        self._woken = anyio.Event()
+        self._cause: Cause = "reconnect"
+        self._armed = False
+        self._look = _SHORTEST_LOOK
+        self._pages = 0
+
+    def wake(self, cause: Cause) -> None:
+        """End the sleep, or prevent the next one."""
+        self._cause = cause
+        self._woken.set()
+
+    def forget(self) -> None:
+        """The connection was lost: the flag may be anything, on another server even."""
+        self.silent_since = None
+        self._armed = False
+        self._pages = 0
+
+    async def working(self, *, full_page: bool) -> None:
+        """A page was found: be silent while it pays, and let peers help with a full one."""
+        self._pages += 1
+        self._look = _SHORTEST_LOOK
+        may_be_silent = self._mode == "quiet" and self._fleet.uniform
+        if may_be_silent and self._pages >= _PAGES_BEFORE_SILENCE:
+            if self.silent_since is None:
+                self._armed = False
+                await self._set(Flag.SILENT)
+                self._fleet.on_silence()
+            self.silent_since = time.monotonic()
+        if full_page and self._fleet.peers and self._pages == 1:
+            await self.tell_others()
+
+    def raised(self) -> None:
+        """The heartbeat's thread set the flag to 1, because a page took too long."""
+        self.silent_since = None
+
+    async def arm(self) -> bool:
+        """Whether it is safe to sleep if a sweep from now on finds nothing."""
+        self._pages = 0
+        if self._mode == "off" or self._armed:
+            return True
+        async with borrow(self._pool) as connection:
+            await wakeups.set_flag(connection, self._sql, self.place, Flag.NOTIFY)
+            self.silent_since = None
+            self._armed = await wakeups.no_silent_producer(connection, self._sql, self.place)
+        return self._armed
+
+    async def look_again(self) -> None:
+        """A silent producer is still open: wait a little, longer each time, then look again."""
+        with anyio.move_on_after(self._look):
+            await self._woken.wait()
+        self._woken = anyio.Event()
+        self._look = min(2 * self._look, _LONGEST_LOOK)
+
+    async def sleep(self, seconds: float | None) -> Cause:
+        """Sleep until something wakes, the next row is due (in `seconds`), or the poll."""
+        self._look = _SHORTEST_LOOK
+        limit = self._poll if seconds is None else max(0.0, min(seconds, self._poll))
+        cause: Cause = "poll" if limit == self._poll else "timer"
+        with anyio.move_on_after(limit):
+            await self._woken.wait()
+            cause = self._cause
+        self._woken = anyio.Event()
+        if cause == "poll":
+            # Somebody may have died and left the flag at 0: this look starts from the beginning.
+            self._armed = False
+        return cause
+
+    async def tell_others(self) -> None:
+        """Rows became claimable without an INSERT, or there are more than one worker takes."""
+        async with borrow(self._pool) as connection:
+            await self.notify(connection)
+
+    async def notify(self, connection: Connection) -> None:
+        """The same on a connection, and in the transaction, of the caller's."""
+        if self._mode != "off":
+            await wakeups.notify(connection, self._sql, self.place)
+
+    async def leave(self) -> None:
+        """This processor stops: the others must hear of new rows from now on."""
+        if self._mode == "off":
+            return
+        await self._set(Flag.NOTIFY)
+        self.silent_since = None
+        await self.tell_others()
+
+    async def start(self) -> None:
+        """Say what this mode wants of the triggers."""
+        await self._set(Flag.OFF if self._mode == "off" else Flag.NOTIFY)
+
+    async def _set(self, flag: Flag) -> None:
+        async with borrow(self._pool) as connection:
+            await wakeups.set_flag(connection, self._sql, self.place, flag)

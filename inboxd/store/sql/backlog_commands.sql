@@ -1,0 +1,47 @@
+-- What is unsettled of the commands: pending rows lane by lane, dead letters by type, running ones.
+-- parameters: $1 integer: count no further than this
+-- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none)
+-- locks: nothing
+WITH RECURSIVE lane(queue, type, priority) AS (
+    (SELECT queue, type, priority FROM {schema}.commands
+      WHERE status = 'pending' AND crashes = 0 ORDER BY queue, type, priority LIMIT 1)
+    UNION ALL
+    SELECT following.queue, following.type, following.priority
+      FROM lane
+     CROSS JOIN LATERAL (
+         SELECT c.queue, c.type, c.priority FROM {schema}.commands c
+          WHERE c.status = 'pending' AND c.crashes = 0
+            AND (c.queue, c.type, c.priority) > (lane.queue, lane.type, lane.priority)
+          ORDER BY c.queue, c.type, c.priority LIMIT 1) following
+), failed(type) AS (
+    (SELECT type FROM {schema}.commands WHERE status = 'failed' ORDER BY type LIMIT 1)
+    UNION ALL
+    SELECT (SELECT c.type FROM {schema}.commands c WHERE c.status = 'failed' AND c.type > failed.type
+             ORDER BY c.type LIMIT 1)
+      FROM failed WHERE failed.type IS NOT NULL
+)
+SELECT 'command', lane.queue || '/' || lane.type || '/' || lane.priority, 'pending',
+       (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
+         WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
+           AND c.priority = lane.priority LIMIT $1) AS counted),
+       (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision
+          FROM {schema}.commands c
+         WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
+           AND c.priority = lane.priority AND c.run_at <= now() ORDER BY c.run_at LIMIT 1)
+  FROM lane
+UNION ALL
+SELECT 'command', failed.type, 'failed',
+       (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
+         WHERE c.status = 'failed' AND c.type = failed.type LIMIT $1) AS counted),
+       NULL
+  FROM failed WHERE failed.type IS NOT NULL
+UNION ALL
+SELECT 'command', 'suspects', 'pending',
+       (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
+         WHERE c.status = 'pending' AND c.crashes > 0 LIMIT $1) AS counted),
+       NULL
+UNION ALL
+SELECT 'command', 'all', 'running',
+       (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c WHERE c.status = 'running' LIMIT $1)
+           AS counted),
+       NULL

@@ -1,0 +1,45 @@
+"""The statistics per minute, and the backlog that metrics show.
+
+Owns the stats table. Promises that reading or writing them costs the same whatever history weighs.
+Known limit: what a worker counted since it last wrote is lost when it is killed; backlogs are
+counted up to a bound.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
+
+# Counting further would cost more than the answer is worth: «100,000 or more».
+MOST_COUNTED = 100_000
+
+Counts = tuple[datetime, str, str, str, int, float, float]
+
+
+class Backlog(NamedTuple):
+    """Rows of one lane and status, and the age in seconds of the oldest due one."""
+
+    kind: str
+    lane: str
+    status: str
+    rows: int
+    age: float | None
+
+
+async def add(
+    connection: Connection, sql: Statements, worker: UUID, counts: Sequence[Counts]
+) -> None:
+    """Add (minute, kind, type, outcome, count, total, maximum) rows; times in seconds."""
+    columns = [list(column) for column in zip(*counts, strict=True)]
+    await connection.execute(sql["add_statistics"], worker, *columns)
+
+
+async def backlog(connection: Connection, sql: Statements) -> list[Backlog]:
+    """What is unsettled, lane by lane."""
+    rows: list[Row] = []
+    for name in ("backlog_events", "backlog_commands"):
+        rows += await connection.fetch(sql[name], MOST_COUNTED)
+    return [Backlog(*row) for row in rows]

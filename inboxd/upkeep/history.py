@@ -1,0 +1,52 @@
+"""Room for settled rows: partitions are made days ahead.
+
+Owns the rule that nothing is claimed that could not be settled: without a partition for today the
+processors are paused, and that is said. Promises to make partitions on a connection of the duty's
+own. Known limit: partitions follow the database's UTC day.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from inboxd.store import partitions
+from inboxd.store.connections import Pool, borrow
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+class History:
+    """One turn: see how far the partitions reach, and make what is missing."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        sql: Statements,
+        ahead: timedelta,
+        on_room: Callable[[str | None], None],
+    ) -> None:
+        """`on_room` hears why nothing can be settled, or None when all is well."""
+        self._pool = pool
+        self._sql = sql
+        self._days = max(1, ahead.days)
+        self._on_room = on_room
+
+    async def turn(self) -> None:
+        """Look once."""
+        async with borrow(self._pool) as connection:
+            days = await partitions.days_ahead(connection, self._sql)
+            try:
+                if days < self._days:
+                    await partitions.make(connection, self._sql, self._days)
+                    days = self._days
+            finally:
+                self._judge(days)
+
+    def _judge(self, days: int) -> None:
+        missing = "history has no partition for today: nothing is claimed until there is one"
+        self._on_room(missing if days < 0 else None)
+        if days < 0:
+            _log.error(missing)
+        elif days < min(2, self._days):
+            _log.warning("history has no partition for tomorrow", days_ahead=days)

@@ -1,0 +1,102 @@
+"""The reaper: finds dead workers and takes back what they held.
+
+Owns the judgement of who is dead: whose heartbeat number has not changed for a full lease on this
+reaper's own monotonic clock, in unbroken contact with the database. So no clocks are compared, and
+neither a stepped clock nor an outage kills anybody (promise 3). Known limit: a death is noticed a
+lease after it happened, at the earliest.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from uuid import UUID
+
+from inboxd.store import workers
+from inboxd.store.connections import Pool, Row, borrow
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Watch:
+    """Since when each worker's heartbeat number has stood still."""
+
+    lease: float
+    _seen: dict[UUID, tuple[int, float]] = field(default_factory=dict)
+    _looked_at: float | None = None
+
+    def look(self, living: Sequence[tuple[UUID, int]], now: float) -> list[tuple[UUID, int]]:
+        """The workers, with their numbers, that have stood still for a lease."""
+        if self._looked_at is not None and now - self._looked_at > self.lease / 2:
+            self._seen.clear()  # this process itself was stopped: it saw nothing meanwhile
+        self._looked_at = now
+        old, self._seen = self._seen, {}
+        still = []
+        for worker, heartbeat in living:
+            number, since = old.get(worker, (heartbeat, now))
+            since = since if number == heartbeat else now
+            self._seen[worker] = (heartbeat, since)
+            if now - since >= self.lease:
+                still.append((worker, heartbeat))
+        return still
+
+    def forget(self) -> None:
+        """Contact was broken: nobody was seen to stand still."""
+        self._seen.clear()
+        self._looked_at = None
+
+
+class Reaper:
+    """One turn: look, and bury who is dead."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        sql: Statements,
+        metrics: Metrics,
+        me: UUID,
+        *,
+        lease: float,
+        crash_limit: int,
+        on_returned: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`lease` in seconds; `on_returned` tells the workers that rows are claimable again."""
+        self._pool = pool
+        self._sql = sql
+        self._metrics = metrics
+        self._me = me
+        self._crash_limit = crash_limit
+        self._on_returned = on_returned
+        self._watch = Watch(lease)
+
+    async def turn(self) -> None:
+        """Look once."""
+        try:
+            async with borrow(self._pool) as connection:
+                living = await workers.living(connection, self._sql)
+        except BaseException:
+            self._watch.forget()
+            raise
+        others = [(row["id"], row["heartbeat"]) for row in living if row["id"] != self._me]
+        for worker, heartbeat in self._watch.look(others, monotonic()):
+            returned = await workers.bury(
+                self._pool, self._sql, worker, heartbeat, self._crash_limit
+            )
+            if returned is not None:
+                await self._report(worker, returned)
+
+    async def _report(self, worker: UUID, returned: Sequence[Row]) -> None:
+        dead_letters = sum(row["status"] == "failed" for row in returned)
+        self._metrics.reaped.labels("worker").inc()
+        self._metrics.reaped.labels("command").inc(len(returned))
+        self._metrics.crashes.labels("command").inc(len(returned))
+        _log.warning(
+            "a worker died; its commands are taken back",
+            dead_worker=str(worker),
+            commands=len(returned),
+            dead_letters=dead_letters,
+        )
+        await self._on_returned()

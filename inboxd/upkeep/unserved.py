@@ -1,0 +1,91 @@
+"""Rows that no live worker serves: visible dead letters, after a grace (promise 10, R0.38).
+
+Owns the judgement that a type has no handler anywhere. Promises that a type which any live worker
+declares is never touched, so that a rolling deploy loses nothing. Known limit: the grace counts
+from when this worker first saw the lane, so a restart of all workers starts it anew.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from datetime import timedelta
+from time import monotonic
+
+import orjson
+
+from inboxd.model.lane import Key, Sighting
+from inboxd.store import commands, events, workers
+from inboxd.store.connections import Connection, Pool, borrow
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_PAGE = 1000
+
+Fail = Callable[[Connection, Statements, Sighting, str, int, timedelta], Awaitable[int]]
+
+
+@dataclass(slots=True)
+class Orphans:
+    """Since when each lane has been seen without anybody to serve it."""
+
+    grace: float
+    _since: dict[Key, float] = field(default_factory=dict)
+
+    def look(self, unserved: Collection[Key], now: float) -> list[Key]:
+        """The lanes that have been unserved for the whole grace."""
+        self._since = {key: self._since.get(key, now) for key in unserved}
+        return [key for key, since in self._since.items() if now - since >= self.grace]
+
+
+class Unserved:
+    """One turn for both tables."""
+
+    def __init__(self, pool: Pool, sql: Statements, grace: timedelta) -> None:
+        """Make dead letters of what nobody has served for `grace`."""
+        self._pool = pool
+        self._sql = sql
+        self._grace = grace
+        self._events = Orphans(grace.total_seconds())
+        self._commands = Orphans(grace.total_seconds())
+
+    async def turn(self) -> None:
+        """Look once."""
+        async with borrow(self._pool) as connection:
+            living = await workers.living(connection, self._sql)
+            event_types = {type_ for row in living for type_ in row["events"]}
+            seen = await events.survey(connection, self._sql)
+            lost = [s for s in seen if s.key[1] not in event_types]
+            await self._fail(connection, "event", lost, self._events, events.fail_unserved)
+            seen = await commands.survey(connection, self._sql)
+            lost = [
+                s
+                for s in seen
+                if not any(
+                    s.key[1] in row["commands"] and (not row["queues"] or s.key[0] in row["queues"])
+                    for row in living
+                )
+            ]
+            await self._fail(connection, "command", lost, self._commands, commands.fail_unserved)
+
+    async def _fail(
+        self,
+        connection: Connection,
+        kind: str,
+        lost: list[Sighting],
+        orphans: Orphans,
+        fail: Fail,
+    ) -> None:
+        due = orphans.look([s.key for s in lost], monotonic())
+        for lane in [s for s in lost if s.key in due]:
+            type_ = lane.key[1]
+            reason = (
+                f"NoHandler: no live worker serves {kind} type {type_!r}: install a plugin that "
+                "declares it, then retry the row"
+            )
+            error = orjson.dumps({"error": reason}).decode()
+            total = 0
+            while failed := await fail(connection, self._sql, lane, error, _PAGE, self._grace):
+                total += failed
+            if total:
+                _log.error("no handler", kind=kind, type=type_, dead_letters=total)
