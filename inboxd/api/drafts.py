@@ -46,10 +46,6 @@ class CommandDraft:
     entity_id: str | None = None
 
 
-# Any of these in the text may be harmless ("null" is usually None): look closer, but only then.
-_SUSPECTS = ("\\u0000", "null", "NaN", "Infinity")
-
-
 def encode(value: object) -> str:
     """JSON text of a pydantic model, or of whatever orjson knows; raises PayloadError.
 
@@ -64,7 +60,8 @@ def encode(value: object) -> str:
         # Not chained: these errors quote the value, and payloads must not reach logs.
         kind = type(value).__name__
         raise PayloadError(f"{kind} cannot be written as JSON ({_reason(error)}).") from None
-    if any(suspect in text for suspect in _SUSPECTS):
+    # Any of these may be harmless ("null" is usually None): look closer, but only then.
+    if "\\u0000" in text or "null" in text or "NaN" in text or "Infinity" in text:
         for path, problem in _problems(value, ()):
             raise PayloadError(f"{problem} cannot be stored.", ".".join(path) or None)
     return text
