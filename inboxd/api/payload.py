@@ -118,7 +118,9 @@ def wrap_event(handler: CommandHandler, row: Row, raw: str) -> CommandDraft:
     fields = {name: row[name] for name in _FIELDS}
     if isinstance(fields["headers"], str):
         fields["headers"] = orjson.Fragment(fields["headers"])
-    payload = orjson.dumps({"event": fields, "payload": orjson.Fragment(raw)}).decode()
+    # The driver's UUIDs are a class of their own, which orjson leaves to `default`.
+    document = {"event": fields, "payload": orjson.Fragment(raw)}
+    payload = orjson.dumps(document, default=str).decode()
     return CommandDraft(
         command_id=uuid7(),
         type=handler.type,

@@ -210,6 +210,16 @@ def test_its_numbers_are_not_touched(carrier: CommandHandler) -> None:
     assert raw in wrap_event(carrier, ROW, raw).payload
 
 
+def test_it_takes_the_driver_s_own_kind_of_uuid(carrier: CommandHandler) -> None:
+    class DriversUUID(UUID):
+        pass
+
+    row = {**ROW, "schema_version": 2, "event_id": DriversUUID(int=1)}
+    draft = wrap_event(carrier, row, '{"age":3}')
+    event = decode_event_command(carrier, draft.payload, 2, attempts=0)
+    assert event.event_id == UUID(int=1)
+
+
 def test_its_refusals_speak_of_the_event(carrier: CommandHandler) -> None:
     draft = wrap_event(carrier, ROW, '{"age":"x"}')
     with pytest.raises(PayloadError) as caught:
