@@ -10,7 +10,6 @@ on; what must be killable runs with executor="process".
 import asyncio
 import types
 from collections.abc import Callable, Coroutine, Generator
-from functools import cache
 from typing import Any
 
 import anyio
@@ -92,7 +91,7 @@ class Executions:
         self._processes = CapacityLimiter(processes)
         self._patience = patience
         self._on_stubborn = on_stubborn
-        self._invoker = cache(self._make_invoker)
+        self._invokers: dict[int, Invoke] = {}
 
     async def run(
         self,
@@ -111,7 +110,11 @@ class Executions:
         """
         task = asyncio.current_task()
         self._running[task] = Running(kind, handler.type, row_id)
-        coroutine: Coroutine[Any, Any, object] = self._invoker(handler)(payload, context)  # type: ignore[assignment]
+        # By identity: a handler's record lives as long as the registry.
+        invoke = self._invokers.get(id(handler))
+        if invoke is None:
+            invoke = self._invokers[id(handler)] = self._make_invoker(handler)
+        coroutine: Coroutine[Any, Any, object] = invoke(payload, context)  # type: ignore[assignment]
         try:
             try:
                 first = coroutine.send(None)

@@ -145,11 +145,11 @@ def _clean_value(key: str, value: object, depth: int) -> object:
     match value:
         case _ if key.lower() in _SECRET_KEYS:
             cleaned = REMOVED
-        case None | bool() | float() | UUID() | datetime() | date():
+        case None | bool() | float() | datetime() | date():
             cleaned = value
         case int() if abs(value) < _MAX_INTEGER:
             cleaned = value
-        case str() | BaseException() | timedelta() | PurePath() | Decimal():
+        case UUID() | str() | BaseException() | timedelta() | PurePath() | Decimal():
             cleaned = _clean_text(str(value))
         case Mapping() if depth:
             items = ((str(k), v) for k, v in islice(value.items(), _MAX_ITEMS))
