@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from inboxd.admin.http import serve
 from inboxd.daemon.health import DaemonHealth
 from inboxd.daemon.incarnation import Incarnation
-from inboxd.errors import InboxdError, SettingsError
+from inboxd.errors import InboxdError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, policy_from
 from inboxd.runtime.execution import Executions
 from inboxd.runtime.plugins import Registry, apply_overrides, load_plugins
@@ -154,10 +154,11 @@ class _Daemon:
 
 
 def _default_policy(settings: RetryDefaults) -> Policy:
-    given = settings.model_dump()
-    if settings.kind != "exponential":
-        del given["factor"]
-    return policy_from(given)
+    """What `[retry]` says; what it leaves out is as the kind has it."""
+    try:
+        return policy_from(settings.model_dump(exclude_unset=True))
+    except UsageError as error:
+        raise SettingsError(f"[retry]: {error}") from error
 
 
 def _check_timeouts(settings: Settings, registry: Registry) -> None:
