@@ -1,0 +1,1 @@
+"""A school that mails its students: the example of a plugin."""

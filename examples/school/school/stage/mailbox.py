@@ -1,0 +1,69 @@
+"""A mail server on loopback that counts what it gets, and sometimes asks to come back later.
+
+Owns the mail server. Promises: a message that it accepted and gets again, known by its Message-ID,
+is counted as a repetition and not delivered again; which messages it puts off is the same in every
+run. Known limit: it forgets everything when it ends.
+"""
+
+import asyncio
+import zlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from email.parser import BytesHeaderParser
+from typing import Any
+
+from aiosmtpd.smtp import SMTP
+
+_PUT_OFF_PERCENT = 3
+_HEADERS = BytesHeaderParser()
+
+
+class Mailbox:
+    """What arrived; `delivered` counts by address and subject."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.delivered: Counter[tuple[str, str]] = Counter()
+        self.repeated = 0
+        self.put_off = 0
+        self._accepted: set[str] = set()
+        self._tries: Counter[str] = Counter()
+
+    def receive(self, content: bytes) -> str:
+        """Take a message; the answer is SMTP's."""
+        headers = _HEADERS.parsebytes(content)
+        key, to, subject = headers["Message-ID"], headers["To"], headers["Subject"]
+        self._tries[key] += 1
+        if self._tries[key] == 1 and _is_put_off(to, subject):
+            self.put_off += 1
+            return "451 4.3.0 Busy, try again later"
+        if key in self._accepted:
+            self.repeated += 1
+            return "250 OK, had it already"
+        self._accepted.add(key)
+        self.delivered[to, subject] += 1
+        return "250 OK"
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802 - the name that aiosmtpd calls
+        """Answer the end of a message."""
+        return self.receive(envelope.content)
+
+
+def _is_put_off(to: str, subject: str) -> bool:
+    return zlib.crc32(f"{to} {subject}".encode()) % 100 < _PUT_OFF_PERCENT
+
+
+@asynccontextmanager
+async def open_mailbox() -> AsyncIterator[tuple[Mailbox, str]]:
+    """Serve a mailbox inside the `with` block; gives it and its address (host:port)."""
+    mailbox = Mailbox()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(
+        lambda: SMTP(mailbox, hostname="mail.example", loop=loop), "127.0.0.1", 0
+    )
+    try:
+        host, port = server.sockets[0].getsockname()
+        yield mailbox, f"{host}:{port}"
+    finally:
+        server.close()
