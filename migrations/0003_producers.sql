@@ -61,9 +61,9 @@ BEGIN
             headers, correlation_id, causation_id, traceparent, occurred_at, run_at)
     VALUES (new_event_id, coalesce(emit_event.topic, 'default'), emit_event.type,
             emit_event.schema_version, emit_event.source, emit_event.tenant, emit_event.entity_type,
-            emit_event.entity_id, emit_event.payload, emit_event.headers, emit_event.correlation_id,
-            emit_event.causation_id, emit_event.traceparent, coalesce(emit_event.occurred_at, now()),
-            coalesce(emit_event.run_at, now()))
+            emit_event.entity_id, coalesce(emit_event.payload, '{}'), emit_event.headers,
+            emit_event.correlation_id, emit_event.causation_id, emit_event.traceparent,
+            coalesce(emit_event.occurred_at, now()), coalesce(emit_event.run_at, now()))
     ON CONFLICT (event_id) DO NOTHING
     RETURNING e.id INTO emit_event.id;
     duplicate := emit_event.id IS NULL;
@@ -88,7 +88,8 @@ BEGIN
            (command_id, queue, type, schema_version, payload, priority, run_at, deadline, max_attempts,
             tenant, entity_type, entity_id, correlation_id, causation_id, traceparent)
     VALUES (new_command_id, send_command.queue, send_command.type, send_command.schema_version,
-            send_command.payload, send_command.priority, coalesce(send_command.run_at, now()),
+            coalesce(send_command.payload, '{}'), send_command.priority,
+            coalesce(send_command.run_at, now()),
             send_command.deadline, send_command.max_attempts, send_command.tenant,
             send_command.entity_type, send_command.entity_id, send_command.correlation_id,
             send_command.causation_id, send_command.traceparent)
@@ -101,74 +102,185 @@ BEGIN
 END
 $$;
 
--- The bulk forms take a JSON array of objects whose keys are the arguments above, and answer a row
--- for each, in the order given. Rows whose producer chose the unique key are inserted in its order:
--- two producers that send the same keys in different orders would deadlock otherwise. The others
--- keep the order given, so that their ids do.
+-- The array forms are what the Python client calls: one array a column, as long as the first; NULL for
+-- a column that no row fills. A page of 1,000 costs a quarter less than the same rows as JSON, and
+-- plpgsql keeps its plan. They answer a row for each, in the order given. Rows whose producer chose
+-- the unique key are inserted in its order: two producers that send the same keys in different orders
+-- would deadlock otherwise. The others keep the order given, so that their ids do.
+-- The id of a duplicate is looked up by a volatile function, whose snapshot sees a row that another
+-- producer committed meanwhile; it is null when that row was settled meanwhile.
+
+CREATE FUNCTION {schema}.refuse_ragged(VARIADIC lengths integer[]) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF EXISTS (SELECT FROM unnest(lengths) AS length WHERE length <> lengths[1]) THEN
+        RAISE EXCEPTION 'arrays of different lengths: %', lengths
+            USING ERRCODE = 'invalid_parameter_value',
+                  HINT = 'Give each column as many entries as types, or NULL for the whole column.';
+    END IF;
+END
+$$;
+
+CREATE FUNCTION {schema}.unsettled_event(event_key uuid) RETURNS bigint
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+    'SELECT id FROM {schema}.events WHERE event_id = event_key';
+
+CREATE FUNCTION {schema}.emit_event_arrays(
+    types text[], payloads jsonb[], topics text[] DEFAULT NULL, event_ids uuid[] DEFAULT NULL,
+    schema_versions integer[] DEFAULT NULL, sources text[] DEFAULT NULL, tenants text[] DEFAULT NULL,
+    entity_types text[] DEFAULT NULL, entity_ids text[] DEFAULT NULL, headers jsonb[] DEFAULT NULL,
+    correlation_ids text[] DEFAULT NULL, causation_ids uuid[] DEFAULT NULL,
+    traceparents text[] DEFAULT NULL, occurred_ats timestamptz[] DEFAULT NULL,
+    run_ats timestamptz[] DEFAULT NULL
+) RETURNS TABLE (ordinal bigint, id bigint, event_id uuid, duplicate boolean)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.refuse_ragged(
+        cardinality(types), cardinality(payloads), cardinality(topics), cardinality(event_ids),
+        cardinality(schema_versions), cardinality(sources), cardinality(tenants),
+        cardinality(entity_types), cardinality(entity_ids), cardinality(headers),
+        cardinality(correlation_ids), cardinality(causation_ids), cardinality(traceparents),
+        cardinality(occurred_ats), cardinality(run_ats));
+    RETURN QUERY
+    WITH given AS MATERIALIZED (
+        SELECT g.*, coalesce(g.given_id, {schema}.new_uuid()) AS event_id
+          FROM unnest(types, payloads, topics, event_ids, schema_versions, sources, tenants,
+                      entity_types, entity_ids, headers, correlation_ids, causation_ids,
+                      traceparents, occurred_ats, run_ats) WITH ORDINALITY
+               AS g(type, payload, topic, given_id, schema_version, source, tenant, entity_type,
+                    entity_id, headers, correlation_id, causation_id, traceparent, occurred_at,
+                    run_at, ordinal)
+    ), written AS (
+        INSERT INTO {schema}.events
+               (event_id, topic, type, schema_version, source, tenant, entity_type, entity_id,
+                payload, headers, correlation_id, causation_id, traceparent, occurred_at, run_at)
+        SELECT event_id, coalesce(topic, 'default'), type, coalesce(schema_version, 1), source,
+               tenant, entity_type, entity_id, coalesce(payload, '{}'), headers, correlation_id,
+               causation_id, traceparent, coalesce(occurred_at, now()), coalesce(run_at, now())
+          FROM given ORDER BY given_id, ordinal
+        ON CONFLICT (event_id) DO NOTHING
+        RETURNING id, event_id
+    )
+    SELECT g.ordinal, coalesce(w.id, {schema}.unsettled_event(g.event_id)), g.event_id,
+           w.id IS NULL OR row_number() OVER (PARTITION BY g.event_id ORDER BY g.ordinal) > 1
+      FROM given g LEFT JOIN written w ON w.event_id = g.event_id
+     ORDER BY g.ordinal;
+END
+$$;
+
+CREATE FUNCTION {schema}.unsettled_command(command_key uuid) RETURNS bigint
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+    'SELECT id FROM {schema}.commands WHERE command_id = command_key';
+
+CREATE FUNCTION {schema}.send_command_arrays(
+    types text[], payloads jsonb[], queues text[] DEFAULT NULL, command_ids uuid[] DEFAULT NULL,
+    schema_versions integer[] DEFAULT NULL, priorities integer[] DEFAULT NULL,
+    run_ats timestamptz[] DEFAULT NULL, deadlines timestamptz[] DEFAULT NULL,
+    max_attempts integer[] DEFAULT NULL, tenants text[] DEFAULT NULL, entity_types text[] DEFAULT NULL,
+    entity_ids text[] DEFAULT NULL, correlation_ids text[] DEFAULT NULL,
+    causation_ids uuid[] DEFAULT NULL, traceparents text[] DEFAULT NULL
+) RETURNS TABLE (ordinal bigint, id bigint, command_id uuid, duplicate boolean)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.refuse_ragged(
+        cardinality(types), cardinality(payloads), cardinality(queues), cardinality(command_ids),
+        cardinality(schema_versions), cardinality(priorities), cardinality(run_ats),
+        cardinality(deadlines), cardinality(max_attempts), cardinality(tenants),
+        cardinality(entity_types), cardinality(entity_ids), cardinality(correlation_ids),
+        cardinality(causation_ids), cardinality(traceparents));
+    RETURN QUERY
+    WITH given AS MATERIALIZED (
+        SELECT g.*, coalesce(g.given_id, {schema}.new_uuid()) AS command_id
+          FROM unnest(types, payloads, queues, command_ids, schema_versions, priorities, run_ats,
+                      deadlines, send_command_arrays.max_attempts, tenants, entity_types,
+                      entity_ids, correlation_ids, causation_ids, traceparents) WITH ORDINALITY
+               AS g(type, payload, queue, given_id, schema_version, priority, run_at, deadline,
+                    max_attempts, tenant, entity_type, entity_id, correlation_id, causation_id,
+                    traceparent, ordinal)
+    ), written AS (
+        INSERT INTO {schema}.commands
+               (command_id, queue, type, schema_version, payload, priority, run_at, deadline,
+                max_attempts, tenant, entity_type, entity_id, correlation_id, causation_id,
+                traceparent)
+        SELECT command_id, queue, type, coalesce(schema_version, 1), coalesce(payload, '{}'),
+               coalesce(priority, 0), coalesce(run_at, now()), deadline, max_attempts, tenant,
+               entity_type, entity_id, correlation_id, causation_id, traceparent
+          FROM given ORDER BY given_id, ordinal
+        ON CONFLICT (command_id) DO NOTHING
+        RETURNING id, command_id
+    )
+    SELECT g.ordinal, coalesce(w.id, {schema}.unsettled_command(g.command_id)), g.command_id,
+           w.id IS NULL OR row_number() OVER (PARTITION BY g.command_id ORDER BY g.ordinal) > 1
+      FROM given g LEFT JOIN written w ON w.command_id = g.command_id
+     ORDER BY g.ordinal;
+END
+$$;
+
+-- The same from plain SQL: one argument, a JSON array of objects whose keys are the arguments of
+-- emit_event and send_command.
 
 CREATE FUNCTION {schema}.emit_events(events jsonb)
     RETURNS TABLE (ordinal bigint, id bigint, event_id uuid, duplicate boolean)
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    WITH given AS MATERIALIZED (
-        SELECT item.ordinality, r.event_id AS given_id, coalesce(r.event_id, {schema}.new_uuid()) AS event_id, r.topic, r.type,
-               r.schema_version, r.source, r.tenant, r.entity_type, r.entity_id,
-               coalesce(r.payload, '{}') AS payload, r.headers, r.correlation_id, r.causation_id,
-               r.traceparent, r.occurred_at, r.run_at
-          FROM jsonb_array_elements(events) WITH ORDINALITY AS item(value, ordinality)
-         CROSS JOIN LATERAL jsonb_to_record(item.value) AS r(
-               event_id uuid, topic text, type text, schema_version smallint, source text, tenant text,
-               entity_type text, entity_id text, payload jsonb, headers jsonb, correlation_id text,
-               causation_id uuid, traceparent text, occurred_at timestamptz, run_at timestamptz)
-    ), written AS (
-        INSERT INTO {schema}.events
-               (event_id, topic, type, schema_version, source, tenant, entity_type, entity_id, payload,
-                headers, correlation_id, causation_id, traceparent, occurred_at, run_at)
-        SELECT event_id, coalesce(topic, 'default'), type, coalesce(schema_version, 1::smallint), source,
-               tenant, entity_type, entity_id, payload, headers, correlation_id, causation_id,
-               traceparent, coalesce(occurred_at, now()), coalesce(run_at, now())
-          FROM given ORDER BY given_id, ordinality
-        ON CONFLICT (event_id) DO NOTHING
-        RETURNING id, event_id
-    )
-    SELECT g.ordinality, coalesce(w.id, e.id), g.event_id,
-           w.id IS NULL OR row_number() OVER (PARTITION BY g.event_id ORDER BY g.ordinality) > 1
-      FROM given g
-      LEFT JOIN written w ON w.event_id = g.event_id
-      LEFT JOIN {schema}.events e ON w.id IS NULL AND e.event_id = g.event_id
-     ORDER BY g.ordinality
+    SELECT written.*
+      FROM (SELECT array_agg(r.type) AS types, array_agg(r.payload) AS payloads,
+                   array_agg(r.topic) AS topics, array_agg(r.event_id) AS event_ids,
+                   array_agg(r.schema_version) AS schema_versions,
+                   array_agg(r.source) AS sources, array_agg(r.tenant) AS tenants,
+                   array_agg(r.entity_type) AS entity_types,
+                   array_agg(r.entity_id) AS entity_ids,
+                   array_agg(r.headers) AS headers,
+                   array_agg(r.correlation_id) AS correlation_ids,
+                   array_agg(r.causation_id) AS causation_ids,
+                   array_agg(r.traceparent) AS traceparents,
+                   array_agg(r.occurred_at) AS occurred_ats,
+                   array_agg(r.run_at) AS run_ats
+              FROM (SELECT value FROM jsonb_array_elements(events) WITH ORDINALITY AS e(value, n)
+                     ORDER BY n) AS item
+             CROSS JOIN LATERAL jsonb_to_record(item.value) AS r(
+                   event_id uuid, topic text, type text, schema_version integer, source text,
+                   tenant text, entity_type text, entity_id text, payload jsonb, headers jsonb,
+                   correlation_id text, causation_id uuid, traceparent text, occurred_at timestamptz,
+                   run_at timestamptz)) AS a
+     CROSS JOIN LATERAL {schema}.emit_event_arrays(
+           a.types, a.payloads, a.topics, a.event_ids, a.schema_versions, a.sources, a.tenants,
+           a.entity_types, a.entity_ids, a.headers, a.correlation_ids, a.causation_ids,
+           a.traceparents, a.occurred_ats, a.run_ats) AS written
+     ORDER BY written.ordinal
 $$;
 
 CREATE FUNCTION {schema}.send_commands(commands jsonb)
     RETURNS TABLE (ordinal bigint, id bigint, command_id uuid, duplicate boolean)
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    WITH given AS MATERIALIZED (
-        SELECT item.ordinality, r.command_id AS given_id, coalesce(r.command_id, {schema}.new_uuid()) AS command_id, r.queue,
-               r.type, r.schema_version, coalesce(r.payload, '{}') AS payload, r.priority, r.run_at,
-               r.deadline, r.max_attempts, r.tenant, r.entity_type, r.entity_id, r.correlation_id,
-               r.causation_id, r.traceparent
-          FROM jsonb_array_elements(commands) WITH ORDINALITY AS item(value, ordinality)
-         CROSS JOIN LATERAL jsonb_to_record(item.value) AS r(
-               command_id uuid, queue text, type text, schema_version smallint, payload jsonb,
-               priority smallint, run_at timestamptz, deadline timestamptz, max_attempts smallint,
-               tenant text, entity_type text, entity_id text, correlation_id text, causation_id uuid,
-               traceparent text)
-    ), written AS (
-        INSERT INTO {schema}.commands
-               (command_id, queue, type, schema_version, payload, priority, run_at, deadline,
-                max_attempts, tenant, entity_type, entity_id, correlation_id, causation_id, traceparent)
-        SELECT command_id, queue, type, coalesce(schema_version, 1::smallint), payload,
-               coalesce(priority, 0::smallint), coalesce(run_at, now()), deadline, max_attempts, tenant,
-               entity_type, entity_id, correlation_id, causation_id, traceparent
-          FROM given ORDER BY given_id, ordinality
-        ON CONFLICT (command_id) DO NOTHING
-        RETURNING id, command_id
-    )
-    SELECT g.ordinality, coalesce(w.id, c.id), g.command_id,
-           w.id IS NULL OR row_number() OVER (PARTITION BY g.command_id ORDER BY g.ordinality) > 1
-      FROM given g
-      LEFT JOIN written w ON w.command_id = g.command_id
-      LEFT JOIN {schema}.commands c ON w.id IS NULL AND c.command_id = g.command_id
-     ORDER BY g.ordinality
+    SELECT written.*
+      FROM (SELECT array_agg(r.type) AS types, array_agg(r.payload) AS payloads,
+                   array_agg(r.queue) AS queues,
+                   array_agg(r.command_id) AS command_ids,
+                   array_agg(r.schema_version) AS schema_versions,
+                   array_agg(r.priority) AS priorities,
+                   array_agg(r.run_at) AS run_ats,
+                   array_agg(r.deadline) AS deadlines,
+                   array_agg(r.max_attempts) AS max_attempts,
+                   array_agg(r.tenant) AS tenants,
+                   array_agg(r.entity_type) AS entity_types,
+                   array_agg(r.entity_id) AS entity_ids,
+                   array_agg(r.correlation_id) AS correlation_ids,
+                   array_agg(r.causation_id) AS causation_ids,
+                   array_agg(r.traceparent) AS traceparents
+              FROM (SELECT value FROM jsonb_array_elements(commands) WITH ORDINALITY AS e(value, n)
+                     ORDER BY n) AS item
+             CROSS JOIN LATERAL jsonb_to_record(item.value) AS r(
+                   command_id uuid, queue text, type text, schema_version integer, payload jsonb,
+                   priority integer, run_at timestamptz, deadline timestamptz, max_attempts integer,
+                   tenant text, entity_type text, entity_id text, correlation_id text,
+                   causation_id uuid, traceparent text)) AS a
+     CROSS JOIN LATERAL {schema}.send_command_arrays(
+           a.types, a.payloads, a.queues, a.command_ids, a.schema_versions, a.priorities, a.run_ats,
+           a.deadlines, a.max_attempts, a.tenants, a.entity_types, a.entity_ids, a.correlation_ids,
+           a.causation_ids, a.traceparents) AS written
+     ORDER BY written.ordinal
 $$;
 
 -- ----------------------------------------------------------------------------- the lease's word
@@ -182,7 +294,7 @@ CREATE FUNCTION {schema}.settle_command(
 BEGIN
     WITH gone AS (
         DELETE FROM {schema}.commands
-         WHERE id = command AND fence = held_fence AND worker_id = worker AND status = 'running'
+         WHERE id = command AND fence = held_fence AND worker_id = worker
         RETURNING *
     )
     INSERT INTO {schema}.commands_history
@@ -232,6 +344,7 @@ BEGIN
           SELECT (id, command_id)
        ON {schema}.commands TO {schema}_producer;
     GRANT EXECUTE ON FUNCTION {schema}.new_uuid(), {schema}.emit_event, {schema}.emit_events,
-          {schema}.send_command, {schema}.send_commands TO {schema}_producer;
+          {schema}.emit_event_arrays, {schema}.send_command, {schema}.send_commands,
+          {schema}.send_command_arrays TO {schema}_producer;
 END
 $do$;

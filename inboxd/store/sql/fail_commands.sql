@@ -1,6 +1,7 @@
 -- Write what became of commands that did not succeed, as far as this worker's claims still hold them:
 -- retry, deferral or release (pending), dead letter (failed).
--- The last 50 errors are kept, so that a row stays bounded.
+-- The last 50 errors are kept, so that a row stays bounded. A row with a worker is running (see
+-- settle_commands.sql).
 -- parameters: arrays, one entry a row: $1 bigint[] ids, $2 bigint[] fences, $3 text[] statuses,
 --             $4 integer[] attempts spent, $5 double precision[] seconds until the next run (null: keep),
 --             $6 timestamptz[] run_at (null: by seconds), $7 text[] errors (a JSON object, null: none),
@@ -22,5 +23,5 @@ UPDATE {schema}.commands c
   FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::double precision[],
               $6::timestamptz[], $7::text[], $8::text[])
        AS new(id, fence, status, spent, seconds, run_at, error, fingerprint)
- WHERE c.id = new.id AND c.fence = new.fence AND c.worker_id = $9::uuid AND c.status = 'running'
+ WHERE c.id = new.id AND c.fence = new.fence AND c.worker_id = $9::uuid
 RETURNING c.id
