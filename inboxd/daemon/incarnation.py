@@ -31,7 +31,7 @@ from inboxd.runtime.plugins import Registry
 from inboxd.runtime.processor import Processor
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
-from inboxd.store import commands, migrations, workers
+from inboxd.store import commands, migrations, wakeups, workers
 from inboxd.store.connections import Pool, borrow, open_pool
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Place
@@ -150,7 +150,7 @@ class Incarnation:
         run = CommandRun(parts)
         event_work = self._event_work = EventWork(parts)
         command_work = self._command_work = CommandWork(parts, run, tasks)
-        command_work.on_room = partial(flags["commands"].wake, "timer")
+        command_work.on_room = run.settler.on_setback = partial(flags["commands"].wake, "timer")
         if await self._join(parts.pool):
             event_work.be_careful()
         sweep = self.settings.wakeups.sweep_interval.total_seconds()
@@ -163,17 +163,20 @@ class Incarnation:
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags)
         self._start_duties(parts, tasks, flags)
-        async with anyio.create_task_group() as processing:
-            for processor in self.processors:
-                processing.start_soon(processor.run)
-            self.ready = True
-            on_ready()
-            await self._stop.wait()
-            self.draining = True
-            self.lease.state = "draining"
-            for processor in self.processors:
-                processor.stop()
-        await command_work.drain(self.settings.worker.drain_timeout.total_seconds())
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as processing:
+                for processor in self.processors:
+                    processing.start_soon(processor.run)
+                self.ready = True
+                on_ready()
+                await self._stop.wait()
+                self.draining = True
+                self.lease.state = "draining"
+                drain = self.settings.worker.drain_timeout.total_seconds()
+                scope.deadline = anyio.current_time() + drain
+                for processor in self.processors:
+                    processor.stop()
+        await command_work.drain(max(0.0, scope.deadline - anyio.current_time()))
 
     def _flags(self, parts: Parts) -> Mapping[Place, WakeUp]:
         mode = self.settings.wakeups.mode
@@ -246,6 +249,8 @@ class Incarnation:
                 async with borrow(pool) as connection:
                     released = await commands.release(connection, self._sql, self.me.id)
                     await workers.leave(connection, self._sql, self.me.id)
+                    if self.settings.wakeups.mode != "off":
+                        await wakeups.notify(connection, self._sql, "commands")
                 if released:
                     _log.info("gave back commands", commands=released)
             except Exception as error:  # noqa: BLE001 - leaving is a courtesy

@@ -29,7 +29,7 @@ from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.store import bodies, commands
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Row, borrow
+from inboxd.store.connections import Connection, Row, borrow, is_passing
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import OwnTransaction
 from inboxd.telemetry.logs import bound, get_logger
@@ -140,8 +140,17 @@ class CommandRun:
         else:
             if sent:
                 await commands.insert(own.held, self._parts.sql, sent)
-            await commands.settle_and_commit(own.held, self._parts.sql, self._parts.me.id, ended)
+            await self._commit(row, own.held, ended)
         self._count(row, "succeeded", seconds)
+
+    async def _commit(self, row: Row, held: Connection, ended: Settlement) -> None:
+        try:
+            await commands.settle_and_commit(held, self._parts.sql, self._parts.me.id, ended)
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            # Not the handler's failure. If it did commit after all, the fence ends this run.
+            raise Stopped(f"it could not be settled: {error}") from error
 
     async def _payload(self, handler: CommandHandler, row: Row) -> object:
         raw = row["payload"]

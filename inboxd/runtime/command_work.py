@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 
 from inboxd.model.lane import Lane, Lanes
 from inboxd.runtime.command_run import CommandRun
+from inboxd.runtime.execution import Breath
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.runtime.settler import Ended
@@ -180,6 +181,7 @@ class CommandWork:
             self._tasks.start_soon(self._runner)
 
     async def _runner(self) -> None:
+        breath = Breath()
         try:
             while True:
                 while self._ready:
@@ -188,6 +190,7 @@ class CommandWork:
                         await self._run.run(row, self._next_runner)
                     finally:
                         self._ended(row)
+                    await breath.take()
                 self._next_runner()
                 call = asyncio.Event()
                 self._idle.append(call)

@@ -23,12 +23,13 @@ from inboxd.errors import HandlerCrashed
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide, explain
+from inboxd.runtime.execution import Breath
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.store import bodies, commands, events
 from inboxd.store.commands import Parent
-from inboxd.store.connections import Connection, Row, borrow, is_lost
+from inboxd.store.connections import Connection, Row, borrow, is_passing
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.telemetry.logs import bound, get_logger
 
@@ -125,21 +126,21 @@ class EventWork:
 
     async def _failed(self, connection: Connection, rows: list[Row], error: Exception) -> Page:
         """The page did not commit. Halve it until the event that spoils it stands alone."""
-        if is_lost(error) and (connection.is_closed() or isinstance(error, OSError)):
-            if not _is_outage(error):
-                self.be_careful()
+        self._lanes.forget()
+        if connection.is_closed():
+            # An outage, or a handler that ends its connection: alone, the next ones will tell.
+            self.be_careful()
+        if is_passing(error):
             raise error
         _log.warning("page of events did not commit", rows=len(rows), reason=explain(error).error)
-        self._lanes.forget()
-        if self._most > 1:
+        if self._most > 1 and self._careful <= 0:
             self._most = max(1, min(self._most, len(rows)) // 2)
             return Page(0, busy=True)
         async with connection.transaction():
             row = await events.claim_one(connection, self._parts.sql, rows[0]["id"])
             if row is not None:
-                outcome = self._judge(error, row, None)
-                blame = [setback(outcome, row, self._parts.me.id)]
-                await events.set_back(connection, self._parts.sql, blame)
+                blame = setback(self._judge(error, row, None), row, self._parts.me.id)
+                await events.set_back(connection, self._parts.sql, [blame])
         return Page(1)
 
     async def _page_of_one(self, connection: Connection, lanes: Sequence[Lane]) -> Page:
@@ -154,7 +155,6 @@ class EventWork:
                 await self._convict(connection, row)
                 return Page(1)
             await events.mark_crash(connection, self._parts.sql, row["id"], keep)
-        self._careful -= 1
         results = _Results()
         try:
             async with connection.transaction():
@@ -162,7 +162,10 @@ class EventWork:
                 if again is not None:
                     await self._run(connection, [again], results)
                     await self._write(connection, results)
+        except Exception as error:
+            return await self._failed(connection, claimed, error)
         finally:
+            self._careful -= 1
             self.in_flight = 0
         self._advance(lanes, claimed)
         self._count(results)
@@ -170,7 +173,9 @@ class EventWork:
 
     async def _convict(self, connection: Connection, row: Row) -> None:
         crashes = row["crashes"]
-        error = HandlerCrashed(f"its worker died {crashes} times while it ran this event")
+        error = HandlerCrashed(
+            f"its worker, or its connection, ended {crashes} times while it ran this event"
+        )
         blame = setback(Dead(explain(error)), row, self._parts.me.id)
         await events.set_back(connection, self._parts.sql, [blame])
         self._parts.metrics.crashes.labels("event").inc(crashes)
@@ -187,11 +192,13 @@ class EventWork:
     async def _run(self, connection: Connection, rows: Sequence[Row], results: _Results) -> None:
         """Run events until the page's time, or its room for commands, is spent."""
         ends = time.monotonic() + self.limits.page_time.total_seconds()
+        breath = Breath()
         for portion in bodies.portions(rows, self.limits.page_bytes):
             payloads = await bodies.read(connection, self._parts.sql, portion)
             for row in portion:
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
                 await self._run_one(connection, row, raw, results)
+                await breath.take()
                 if len(results.sent) >= self.limits.page_commands or time.monotonic() > ends:
                     return
 
@@ -274,11 +281,6 @@ class EventWork:
         for type_, outcome, seconds, waited in results.counts:
             tally.add("event", type_, name(outcome), seconds, waited)
         tally.fold()
-
-
-def _is_outage(error: Exception) -> bool:
-    """A server that stops or cannot be reached: no event of the page is to blame."""
-    return isinstance(error, OSError) or "AdminShutdown" in type(error).__name__
 
 
 def _parent(row: Row) -> Parent:

@@ -8,11 +8,13 @@ on; what must be killable runs with executor="process".
 """
 
 import asyncio
+import time
 import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_process
 import anyio.to_thread
 from anyio import BrokenWorkerProcess, CapacityLimiter
@@ -24,6 +26,8 @@ from inboxd.telemetry.monitor import LoopMonitor, Running
 
 # A handler that catches its cancellation is cancelled again this often.
 _INSIST = 1.0
+# Handlers that never wait hold the event loop no longer than this together, in seconds.
+_BREATH = 0.02
 
 
 class Stopped(InboxdError):
@@ -171,6 +175,21 @@ class Executions:
             handler.executor
         ]
         return compose(handler.type, handler.name, handler.middleware, invoke)
+
+
+class Breath:
+    """Lets the event loop run now and then between handlers that never wait themselves."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    async def take(self) -> None:
+        """Give way if the last time was long ago; called between rows."""
+        if time.monotonic() - self._last > _BREATH:
+            await anyio.lowlevel.checkpoint()
+            self._last = time.monotonic()
 
 
 @types.coroutine

@@ -20,7 +20,7 @@ from inboxd.runtime.outcomes import setback
 from inboxd.runtime.parts import Parts
 from inboxd.store import commands
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Row, borrow, is_lost
+from inboxd.store.connections import Row, borrow, is_passing
 from inboxd.store.events import Setback
 from inboxd.telemetry.logs import get_logger
 
@@ -46,6 +46,8 @@ class Settler:
         """Settle the commands of this worker; `judge` says what follows from an error."""
         self._parts = parts
         self._judge = judge
+        # The processor must hear of its own retries: they move its timer.
+        self.on_setback: Callable[[], None] = lambda: None
         self._gathered: list[Ended] = []
         self._work = anyio.Event()
         self._written = anyio.Event()
@@ -94,7 +96,7 @@ class Settler:
             try:
                 await self._write(part)
             except Exception as error:  # noqa: BLE001 - sorted out below
-                if is_lost(error):
+                if is_passing(error):
                     _log.warning("settlements wait for the database", rows=len(part))
                     todo.append(part)
                     await anyio.sleep(_PAUSE)
@@ -117,6 +119,8 @@ class Settler:
             sent = [child for e in part if e.outcome.id in held for child in e.sent]
             if sent:
                 await commands.insert(connection, sql, sent)
+        if setbacks:
+            self.on_setback()
         if lost := len(part) - len(held):
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
         self._parts.metrics.settle_seconds.labels("command").observe(monotonic() - started)
@@ -132,7 +136,7 @@ class Settler:
         try:
             await self._write([Ended(ended.row, instead)])
         except Exception as again:  # noqa: BLE001 - logged, or tried again
-            if is_lost(again):
+            if is_passing(again):
                 self._gathered.append(Ended(ended.row, instead))
                 self._work.set()
             else:

@@ -35,9 +35,19 @@ LOST = (
 )
 
 
+# What a statement meets that is not its own fault: the same statement works a little later.
+PASSING = (*LOST, asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError)
+
+
 def is_lost(error: BaseException) -> bool:
-    """Whether `error` says that the connection, not the statement, failed."""
+    """Whether `error` says that the connection, or the server, failed."""
     return isinstance(error, LOST)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether `error` is no row's fault: an outage, a full disk, a deadlock, no partition."""
+    no_partition = isinstance(error, asyncpg.CheckViolationError) and "no partition" in str(error)
+    return no_partition or isinstance(error, PASSING)
 
 
 def _milliseconds(value: Any) -> str:

@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import anyio
 import asyncpg
 
 from inboxd.errors import DatabaseError
 from inboxd.settings import Database
 from inboxd.store.connections import LOST, Connection, connect, explain
 from inboxd.store.statements import Statements
+
+_GOODBYE_SECONDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +31,8 @@ class Session:
 @asynccontextmanager
 async def open_session(database: Database) -> AsyncIterator[Session]:
     """A connection for the `async with` block. Raises DatabaseError or SchemaError."""
-    # The server's own plans: an operator's filters select anything between one row and all.
-    connection = await connect(database, "cli", plans={})
+    # Lists walk an index in order and stop at their limit, whatever the statistics say.
+    connection = await connect(database, "cli", plans={"enable_seqscan": "off"})
     try:
         yield Session(connection, Statements(database.schema_name))
     except asyncpg.PostgresError as error:
@@ -37,4 +40,6 @@ async def open_session(database: Database) -> AsyncIterator[Session]:
     except LOST as error:
         raise DatabaseError(f"the connection to the database was lost: {error}") from error
     finally:
+        with anyio.move_on_after(_GOODBYE_SECONDS, shield=True):
+            await connection.close()
         connection.terminate()
