@@ -8,19 +8,22 @@ import asyncio
 import os
 import signal
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from inboxd import (
     BlockingCommandContext,
+    Call,
     CommandContext,
     Defer,
     Event,
     EventContext,
     Fixed,
     Handlers,
+    Proceed,
     Reject,
     Retry,
 )
@@ -185,3 +188,144 @@ async def _misbehave(how: dict[str, Any], ctx: EventContext | CommandContext) ->
             raise Defer(until=datetime.now(UTC) + timedelta(seconds=how["seconds"]))
         case "never mind":
             return
+        case "retry later":
+            raise Retry(after=how["seconds"])
+        case "defer until":
+            if datetime.now(UTC) < datetime.fromisoformat(how["until"]):
+                raise Defer(until=datetime.fromisoformat(how["until"]))
+        case "defer for ever":
+            raise Defer(until=datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))))
+        case "send text with NUL":
+            ctx.send({"inner": {"text": "a\0b"}}, type="test.noop")
+        case "raise text with NUL":
+            raise ValueError("a\0b")
+        case "send to no queue":
+            ctx.send({}, type="test.noop", queue="q" * 300)
+        case "ignore cancellation":
+            deadline = time.monotonic() + how["seconds"]
+            while time.monotonic() < deadline:
+                try:
+                    await asyncio.sleep(0.05)
+                except asyncio.CancelledError:
+                    continue
+
+
+# ----------------------------------------------------------------- one behaviour each, by name
+
+
+@handlers.event("test.pair", retry=QUICK)
+async def first_of_pair(event: Event[dict[str, Any]], ctx: EventContext) -> None:
+    """Write the first effect of two handlers of one event."""
+    await _write(ctx, "first", event.id, str(event.attempt))
+    ctx.send({}, type="test.noop")
+
+
+@handlers.event("test.pair", retry=QUICK)
+async def second_of_pair(event: Event[dict[str, Any]], ctx: EventContext) -> None:
+    """Write the second effect, but fail at so many attempts first."""
+    await _write(ctx, "second", event.id, str(event.attempt))
+    if event.attempt <= event.payload["failures"]:
+        raise ValueError("the second of two")
+
+
+@handlers.event("test.any")
+async def any_event(event: Event[Any], ctx: EventContext) -> None:
+    """Write the payload, whatever it is."""
+    await _write(ctx, "any", event.id, f"{type(event.payload).__name__} {event.payload!s:.20}")
+
+
+@handlers.command("test.any")
+async def any_command(command: Any, ctx: CommandContext) -> Any:
+    """Give back what came, cut where it is text."""
+    return command[:10] if isinstance(command, str) else command
+
+
+@handlers.command("test.fan")
+async def fan_command(command: Note, ctx: CommandContext) -> None:
+    """Send so many commands, without a transaction of its own."""
+    for n in range(command.sends):
+        ctx.send({"n": n}, type="test.noop")
+
+
+@handlers.command("test.identity", retry=QUICK)
+async def identity_command(command: dict[str, Any], ctx: CommandContext) -> dict[str, Any]:
+    """Say who it is, at the attempt that is asked for."""
+    if ctx.attempt < command.get("at", 1):
+        raise ValueError(ctx.idempotency_key)
+    return {
+        "idempotency_key": ctx.idempotency_key,
+        "attempt": ctx.attempt,
+        "origin": [ctx.origin.kind, ctx.origin.id],
+        "tenant": ctx.tenant,
+    }
+
+
+@handlers.command("test.span", queue="spans")
+async def span_command(command: Note, ctx: CommandContext) -> dict[str, float]:
+    """Wait, and say from when to when."""
+    began = time.monotonic()
+    await asyncio.sleep(command.wait)
+    return {"began": began, "ended": time.monotonic()}
+
+
+@handlers.command("test.permanent", retry=Fixed(base="10ms", attempts=5, permanent=(LookupError,)))
+async def permanent_command(command: dict[str, Any], ctx: CommandContext) -> None:
+    """Raise what its policy calls permanent."""
+    raise KeyError("gone for good")
+
+
+@handlers.command("test.translated", retry=QUICK)
+async def translated_command(command: dict[str, Any], ctx: CommandContext) -> str:
+    """Raise what the middleware translates, if told to."""
+    if command.get("fail"):
+        raise ConnectionError("as told")
+    return "told"
+
+
+@handlers.middleware
+async def translate(call: Call, proceed: Proceed) -> object:
+    """Wrap one type's handler: refuse its connection errors, and sign its results."""
+    if call.type != "test.translated":
+        return await proceed()
+    try:
+        return f"{await proceed()} by {call.handler.rpartition('.')[2]}"
+    except ConnectionError as error:
+        raise Reject("translated") from error
+
+
+@handlers.command("test.slow_thread", timeout="300ms", retry=Fixed(base="1h"))
+def slow_thread_command(command: dict[str, Any], ctx: BlockingCommandContext) -> None:
+    """Outlive its timeout in a thread, and write an effect then."""
+    time.sleep(command["seconds"])
+    try:
+        ctx.connection.execute(
+            "insert into ledger (kind, row_id, note) values ('too late', $1, '')", ctx.id
+        )
+    except Exception as error:
+        ctx.log.warning("refused", row_id=ctx.id, reason=str(error))
+        raise
+
+
+class Process(BaseModel):
+    """How a process ends; it writes its id to the file `path` first."""
+
+    path: Path
+    how: str
+
+
+@handlers.command("test.dying_process", executor="process", timeout="2s", retry=QUICK)
+def dying_process_command(command: Process) -> str:
+    """Leave its id in a file, and then hang, end itself, or raise."""
+    with command.path.open("a") as file:
+        print(os.getpid(), file=file, flush=True)
+    match command.how:
+        case "hang":
+            time.sleep(3600)
+        case "die":
+            os._exit(9)
+        case "die once":
+            if len(command.path.read_text().split()) == 1:
+                os._exit(9)
+        case "raise":
+            raise ValueError("from another process")
+    return "lived"
