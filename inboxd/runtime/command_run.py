@@ -140,10 +140,10 @@ class CommandRun:
         else:
             if sent:
                 await commands.insert(own.held, self._parts.sql, sent)
-            await self._commit(row, own.held, ended)
+            await self._commit(own.held, ended)
         self._count(row, "succeeded", seconds)
 
-    async def _commit(self, row: Row, held: Connection, ended: Settlement) -> None:
+    async def _commit(self, held: Connection, ended: Settlement) -> None:
         try:
             await commands.settle_and_commit(held, self._parts.sql, self._parts.me.id, ended)
         except Exception as error:

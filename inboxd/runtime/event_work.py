@@ -162,7 +162,7 @@ class EventWork:
                 if again is not None:
                     await self._run(connection, [again], results)
                     await self._write(connection, results)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - sorted out there
             return await self._failed(connection, claimed, error)
         finally:
             self._careful -= 1
