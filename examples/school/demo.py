@@ -33,7 +33,8 @@ _LOOK_SECONDS = 0.2
 
 def main() -> int:
     """Run the demo; returns the exit code."""
-    # A stop by `kill` or by CI is a Ctrl-C too.
+    # A stop by `kill` or by CI is a Ctrl-C too, which a shell's background job ignores otherwise.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     options = _options()
     screen = Screen()

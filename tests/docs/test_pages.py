@@ -1,0 +1,103 @@
+"""The pages keep their word: code runs, diagrams match the code, links lead somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inboxd import Handlers
+from inboxd.model.lifecycle import TRANSITIONS, Status
+from inboxd.testing import run_event
+from tests.support import Database
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+
+
+def block(page: str, language: str) -> str:
+    """The first code block of a language."""
+    found = re.search(
+        rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert found, f"{page} has no block of {language}"
+    return found[1]
+
+
+def test_the_plugin_in_the_readme_has_20_lines_and_passes_strict_types(tmp_path: Path) -> None:
+    code = block("README.md", "python")
+    assert len([line for line in code.splitlines() if line]) <= 20
+    assert max(map(len, code.splitlines())) <= 100
+
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(code)
+    options = ["--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={tmp_path}"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, str(plugin)],
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.anyio
+async def test_the_plugin_in_the_readme_handles_the_event_that_its_sql_writes(
+    database: Database,
+) -> None:
+    async with database.connect() as connection:
+        await connection.execute("CREATE TABLE orders (id int, paid boolean, shipped boolean)")
+        await connection.execute(block("README.md", "sql"))
+        [event] = await connection.fetch("SELECT type, payload FROM inboxd.events")
+
+    result = await run_event(plugin_of_the_readme(), event["type"], event["payload"].encode())
+
+    assert [(sent.type, sent.payload) for sent in result.commands] == [
+        ("shop.ship_order", {"order_id": 7})
+    ]
+
+
+def plugin_of_the_readme() -> Handlers:
+    """Its `handlers`, after running the code as a module."""
+    names: dict[str, object] = {"__name__": "readme_plugin"}
+    exec(block("README.md", "python"), names)  # noqa: S102 - it is our own page
+    handlers = names["handlers"]
+    assert isinstance(handlers, Handlers)
+    return handlers
+
+
+def test_the_state_diagram_shows_every_legal_move_and_no_other() -> None:
+    drawn = re.findall(r"(\w+) --> (\w+):", block("docs/how-it-works.md", "mermaid"))
+    ends = re.findall(r"(\w+) --> \[\*\]", block("docs/how-it-works.md", "mermaid"))
+
+    assert len(drawn) == len(set(drawn))
+    assert set(drawn) == {(old, new) for old, news in TRANSITIONS.items() for new in news}
+    assert set(ends) == {status for status, news in TRANSITIONS.items() if not news}
+
+
+def test_the_glossary_explains_every_status() -> None:
+    statuses = (ROOT / "docs/glossary.md").read_text().partition("## Statuses")[2]
+
+    assert re.findall(r"^\| `(\w+)` \|", statuses, re.MULTILINE) == list(Status)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), f"{page.name}: {target} is not there"
+        assert not anchor or anchor in anchors(file), f"{page.name}: {target} has no such heading"
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings, as links name them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }
