@@ -10,9 +10,15 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from inboxd.cli import commands, events
+from inboxd.cli.check import check
+from inboxd.cli.dev import dev
 from inboxd.cli.exits import exit_code
+from inboxd.cli.options import examples
+from inboxd.cli.produce import emit, send
 from inboxd.cli.running import run
 from inboxd.cli.schema import migrate
+from inboxd.cli.status import status, workers
 from inboxd.errors import InboxdError
 
 app = typer.Typer(
@@ -55,8 +61,23 @@ def inboxd(
     """Events and commands in PostgreSQL become handled work, each effect once."""
 
 
-app.command()(run)
-app.command()(migrate)
+app.command(epilog=examples("inboxd run -c config.toml"))(run)
+app.command(epilog=examples("inboxd migrate", "inboxd migrate --check"))(migrate)
+app.command(epilog=examples("inboxd check -c config.toml", "inboxd check --json"))(check)
+app.command(
+    epilog=examples(
+        """inboxd emit user.created '{"user_id": 7}' --tenant acme""",
+        "inboxd emit user.created @user.json",
+    )
+)(emit)
+app.command(
+    epilog=examples("""inboxd send email.welcome '{"user_id": 7}' --queue email --delay 10m""")
+)(send)
+app.command(epilog=examples("inboxd status", "inboxd status --watch"))(status)
+app.add_typer(events.app, name="events")
+app.add_typer(commands.app, name="commands")
+app.command(epilog=examples("inboxd workers", "inboxd workers --all --json"))(workers)
+app.command(epilog=examples("inboxd dev", "inboxd dev -c config.toml --port 0"))(dev)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -1,15 +1,26 @@
-"""Options that many commands share, and the settings they lead to.
+"""Options that many commands share, how their texts are read, and the session they lead to.
 
-Promises: `-c` means the same before and after the command's name; the nearer one wins.
+Promises: `-c` means the same before and after the command's name, and the nearer one wins; a text
+that cannot be read is refused before anything is asked of the database.
 """
 
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import UUID
 
 import typer
 
+from inboxd.errors import UsageError
+
 if TYPE_CHECKING:
     from inboxd.settings import Settings
+    from inboxd.store.session import Session
+
+T = TypeVar("T")
+
+_LARGEST = 2**63 - 1
 
 
 def _or_before_command(context: typer.Context, given: Path | None) -> Path | None:
@@ -30,6 +41,17 @@ Config = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+Ids = Annotated[
+    list[str],
+    typer.Argument(metavar="ID...", help="Row numbers or uuids.", show_default=False),
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Row number or uuid.", show_default=False)]
+Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; it is kept in the audit.")]
+
+
+def examples(*lines: str) -> str:
+    """An epilog of examples; the blank lines keep each on a line of its own."""
+    return "\n\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
 def load_settings(config: Path | None) -> "Settings":
@@ -37,3 +59,50 @@ def load_settings(config: Path | None) -> "Settings":
     from inboxd.settings import load
 
     return load(config)
+
+
+def ask(settings: "Settings", question: "Callable[[Session], Awaitable[T]]") -> T:
+    """Run a function on a session of its own. Raises DatabaseError or SchemaError."""
+    import anyio
+
+    from inboxd.store.session import open_session
+
+    async def run() -> T:
+        async with open_session(settings.database) as session:
+            return await question(session)
+
+    return anyio.run(run)
+
+
+def read_id(text: str) -> int | UUID:
+    """A row number or a uuid. Raises UsageError."""
+    if text.isascii() and text.isdigit() and int(text) <= _LARGEST:
+        return int(text)
+    return read_uuid(text, "a row number or a uuid")
+
+
+def read_uuid(text: str, expected: str = "a uuid") -> UUID:
+    """Raises UsageError when the text is none."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not {expected}.") from None
+
+
+def read_since(text: str) -> datetime:
+    """A time: a duration before now ("2h"), or ISO 8601, in local time if it names no zone.
+
+    Raises UsageError.
+    """
+    from inboxd.model import duration
+
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return datetime.now(UTC) - duration.parse(text)
+    except (UsageError, OverflowError):
+        raise UsageError(
+            f"{text!r} is neither a duration such as 2h nor a time such as 2026-01-31T08:00."
+        ) from None

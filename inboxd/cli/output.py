@@ -5,24 +5,41 @@ from rows cannot move the cursor or colour the terminal. Known limit: a table is
 terminal; `--json` is never cut.
 """
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
 
+_PIPE_WIDTH = 240
 
-def print_json(value: object) -> None:
-    """One JSON document on a line of its own."""
+
+def print_json(value: object, *, indent: bool = False) -> None:
+    """One JSON document, on a line of its own unless a person reads it."""
     import orjson
 
-    typer.echo(orjson.dumps(value, default=_plain).decode())
+    option = orjson.OPT_INDENT_2 if indent else 0
+    typer.echo(orjson.dumps(value, default=_plain, option=option).decode())
+
+
+def print_fields(heading: str, fields: Mapping[str, object]) -> None:
+    """Names and values below each other, those without a value left out."""
+    if heading:
+        typer.echo(f"\n{heading}")
+    width = max(map(len, fields), default=0)
+    for name, value in fields.items():
+        if value is not None:
+            lines = [show(line) for line in str(value).splitlines()] or [""]
+            typer.echo(f"  {name:<{width}}  " + f"\n  {'':<{width}}  ".join(lines))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table with a heading."""
     from rich.console import Console
 
-    Console().print(table(columns, rows))
+    # A pipe has no width: what reads it searches for whole words.
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    Console(width=width).print(table(columns, rows))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Any:

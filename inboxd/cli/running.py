@@ -14,6 +14,6 @@ def run(config: Config = None) -> None:
     TERM or Ctrl-C: stop claiming, let what runs finish, end with 0; a second one stops at once.
     HUP reads the settings again and applies what a running daemon may change (docs/settings.md).
     """
-    from inboxd import daemon
+    from inboxd.daemon import run as run_daemon
 
-    raise typer.Exit(daemon.run(load_settings(config), config=config))
+    raise typer.Exit(run_daemon(load_settings(config), config=config))

@@ -1,0 +1,158 @@
+"""`inboxd emit`, `inboxd send`: one event or command by hand.
+
+Known limit: one row a call, to try a handler or mend a case; services use their own connection
+(docs/producers.md).
+"""
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inboxd.cli.options import Config, Json, ask, load_settings, read_uuid
+from inboxd.cli.output import print_json
+from inboxd.errors import UsageError
+
+if TYPE_CHECKING:
+    from inboxd.store.producing import Receipt
+
+Type = Annotated[str, typer.Argument(metavar="TYPE", help="Its type, such as user.created.")]
+Payload = Annotated[
+    str, typer.Argument(metavar="[JSON|-|@FILE]", help="Its payload; -: standard input.")
+]
+Tenant = Annotated[str | None, typer.Option(metavar="TEXT", help="Whose it is.")]
+EntityType = Annotated[str | None, typer.Option(metavar="TEXT", help="Kind of its entity.")]
+EntityId = Annotated[str | None, typer.Option(metavar="TEXT", help="Id of its entity.")]
+Correlation = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="The story it belongs to; else a new one.")
+]
+Version = Annotated[int, typer.Option(metavar="N", min=1, max=32767, help="Schema version.")]
+Delay = Annotated[
+    str | None, typer.Option(metavar="DURATION", help='When it is due, counted from now: "90s".')
+]
+
+
+def emit(
+    type: Type,
+    *,
+    payload: Payload = "{}",
+    topic: Annotated[str | None, typer.Option(metavar="TEXT", help="Its topic.")] = None,
+    tenant: Tenant = None,
+    source: Annotated[str | None, typer.Option(metavar="TEXT", help="Who says it.")] = None,
+    entity_type: EntityType = None,
+    entity_id: EntityId = None,
+    event_id: Annotated[
+        str | None, typer.Option(metavar="UUID", help="Its id; the same one twice is one event.")
+    ] = None,
+    correlation_id: Correlation = None,
+    schema_version: Version = 1,
+    delay: Delay = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Emit one event."""
+    from inboxd.store import producing
+
+    entry = producing.Entry(
+        type=type,
+        payload=_read_payload(payload),
+        lane=topic,
+        uuid=None if event_id is None else read_uuid(event_id),
+        schema_version=schema_version,
+        source=source,
+        tenant=tenant,
+        entity_type=entity_type,
+        entity_id=entity_id,
+        correlation_id=correlation_id,
+        delay=_read_delay(delay),
+    )
+    settings = load_settings(config)
+    _confirm("event", ask(settings, lambda session: producing.emit(session, entry)), json=json)
+
+
+def send(
+    type: Type,
+    *,
+    payload: Payload = "{}",
+    queue: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Its queue; else the one its handler names.")
+    ] = None,
+    priority: Annotated[
+        int, typer.Option(metavar="N", min=-32768, max=32767, help="Smaller goes first.")
+    ] = 0,
+    tenant: Tenant = None,
+    entity_type: EntityType = None,
+    entity_id: EntityId = None,
+    command_id: Annotated[
+        str | None, typer.Option(metavar="UUID", help="Its id; the same one twice is one command.")
+    ] = None,
+    correlation_id: Correlation = None,
+    schema_version: Version = 1,
+    delay: Delay = None,
+    max_attempts: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=32767, help="Executions in all.")
+    ] = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Send one command."""
+    from inboxd.store import producing
+
+    entry = producing.Entry(
+        type=type,
+        payload=_read_payload(payload),
+        lane=queue,
+        uuid=None if command_id is None else read_uuid(command_id),
+        schema_version=schema_version,
+        tenant=tenant,
+        entity_type=entity_type,
+        entity_id=entity_id,
+        correlation_id=correlation_id,
+        delay=_read_delay(delay),
+        priority=priority,
+        max_attempts=max_attempts,
+    )
+    settings = load_settings(config)
+    _confirm("command", ask(settings, lambda session: producing.send(session, entry)), json=json)
+
+
+def _read_payload(given: str) -> str:
+    """JSON text. Raises UsageError, which never quotes it."""
+    import orjson
+
+    if given == "-":
+        text, place = sys.stdin.buffer.read(), "standard input"
+    elif given.startswith("@"):
+        text, place = _read_file(Path(given[1:])), given[1:]
+    else:
+        text, place = given.encode(errors="surrogateescape"), "the payload"
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"{place} is not valid JSON: {error}") from None
+    return text.decode()
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the payload ({error.strerror})") from error
+
+
+def _read_delay(given: str | None) -> timedelta | None:
+    from inboxd.model import duration
+
+    return None if given is None else duration.parse(given)
+
+
+def _confirm(what: str, receipt: "Receipt", *, json: bool) -> None:
+    if json:
+        found = {"id": receipt.id, f"{what}_id": receipt.uuid, "duplicate": receipt.duplicate}
+        print_json(found)
+    elif receipt.duplicate:
+        typer.echo(f"{what} {receipt.id} {receipt.uuid} was there already; nothing was written")
+    else:
+        typer.echo(f"{what} {receipt.id} {receipt.uuid}")

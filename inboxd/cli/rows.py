@@ -1,0 +1,147 @@
+"""Lists and single rows, the same for events and commands.
+
+Promises: a list never reads more than a page; its `next` leads to the page after it. Payloads,
+headers and results are shown only when asked for.
+Known limit: a row's children are searched for five seconds at most.
+"""
+
+import getpass
+import socket
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from inboxd.cli.output import print_fields, print_json, print_table
+from inboxd.errors import NotFound
+from inboxd.model.lifecycle import Status
+
+if TYPE_CHECKING:
+    from inboxd.cli.plugins import Rule
+    from inboxd.settings import Settings
+    from inboxd.store.listing import Filter
+    from inboxd.store.session import Session
+    from inboxd.store.wakeups import Place
+
+ByType = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")]
+ByStatus = Annotated[
+    list[Status] | None,
+    typer.Option("--status", help="Only this status; may be given several times."),
+]
+ByTenant = Annotated[str | None, typer.Option("--tenant", metavar="TEXT", help="Only this tenant.")]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Only what was created since: 2h, 7d, or a time in ISO 8601."
+    ),
+]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Most rows to list.")]
+After = Annotated[
+    int | None,
+    typer.Option(metavar="ID", min=1, help="Go on below this row number: the last one listed."),
+]
+WithPayload = Annotated[
+    bool, typer.Option("--payload", help="Show the payload, headers and result too.")
+]
+
+# What a table shows of a list; JSON has every column.
+_COLUMNS = ("id", "type", "lane", "status", "attempts", "tenant", "created_at", "duration", "error")
+# What `show` says in sections of its own.
+_APART = {
+    *("errors", "payload", "headers", "result", "progress", "retry", "children"),
+    *("origin_kind", "origin_id", "correlation_id", "causation_id"),
+    *("replay_of", "batch_id", "traceparent"),
+}
+
+
+def actor() -> str:
+    """Who acts, for the audit: the operating system's user at this host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user id without a name
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+async def page(session: "Session", place: "Place", wanted: "Filter") -> dict[str, Any]:
+    """A page of a list as JSON values: the rows, and where the next page starts."""
+    from inboxd.store import listing
+
+    rows = [dict(row) for row in await listing.rows(session, place, wanted)]
+    return {place: rows, "next": rows[-1]["id"] if len(rows) == wanted.limit else None}
+
+
+def print_page(place: "Place", lane: str, found: dict[str, Any], *, json: bool) -> None:
+    """Print a page of a list; `lane` is what it is called here: topic or queue."""
+    if json:
+        print_json(found)
+        return
+    columns = [lane if name == "lane" else name for name in _COLUMNS]
+    print_table(columns, ([row[name] for name in columns] for row in found[place]))
+    if found["next"] is not None:
+        typer.echo(f"There may be more: add --after {found['next']}", err=True)
+
+
+async def details(
+    session: "Session", settings: "Settings", place: "Place", id: int | UUID, *, payload: bool
+) -> dict[str, Any]:
+    """One row with its retry rules and the commands that it created. Raises NotFound."""
+    from inboxd.cli.plugins import rules
+    from inboxd.store import listing
+
+    row = await listing.one(session, place, id, payload=payload)
+    if row is None:
+        one = place.removesuffix("s")
+        raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {place} list`")
+    row["retry"] = [_retry(rule, row) for rule in rules(settings, place, row)]
+    row["children"] = await _children(session, row, UUID(row[f"{place.removesuffix('s')}_id"]))
+    return row
+
+
+def print_details(row: dict[str, Any]) -> None:
+    """Print what `details` found, for a person."""
+    print_fields("", {key: value for key, value in row.items() if key not in _APART})
+    print_fields("Lineage", _lineage(row))
+    rules = ((r["handler"], r["made"], r["left"], r["policy"]) for r in row["retry"])
+    print_table(("handler", "attempts", "left", "retry rule"), rules)
+    if row["children"] is None:
+        typer.echo("The commands that it created could not be found within five seconds.")
+    elif row["children"]:
+        children = ([c["id"], c["type"], c["queue"], c["status"]] for c in row["children"])
+        print_table(("command", "type", "queue", "status"), children)
+    for error in row["errors"] or ():
+        print_fields(f"Error at {error.get('at')}", {k: v for k, v in error.items() if k != "at"})
+    for key in ("headers", "payload", "progress", "result"):
+        if row.get(key) is not None:
+            typer.echo(f"\n{key}:")
+            print_json(row[key], indent=True)
+
+
+def _lineage(row: dict[str, Any]) -> dict[str, Any]:
+    origin = " ".join(str(row[k]) for k in ("origin_kind", "origin_id") if row.get(k) is not None)
+    keys = ("correlation_id", "causation_id", "replay_of", "batch_id", "traceparent")
+    return {"origin": origin or "producer", **{key: row.get(key) for key in keys}}
+
+
+def _retry(rule: "Rule", row: dict[str, Any]) -> dict[str, Any]:
+    waits = row["status"] in (Status.PENDING, Status.WAITING, Status.RUNNING)
+    return {
+        "handler": rule.handler,
+        "policy": rule.policy,
+        "made": row["attempts"],
+        "left": max(rule.attempts - row["attempts"], 0) if waits else 0,
+        "next_at": row["run_at"] if waits else None,
+    }
+
+
+async def _children(
+    session: "Session", row: dict[str, Any], uuid: UUID
+) -> list[dict[str, Any]] | None:
+    from inboxd.store import listing
+
+    if row.get("finished_at") is None:
+        return []  # commands are inserted by the transaction that settles their parent
+    finished = datetime.fromisoformat(row["finished_at"])
+    found = await listing.children(session, uuid, finished)
+    return None if found is None else [dict(child) for child in found]

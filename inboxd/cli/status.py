@@ -1,0 +1,158 @@
+"""`inboxd status` and `inboxd workers`: what waits, what runs, who works, how fast.
+
+Promises: the look costs the same whatever the tables hold; counts stop at a limit, shown by "+".
+Known limit: the throughput is what workers have written down, some seconds behind.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inboxd.cli.options import Config, Json, ask, load_settings
+from inboxd.cli.output import print_json, print_table, table
+
+if TYPE_CHECKING:
+    from inboxd.store.session import Session
+
+_MOST_WORKERS = 1000
+
+
+def status(
+    watch: Annotated[bool, typer.Option("--watch", help="Look again until Ctrl-C.")] = False,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.5, max=3600, help="Between two looks.")
+    ] = 2,
+    minutes: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1440, help="How far back throughput looks.")
+    ] = 5,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Show lanes, workers and throughput."""
+
+    async def look_once(session: "Session") -> None:
+        found = await look(session, minutes)
+        print_json(found) if json else _print(found)
+
+    async def keep_looking(session: "Session") -> None:
+        await _watch(session, minutes, interval, json=json)
+
+    ask(load_settings(config), keep_looking if watch else look_once)
+
+
+def workers(
+    ended: Annotated[
+        bool, typer.Option("--all", help="Those too that ended during the last week.")
+    ] = False,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """List the workers."""
+    from inboxd.store import listing
+
+    found = ask(
+        load_settings(config),
+        lambda session: listing.workers(session, ended=ended, limit=_MOST_WORKERS),
+    )
+    rows = [dict(row) for row in found]
+    if json:
+        print_json({"workers": rows})
+        return
+    columns = ("name", "host", "pid", "version", "state", "in_flight", "silence", "started_at")
+    named = ([*(row[name] for name in columns), ", ".join(row["queues"])] for row in rows)
+    print_table((*columns, "queues"), named)
+
+
+async def look(session: "Session", minutes: int) -> dict[str, Any]:
+    """Everything that a status shows, as JSON values."""
+    from inboxd.store import listing
+
+    events = [
+        {"kind": "event", **dict(row), "running": None}
+        for row in await listing.lanes(session, "events")
+    ]
+    commands = [
+        {"kind": "command", **dict(row)} for row in await listing.lanes(session, "commands")
+    ]
+    living = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
+    shown = ("id", "name", "state", "in_flight", "silence")
+    return {
+        "counted_to": listing.COUNTED,
+        "lanes": [*events, *commands],
+        "workers": [{name: row[name] for name in shown} for row in living],
+        "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
+    }
+
+
+async def _watch(session: "Session", minutes: int, interval: float, *, json: bool) -> None:
+    import anyio
+    from rich.live import Live
+
+    if json:
+        while True:
+            print_json(await look(session, minutes))
+            await anyio.sleep(interval)
+    with Live(_drawn(await look(session, minutes)), screen=True, auto_refresh=False) as live:
+        while True:
+            await anyio.sleep(interval)
+            live.update(_drawn(await look(session, minutes)), refresh=True)
+
+
+def _print(found: dict[str, Any]) -> None:
+    for columns, rows in _tables(found):
+        print_table(columns, rows)
+
+
+def _drawn(found: dict[str, Any]) -> Any:
+    from rich.console import Group
+
+    return Group(*(table(columns, rows) for columns, rows in _tables(found)))
+
+
+def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]]]]:
+    most = found["counted_to"]
+    lanes = [
+        [
+            *(lane["kind"], lane.get("topic") or lane.get("queue"), lane["type"]),
+            *(_count(lane[name], most) for name in ("pending", "due", "running", "failed")),
+            _seconds(lane["oldest"]),
+        ]
+        for lane in found["lanes"]
+    ]
+    workers = [
+        [each["name"], each["state"], each["in_flight"], _seconds(each["silence"])]
+        for each in found["workers"]
+    ]
+    done = [
+        [
+            *(each["kind"], each["type"], f"{each['succeeded'] / each['seconds']:.1f}"),
+            *(each[name] for name in ("succeeded", "retried", "deferred", "failed", "cancelled")),
+            *(_seconds(each[name]) for name in ("mean", "maximum")),
+        ]
+        for each in found["throughput"]
+    ]
+    outcomes = ("succeeded", "retried", "deferred", "failed", "cancelled")
+    counts = ("pending", "due", "running", "failed")
+    return [
+        (("kind", "topic/queue", "type", *counts, "oldest due"), lanes),
+        (("worker", "state", "in flight", "silence"), workers),
+        (("kind", "type", "per second", *outcomes, "mean", "maximum"), done),
+    ]
+
+
+def _count(count: int | None, most: int) -> str | None:
+    if count is None:
+        return None
+    return f"{count}+" if count >= most else str(count)
+
+
+def _seconds(seconds: float | None) -> str | None:
+    """Short, since it stands in a column: 12ms, 3.4s, 2h05m."""
+    if seconds is None:
+        return None
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes >= 60:  # noqa: PLR2004 - minutes in an hour
+        return f"{minutes // 60}h{minutes % 60:02d}m"
+    if minutes:
+        return f"{minutes}m{rest:02d}s"
+    return f"{seconds:.1f}s" if seconds >= 1 else f"{seconds * 1000:.1f}ms"

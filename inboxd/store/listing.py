@@ -1,0 +1,111 @@
+"""What operators look at: lists, single rows, lanes, workers, throughput, the server's fitness.
+
+Owns the reading statements behind the command line. Promises that no list reads more rows than
+its limit returns from an index in order, and that payloads leave the database only when asked for.
+Known limit: a filter that almost nothing matches walks far; `since` and the statement timeout
+bound it.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from inboxd.model.lifecycle import HOT, SETTLED
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
+from inboxd.store.wakeups import Place
+
+COUNTED = 10_000  # a lane is counted so far: enough to see that it is long
+_CHILDREN = 100
+_CHILDREN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which rows a list shows; None (for `statuses`, empty) takes any. `lane`: topic or queue."""
+
+    type: str | None = None
+    statuses: Collection[str] = ()
+    tenant: str | None = None
+    lane: str | None = None
+    since: datetime | None = None
+    below: int | None = None
+    limit: int = 20
+
+
+async def rows(session: Session, place: Place, wanted: Filter) -> list[Row]:
+    """A page of a list, newest first; the last row's id is the next page's `below`."""
+    statuses = frozenset(wanted.statuses)
+    return await session.connection.fetch(
+        session.sql[f"list_{place}"],
+        wanted.type,
+        list(statuses) or None,
+        wanted.tenant,
+        wanted.lane,
+        wanted.since,
+        wanted.below,
+        wanted.limit,
+        not statuses or bool(statuses & HOT),
+        not statuses or bool(statuses & SETTLED),
+    )
+
+
+async def one(
+    session: Session, place: Place, id: int | UUID, *, payload: bool = False
+) -> dict[str, Any] | None:
+    """All columns of one row, hot or settled, as JSON values; None when there is none."""
+    number, uuid = (None, id) if isinstance(id, UUID) else (id, None)
+    found = await session.connection.fetchval(session.sql[f"show_{place}"], number, uuid, payload)
+    return None if found is None else orjson.loads(found)
+
+
+async def children(session: Session, parent: UUID, finished_at: datetime) -> list[Row] | None:
+    """The commands that a settled row created, 100 at most; None when finding them takes long."""
+    try:
+        return await session.connection.fetch(
+            session.sql["list_children"], parent, finished_at, _CHILDREN, timeout=_CHILDREN_SECONDS
+        )
+    except TimeoutError:
+        return None
+
+
+async def lanes(session: Session, place: Place) -> list[Row]:
+    """Topics (queues) and types with their counts, none counted further than COUNTED."""
+    return await session.connection.fetch(session.sql[f"status_{place}"], COUNTED)
+
+
+async def throughput(session: Session, minutes: int) -> list[Row]:
+    """What was executed in the last minutes, by kind and type."""
+    return await session.connection.fetch(session.sql["status_throughput"], minutes)
+
+
+async def workers(session: Session, *, ended: bool, limit: int) -> list[Row]:
+    """The workers that are there; with `ended`, those of the last week too."""
+    return await session.connection.fetch(session.sql["list_workers"], ended, limit)
+
+
+async def server(session: Session) -> Row:
+    """What the server is: version, version_text, role, read_only."""
+    row = await session.connection.fetchrow(session.sql["check_server"])
+    assert row is not None  # noqa: S101 - a SELECT without FROM has one row
+    return row
+
+
+async def missing_privileges(session: Session) -> list[Row]:
+    """What the role lacks: privilege, object, and the statement that grants it."""
+    return await session.connection.fetch(session.sql["check_privileges"])
+
+
+async def silenced(session: Session) -> list[str]:
+    """Roles and databases whose inserts never wake a worker."""
+    return [row[0] for row in await session.connection.fetch(session.sql["check_silenced"])]
+
+
+async def partition_days(session: Session) -> int:
+    """How many days ahead the tables have partitions; -1: none for today."""
+    days: int = await session.connection.fetchval(session.sql["partition_days"])
+    return days

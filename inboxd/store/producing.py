@@ -1,0 +1,83 @@
+"""One event or command from an operator's hands, by the SQL functions that producers use.
+
+Promises that what PostgreSQL refuses comes out as UsageError, without the payload that it holds.
+Known limit: one row a call; services use `inboxd.client`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+
+from inboxd.errors import DatabaseError, UsageError
+from inboxd.store.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is emitted or sent. payload: JSON text; lane: topic or queue; delay: until it is due."""
+
+    type: str
+    payload: str
+    lane: str | None = None
+    uuid: UUID | None = None
+    schema_version: int = 1
+    source: str | None = None
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    correlation_id: str | None = None
+    delay: timedelta | None = None
+    priority: int = 0
+    max_attempts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The row that was written; with `duplicate`, the one that was there already."""
+
+    id: int | None
+    uuid: UUID
+    duplicate: bool
+
+
+async def emit(session: Session, entry: Entry) -> Receipt:
+    """Insert an event. Raises UsageError when the database refuses a value."""
+    return await _call(
+        session,
+        "emit_event",
+        *(entry.type, entry.payload, entry.lane, entry.uuid, entry.schema_version),
+        *(entry.source, entry.tenant, entry.entity_type, entry.entity_id),
+        *(entry.correlation_id, entry.delay),
+    )
+
+
+async def send(session: Session, entry: Entry) -> Receipt:
+    """Insert a command. Raises UsageError when the database refuses a value."""
+    return await _call(
+        session,
+        "send_command",
+        *(entry.type, entry.payload, entry.lane, entry.uuid, entry.schema_version),
+        *(entry.priority, entry.tenant, entry.entity_type, entry.entity_id),
+        *(entry.correlation_id, entry.delay, entry.max_attempts),
+    )
+
+
+async def _call(session: Session, statement: str, *arguments: object) -> Receipt:
+    with _refusals():
+        row = await session.connection.fetchrow(session.sql[statement], *arguments)
+    if row is None:
+        raise DatabaseError(f"{statement} answered nothing; run: inboxd check")
+    return Receipt(row["id"], row["uuid"], row["duplicate"])
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except (asyncpg.DataError, asyncpg.CheckViolationError) as error:
+        # Only the message: PostgreSQL's DETAIL quotes the row, payload included.
+        raise UsageError(f"the database refuses it: {error.args[0]}") from None

@@ -1,0 +1,35 @@
+-- What this role lacks of what the daemon needs, each with the statement that grants it.
+-- Partitions are reached through their parents; what is made later is made by the schema's owner.
+-- parameters: none
+-- returns: privilege, object, remedy (SQL); no row when nothing is missing
+-- locks: nothing
+WITH needed(object, wanted) AS (VALUES
+    ('events', 'SELECT INSERT UPDATE DELETE'), ('events_history', 'SELECT INSERT'),
+    ('commands', 'SELECT INSERT UPDATE DELETE'), ('commands_history', 'SELECT INSERT'),
+    ('bodies', 'SELECT'), ('workers', 'SELECT INSERT UPDATE DELETE'),
+    ('declared_types', 'SELECT INSERT UPDATE'), ('stats', 'SELECT INSERT UPDATE DELETE'),
+    ('audit', 'SELECT INSERT'), ('schema_migrations', 'SELECT')
+), lacking(privilege, object, remedy) AS (
+    SELECT 'USAGE', 'schema {schema}', 'GRANT USAGE ON SCHEMA {schema}'
+     WHERE NOT has_schema_privilege('{schema}', 'USAGE')
+    UNION ALL
+    SELECT privilege, format('table {schema}.%I', object),
+           format('GRANT %s ON {schema}.%I', privilege, object)
+      FROM needed
+      JOIN pg_class c ON c.relname = object AND c.relnamespace = to_regnamespace('{schema}')
+     CROSS JOIN unnest(string_to_array(wanted, ' ')) AS privilege
+     WHERE NOT has_table_privilege(c.oid, privilege)
+    UNION ALL
+    SELECT 'UPDATE', format('sequence {schema}.%I', relname),
+           format('GRANT USAGE, SELECT, UPDATE ON SEQUENCE {schema}.%I', relname)
+      FROM pg_class
+     WHERE relnamespace = to_regnamespace('{schema}') AND relkind = 'S'
+       AND relname IN ('events_flag', 'commands_flag') AND NOT has_sequence_privilege(oid, 'UPDATE')
+    UNION ALL
+    SELECT 'EXECUTE', format('function {schema}.%I', proname),
+           format('GRANT EXECUTE ON FUNCTION {schema}.%I', proname)
+      FROM pg_proc
+     WHERE pronamespace = to_regnamespace('{schema}') AND prorettype <> 'trigger'::regtype
+       AND NOT has_function_privilege(oid, 'EXECUTE')
+)
+SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking

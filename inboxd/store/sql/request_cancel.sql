@@ -1,0 +1,7 @@
+-- Ask the workers that run these commands to cancel them; they hear it with their next heartbeat.
+-- parameters: $1 bigint[] ids
+-- returns: id of each row that runs
+-- locks: the rows (held already)
+UPDATE {schema}.commands SET cancel_requested = true, updated_at = clock_timestamp()
+ WHERE id = ANY ($1::bigint[]) AND status = 'running'
+RETURNING id

@@ -1,0 +1,18 @@
+-- One command, hot or settled, with everything but its payload and result, which come when asked for.
+-- Of several settled rows with the same command_id, the newest.
+-- parameters: $1 bigint id, $2 uuid command_id (one of them null), $3 boolean with payload and result
+-- returns: one jsonb object, or no row
+-- locks: nothing
+SELECT found.whole - ARRAY['payload', 'result']
+       || CASE WHEN $3::boolean THEN jsonb_build_object(
+              'result', found.result,
+              'payload', coalesce(found.payload, (SELECT b.payload FROM {schema}.bodies b
+                                                   WHERE b.id = found.body_id AND b.created_at = found.body_at)))
+          ELSE '{}' END
+  FROM (SELECT to_jsonb(c) AS whole, id, payload, result, body_id, body_at, 1 AS place
+          FROM {schema}.commands c WHERE id = $1::bigint OR command_id = $2::uuid
+        UNION ALL
+        SELECT to_jsonb(c) || jsonb_build_object('duration', extract(epoch FROM duration)), id, payload,
+               result, body_id, body_at, 2
+          FROM {schema}.commands_history c WHERE id = $1::bigint OR command_id = $2::uuid) found
+ ORDER BY found.place, found.id DESC LIMIT 1

@@ -1,0 +1,18 @@
+-- One event, hot or settled, with everything but its payload and headers, which come when asked for.
+-- Of several settled rows with the same event_id, the newest.
+-- parameters: $1 bigint id, $2 uuid event_id (one of them null), $3 boolean with payload and headers
+-- returns: one jsonb object, or no row
+-- locks: nothing
+SELECT found.whole - ARRAY['payload', 'headers']
+       || CASE WHEN $3::boolean THEN jsonb_build_object(
+              'headers', found.headers,
+              'payload', coalesce(found.payload, (SELECT b.payload FROM {schema}.bodies b
+                                                   WHERE b.id = found.body_id AND b.created_at = found.body_at)))
+          ELSE '{}' END
+  FROM (SELECT to_jsonb(e) AS whole, id, payload, headers, body_id, body_at, 1 AS place
+          FROM {schema}.events e WHERE id = $1::bigint OR event_id = $2::uuid
+        UNION ALL
+        SELECT to_jsonb(e) || jsonb_build_object('duration', extract(epoch FROM duration)), id, payload,
+               headers, body_id, body_at, 2
+          FROM {schema}.events_history e WHERE id = $1::bigint OR event_id = $2::uuid) found
+ ORDER BY found.place, found.id DESC LIMIT 1
