@@ -1,0 +1,63 @@
+"""One worker and one database for each module: a test looks at its own rows only."""
+
+import sys
+from collections.abc import Iterator
+
+import anyio
+import psycopg
+import pytest
+
+from inboxd.embedded import Server
+from tests.daemon.inbox import TABLES, Inbox
+from tests.support import Config, Database, ExternalServer, Worker, create, drop
+
+
+@pytest.fixture(scope="module")
+def worker_config() -> Config:
+    """What the module's worker has different from the tests' own settings."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def shared_database(
+    server: Server | ExternalServer, template: Database
+) -> Iterator[Database]:
+    """The module's database, with the handlers' tables."""
+    fresh = create(server, template.name)
+    _prepare(fresh)
+    yield fresh
+    drop(server, fresh)
+
+
+@pytest.fixture(scope="module")
+def worker(
+    shared_database: Database, worker_config: Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Worker]:
+    """The module's worker: must be as well after each test as before."""
+    shared = Worker(tmp_path_factory.mktemp("worker"), shared_database.dsn, worker_config)
+    try:
+        anyio.run(shared.ready)
+        yield shared
+    finally:
+        shared.kill()
+        # Captured, and so shown only if a test failed.
+        sys.stdout.write(shared.output())
+
+
+@pytest.fixture
+def inbox(shared_database: Database, worker: Worker) -> Iterator[Inbox]:
+    """The tables that the module's worker serves."""
+    yield Inbox(shared_database)
+    assert worker.process.poll() is None, "The module's worker has ended."
+
+
+@pytest.fixture
+def own(database: Database) -> Inbox:
+    """A database of the test's own, with the handlers' tables."""
+    _prepare(database)
+    return Inbox(database)
+
+
+def _prepare(database: Database) -> None:
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        connection.execute(TABLES)

@@ -1,0 +1,147 @@
+"""What a test of the running daemon does to the tables, and waits for.
+
+Promises: a test speaks of its own rows only, so tests share a database and a worker.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import asyncpg
+
+from tests.support import Database, eventually
+
+Kind = Literal["event", "command"]
+KINDS: tuple[Kind, ...] = ("event", "command")
+
+# Commands count from far above events, so that a number in the ledger speaks of one row only.
+TABLES = """
+alter table inboxd.commands alter column id restart with 1000001;
+create table ledger (kind text, row_id bigint, note text);
+create table parent (id bigint primary key);
+create table child (parent bigint references parent deferrable initially deferred);
+"""
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """The tables of one database, from outside."""
+
+    database: Database
+
+    async def write(self, kind: Kind, type_: str, payload: object = None, **columns: object) -> int:
+        """Insert one row as a producer does; its id."""
+        return (await self.write_many(kind, type_, [{} if payload is None else payload], **columns))[
+            0
+        ]
+
+    async def write_many(
+        self, kind: Kind, type_: str, payloads: Sequence[object], **columns: object
+    ) -> list[int]:
+        """Insert a row for each payload in one transaction; their ids."""
+        return await self.write_json(kind, type_, [json.dumps(each) for each in payloads], **columns)
+
+    async def write_json(
+        self, kind: Kind, type_: str, texts: Sequence[str | None], **columns: object
+    ) -> list[int]:
+        """The same with payloads that are JSON text already, or null."""
+        if kind == "command":
+            columns = {"queue": "default", **columns}
+        names = "".join(f", {name}" for name in columns)
+        values = "".join(f", ${n}" for n in range(3, 3 + len(columns)))
+        rows = await self.database.fetch(
+            f"insert into inboxd.{kind}s (type, payload{names}) "
+            f"select $1, text::jsonb{values} from unnest($2::text[]) as text returning id",
+            type_,
+            list(texts),
+            *columns.values(),
+        )
+        return [row["id"] for row in rows]
+
+    async def hot(self, kind: Kind, row_id: int) -> asyncpg.Record | None:
+        """The row, while it is unsettled."""
+        rows = await self.database.fetch(f"select * from inboxd.{kind}s where id = $1", row_id)
+        return rows[0] if rows else None
+
+    async def settled(self, kind: Kind, row_id: int, within: float = 30) -> asyncpg.Record:
+        """The row in history, once it is there."""
+
+        async def find() -> list[asyncpg.Record]:
+            return await self.database.fetch(
+                f"select * from inboxd.{kind}s_history where id = $1", row_id
+            )
+
+        return (await eventually(find, within))[0]
+
+    async def succeeded(self, kind: Kind, *row_ids: int, within: float = 30) -> None:
+        """Wait until all of these have succeeded."""
+
+        async def all_have() -> bool:
+            found = await self.database.fetchval(
+                f"select count(*) from inboxd.{kind}s_history "
+                "where id = any ($1) and status = 'succeeded'",
+                row_ids,
+            )
+            return bool(found == len(row_ids))
+
+        await eventually(all_have, within)
+
+    async def dead(self, kind: Kind, row_id: int, within: float = 30) -> asyncpg.Record:
+        """The row, once it is a dead letter."""
+
+        async def find() -> asyncpg.Record | None:
+            row = await self.hot(kind, row_id)
+            return row if row and row["status"] == "failed" else None
+
+        return await eventually(find, within)
+
+    async def errors(self, kind: Kind, row_id: int, count: int = 1) -> list[dict[str, Any]]:
+        """What the unsettled row says of its attempts, once it says so much."""
+
+        async def find() -> list[dict[str, Any]] | None:
+            row = await self.hot(kind, row_id)
+            errors = errors_of(row) if row else []
+            return errors if len(errors) >= count else None
+
+        return await eventually(find)
+
+    async def running(self, *row_ids: int) -> None:
+        """Wait until these commands run."""
+
+        async def all_run() -> bool:
+            found = await self.database.fetchval(
+                "select count(*) from inboxd.commands where id = any ($1) and status = 'running'",
+                row_ids,
+            )
+            return bool(found == len(row_ids))
+
+        await eventually(all_run)
+
+    async def notes(self, *row_ids: int) -> list[tuple[str, int, str]]:
+        """What handlers wrote to the ledger for these rows, in their order."""
+        rows = await self.database.fetch(
+            "select kind, row_id, note from ledger where row_id = any ($1) order by row_id, kind",
+            row_ids,
+        )
+        return [tuple(row) for row in rows]
+
+    async def children(self, kind: Kind, row_id: int) -> list[asyncpg.Record]:
+        """The commands that a row's handler sent, settled or not."""
+        columns = (
+            "id, type, queue, origin_kind, origin_id, correlation_id, causation_id, traceparent, "
+            "tenant, run_at, created_at"
+        )
+        tables = (f"select {columns} from inboxd.{t}" for t in ("commands", "commands_history"))
+        return await self.database.fetch(
+            f"select * from ({' union all '.join(tables)}) as c "
+            "where origin_kind = $1 and origin_id = $2 order by id",
+            kind,
+            row_id,
+        )
+
+
+def errors_of(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row's `errors`, decoded."""
+    found: list[dict[str, Any]] = json.loads(row["errors"] or "[]")
+    return found

@@ -1,0 +1,137 @@
+"""Bad input (promise 10): a visible dead letter with its reason, and the others go on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.daemon.inbox import KINDS, Inbox, Kind, errors_of
+from tests.support import Config, Worker
+
+pytestmark = pytest.mark.anyio
+
+# Deep enough to break recursive readers; PostgreSQL itself stops at about 6,000.
+_DEEP = 5_000
+
+
+@pytest.fixture(scope="module")
+def worker_config() -> Config:
+    """A short grace for types that nobody serves."""
+    return {"worker": {"unserved_grace": "1s"}, "upkeep": {"interval": "1s"}}
+
+
+async def _one_error(inbox: Inbox, kind: Kind, row_id: int) -> dict[str, Any]:
+    """The only entry in the errors of a dead letter."""
+    row = await inbox.dead(kind, row_id)
+    errors = errors_of(row)
+    assert len(errors) == 1
+    assert await inbox.notes(row_id) == []
+    return errors[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_type_that_nobody_serves_is_a_dead_letter(inbox: Inbox, kind: Kind) -> None:
+    nobodys = await inbox.write(kind, "nobody.serves_this")
+    served = await inbox.write_many(kind, "test.ledger", [{"n": n} for n in range(3)])
+    await inbox.succeeded(kind, *served)
+    error = await _one_error(inbox, kind, nobodys)
+    assert "NoHandler" in error["error"]
+    assert "'nobody.serves_this'" in error["error"]
+    assert "install a plugin" in error["error"]
+    assert (await inbox.dead(kind, nobodys))["attempts"] == 0
+
+
+async def test_a_payload_that_does_not_fit_names_the_field(inbox: Inbox) -> None:
+    bad, good = await inbox.write_many(
+        "event",
+        "test.strict",
+        [{"name": "n", "ages": [1, "secret"]}, {"name": "n", "ages": [1]}],
+        schema_version=2,
+    )
+    error = await _one_error(inbox, "event", bad)
+    assert error["path"] == "ages.1"
+    assert error["attempt"] == 1
+    assert error["error"].startswith("PayloadError: ages.1: ")
+    assert "secret" not in json.dumps(error)
+    await inbox.succeeded("event", good)
+
+
+async def test_a_version_that_is_too_new_says_what_to_deploy(inbox: Inbox) -> None:
+    newer = await inbox.write("event", "test.strict", {"name": "n", "ages": []}, schema_version=3)
+    error = await _one_error(inbox, "event", newer)
+    assert "version 3 is too new" in error["error"]
+    assert "testplugin" in error["error"]
+
+
+async def test_an_older_version_goes_through_its_upcaster(inbox: Inbox) -> None:
+    good = await inbox.write("event", "test.strict", {"name": "n", "age": 3}, schema_version=1)
+    bad = await inbox.write("event", "test.strict", {"name": "n"}, schema_version=1)
+    await inbox.succeeded("event", good)
+    error = await _one_error(inbox, "event", bad)
+    assert "upcaster from version 1 raised KeyError" in error["error"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", [None, "null", "1", '"text"', "[1, 2]", "true"])
+async def test_a_payload_may_be_any_json(inbox: Inbox, kind: Kind, text: str | None) -> None:
+    [row_id] = await inbox.write_json(kind, "test.any", [text])
+    settled = await inbox.settled(kind, row_id)
+    value = json.loads(text or "null")
+    if kind == "command":
+        assert json.loads(settled["result"] or "null") == value
+    else:
+        assert await inbox.notes(row_id) == [("any", row_id, f"{type(value).__name__} {value}")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["null", "1", "[]", '"x"'])
+async def test_json_that_is_no_object_is_refused_where_one_is_declared(
+    inbox: Inbox, kind: Kind, text: str
+) -> None:
+    [row_id] = await inbox.write_json(kind, "test.ledger", [text])
+    assert (await _one_error(inbox, kind, row_id))["error"].startswith("PayloadError")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"n": 1e400}', id="huge"),
+        pytest.param('{"n": 1.5}', id="fraction"),
+        pytest.param('{"n": 1e30, "wait": 1e999}', id="huge-float"),
+        pytest.param('{"n": ' + "[" * _DEEP + "]" * _DEEP + "}", id="deep"),
+    ],
+)
+async def test_numbers_and_nesting_that_nothing_can_hold(
+    inbox: Inbox, kind: Kind, text: str
+) -> None:
+    [bad] = await inbox.write_json(kind, "test.ledger", [text])
+    good = await inbox.write(kind, "test.ledger")
+    assert (await _one_error(inbox, kind, bad))["error"].startswith("PayloadError")
+    await inbox.succeeded(kind, good)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_nul_in_text_is_refused_when_it_is_written(inbox: Inbox, kind: Kind) -> None:
+    with pytest.raises(asyncpg.UntranslatableCharacterError):
+        await inbox.write(kind, "test.any", "a\0b")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_payload_of_50_mb(inbox: Inbox, worker: Worker, kind: Kind) -> None:
+    before = _peak(worker)
+    ids = [await inbox.write(kind, "test.any", "x" * 50_000_000) for _ in range(3)]
+    for row_id in ids:
+        settled = await inbox.settled(kind, row_id)
+        assert settled["payload"] is None
+        assert settled["body_id"] is not None
+    # The text, the driver's copy and the decoded value, of one payload at a time and not of all.
+    assert _peak(worker) - before < 450
+
+
+def _peak(worker: Worker) -> float:
+    """The most memory that the worker ever had, in MB."""
+    status = Path(f"/proc/{worker.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1000
