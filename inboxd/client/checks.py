@@ -1,0 +1,72 @@
+"""What a column can hold: the database's own limits, known before it is asked.
+
+Owns one check a kind of column; each returns what is wrong with a value that is not None, or None.
+Promises: what passes here passes the table's constraints, so a bad value costs a clear error and
+not the caller's transaction. No answer holds the value. Known limit: the rules live here and in
+the migrations; tests write each limit to the database.
+"""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+_NAME_BYTES = 255
+_SMALLINTS = range(-(2**15), 2**15)
+_COUNTS = range(1, 2**15)
+# What drivers can read back: the tables' own constraint.
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_END = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+def text(value: object) -> str | None:
+    """Text that PostgreSQL can hold."""
+    if not isinstance(value, str):
+        return f"must be a str, not {type(value).__name__}"
+    if "\0" in value:
+        return "has a NUL character, which PostgreSQL cannot store"
+    return None if value.isascii() else _encodable(value)
+
+
+def _encodable(value: str) -> str | None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "has half of a surrogate pair, which is no Unicode text"
+    return None
+
+
+def name(value: object) -> str | None:
+    """A type, a topic or a queue: text of 1 to 255 bytes."""
+    if problem := text(value):
+        return problem
+    size = len(str(value).encode())
+    return None if 0 < size <= _NAME_BYTES else f"has {size} bytes; 1 to {_NAME_BYTES} fit"
+
+
+def uuid(value: object) -> str | None:
+    """A UUID object: its text would reach some drivers as text and others not at all."""
+    if isinstance(value, UUID):
+        return None
+    return f"must be a uuid.UUID, not {type(value).__name__}: write UUID(...) around it"
+
+
+def small(value: object) -> str | None:
+    """A whole number that fits into a smallint."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"must be an int, not {type(value).__name__}"
+    return None if value in _SMALLINTS else "must lie between -32768 and 32767"
+
+
+def count(value: object) -> str | None:
+    """A smallint from 1: a version, a number of attempts."""
+    if problem := small(value):
+        return problem
+    return None if value in _COUNTS else "must be 1 or more"
+
+
+def time(value: object) -> str | None:
+    """A time that names its zone, between 1970 and 9999."""
+    if not isinstance(value, datetime):
+        return f"must be a datetime, not {type(value).__name__}"
+    if value.utcoffset() is None:
+        return "has no time zone: datetime(..., tzinfo=UTC) says which moment is meant"
+    return None if _FIRST <= value < _END else "must lie between 1970 and 9999"

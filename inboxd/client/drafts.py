@@ -1,0 +1,192 @@
+"""What a producer writes, and what it gets back: drafts, receipts, and the columns they fill.
+
+Owns `NewEvent` and `NewCommand`, and how each maps onto its SQL function (design, section 4).
+Promises: a field's meaning and default are those of the column of the same name.
+Known limit: a draft is checked when it is written, not when it is made.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
+from uuid import UUID
+
+from inboxd.client.checks import count, name, small, text, time, uuid
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class NewEvent:
+    """A fact to be written.
+
+    `payload` is a dict, a list, a dataclass or a pydantic model; None is `{}`. `event_id` makes the
+    write repeatable: while that event is unsettled, a second one is a duplicate and is not written.
+    `occurred_at` and `run_at` carry a time zone and lie between 1970 and 9999; None is now.
+    """
+
+    type: str
+    payload: object = None
+    _: KW_ONLY
+    topic: str | None = None
+    event_id: UUID | None = None
+    schema_version: int = 1
+    source: str | None = None
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    headers: Mapping[str, Any] | None = None
+    correlation_id: str | None = None
+    causation_id: UUID | None = None
+    traceparent: str | None = None
+    occurred_at: datetime | None = None
+    run_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class NewCommand:
+    """An action to be requested.
+
+    As `NewEvent`; without a `queue` it gets the one that its handler declares. A command that is
+    not done by its `deadline` becomes a dead letter; `max_attempts` overrides the handler's policy.
+    """
+
+    type: str
+    payload: object = None
+    _: KW_ONLY
+    queue: str | None = None
+    command_id: UUID | None = None
+    schema_version: int = 1
+    priority: int = 0
+    run_at: datetime | None = None
+    deadline: datetime | None = None
+    max_attempts: int | None = None
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    correlation_id: str | None = None
+    causation_id: UUID | None = None
+    traceparent: str | None = None
+
+
+class EventFields(TypedDict, total=False):
+    """The keyword arguments of `Inbox.emit`: the fields of `NewEvent`."""
+
+    topic: str | None
+    event_id: UUID | None
+    schema_version: int
+    source: str | None
+    tenant: str | None
+    entity_type: str | None
+    entity_id: str | None
+    headers: Mapping[str, Any] | None
+    correlation_id: str | None
+    causation_id: UUID | None
+    traceparent: str | None
+    occurred_at: datetime | None
+    run_at: datetime | None
+
+
+class CommandFields(TypedDict, total=False):
+    """The keyword arguments of `Inbox.send`: the fields of `NewCommand`."""
+
+    queue: str | None
+    command_id: UUID | None
+    schema_version: int
+    priority: int
+    run_at: datetime | None
+    deadline: datetime | None
+    max_attempts: int | None
+    tenant: str | None
+    entity_type: str | None
+    entity_id: str | None
+    correlation_id: str | None
+    causation_id: UUID | None
+    traceparent: str | None
+
+
+class Emitted(NamedTuple):
+    """The receipt of an event.
+
+    `duplicate`: a row with this event_id was there already and nothing was written; `id` is that
+    row's, or None if it was settled at that very moment.
+    """
+
+    id: int | None
+    event_id: UUID
+    duplicate: bool
+
+
+class Sent(NamedTuple):
+    """The receipt of a command; as `Emitted`."""
+
+    id: int | None
+    command_id: UUID
+    duplicate: bool
+
+
+class Column(NamedTuple):
+    """A field of a draft, the parameter of the SQL function that takes it, and its check.
+
+    The check returns what is wrong with a value, or None. A field whose default is not None refuses
+    None; `...` is no default at all.
+    """
+
+    field: str
+    parameter: str
+    type: str
+    check: Callable[[Any], str | None]
+    default: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[R]):
+    """Events or commands: the noun, the draft, the SQL function, the columns, the receipt."""
+
+    noun: str
+    draft: type[Any]
+    function: str
+    columns: tuple[Column, ...]
+    receipt: Callable[[int | None, UUID, bool], R]
+
+
+_SHARED = (
+    Column("type", "types", "text", name, default=...),
+    Column("schema_version", "schema_versions", "integer", count, default=1),
+    Column("tenant", "tenants", "text", text),
+    Column("entity_type", "entity_types", "text", text),
+    Column("entity_id", "entity_ids", "text", text),
+    Column("correlation_id", "correlation_ids", "text", text),
+    Column("causation_id", "causation_ids", "uuid", uuid),
+    Column("traceparent", "traceparents", "text", text),
+    Column("run_at", "run_ats", "timestamptz", time),
+)
+
+EVENTS: Kind[Emitted] = Kind(
+    "event",
+    NewEvent,
+    "emit_event_arrays",
+    (
+        Column("event_id", "event_ids", "uuid", uuid),
+        *_SHARED,
+        Column("topic", "topics", "text", name),
+        Column("source", "sources", "text", text),
+        Column("occurred_at", "occurred_ats", "timestamptz", time),
+    ),
+    Emitted,
+)
+
+COMMANDS: Kind[Sent] = Kind(
+    "command",
+    NewCommand,
+    "send_command_arrays",
+    (
+        Column("command_id", "command_ids", "uuid", uuid),
+        *_SHARED,
+        Column("queue", "queues", "text", name),
+        Column("priority", "priorities", "integer", small, default=0),
+        Column("deadline", "deadlines", "timestamptz", time),
+        Column("max_attempts", "max_attempts", "integer", count),
+    ),
+    Sent,
+)
