@@ -246,6 +246,7 @@ class Incarnation:
         """Give back what is still held, and leave; without a database the reaper does it."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             try:
+                await Statistics(pool, self._sql, self._metrics, self.me.id).write()
                 async with borrow(pool) as connection:
                     released = await commands.release(connection, self._sql, self.me.id)
                     await workers.leave(connection, self._sql, self.me.id)
