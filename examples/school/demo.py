@@ -76,8 +76,9 @@ def _postgresql(screen: Screen) -> Iterator[tuple[Server, Path]]:
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
         with screen.step("PostgreSQL started, as durable as usual"):
             server = Server.start(folder)
-        undo.callback(shutil.rmtree, server.home, ignore_errors=True)  # for root it may be another
-        undo.enter_context(server)
+            # For root it may be in another folder.
+            undo.callback(shutil.rmtree, server.home, ignore_errors=True)
+            undo.enter_context(server)
         yield server, folder
 
 
