@@ -32,7 +32,7 @@ from inboxd.runtime.processor import Processor
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
 from inboxd.store import commands, migrations, wakeups, workers
-from inboxd.store.connections import Pool, borrow, open_pool
+from inboxd.store.pools import Pool, borrow, open_pool
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Place
 from inboxd.telemetry.logs import get_logger
@@ -226,9 +226,8 @@ class Incarnation:
         for kind, rows in self._in_flight().items():
             self._metrics.in_flight.labels(kind).set(rows)
         for name, pool in self._pools.items():
-            idle = pool.get_idle_size()
-            self._metrics.pool_connections.labels(name, "idle").set(idle)
-            self._metrics.pool_connections.labels(name, "used").set(pool.get_size() - idle)
+            self._metrics.pool_connections.labels(name, "idle").set(pool.idle)
+            self._metrics.pool_connections.labels(name, "used").set(pool.used)
 
     def _in_flight(self) -> dict[str, int]:
         works = {"event": self._event_work, "command": self._command_work}

@@ -29,9 +29,10 @@ from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.store import bodies, commands
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Connection, Row, borrow, is_passing
+from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import OwnTransaction
+from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import bound, get_logger
 
 _log = get_logger(__name__)

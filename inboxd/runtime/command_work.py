@@ -23,8 +23,9 @@ from inboxd.runtime.processor import Page, Survey
 from inboxd.runtime.settler import Ended
 from inboxd.store import commands
 from inboxd.store.commands import Settlement
-from inboxd.store.connections import Row, borrow
+from inboxd.store.connections import Row
 from inboxd.store.events import Setback
+from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)

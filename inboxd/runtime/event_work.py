@@ -29,8 +29,9 @@ from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.store import bodies, commands, events
 from inboxd.store.commands import Parent
-from inboxd.store.connections import Connection, Row, borrow, is_passing
+from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.handler_connection import PageSavepoint
+from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import bound, get_logger
 
 _log = get_logger(__name__)

@@ -151,7 +151,11 @@ class Lease:
 
     async def _beat(self, connection: Connection) -> None:
         sent_at = time.monotonic()
-        news = await workers.beat(connection, self._sql, self._me.id, self._in_flight(), self.state)
+        # In a transaction, since behind a pooler a statement needs one to keep its session.
+        async with connection.transaction():
+            news = await workers.beat(
+                connection, self._sql, self._me.id, self._in_flight(), self.state
+            )
         if news is not None:
             self.renewed_at = sent_at
         if self._home is not None and not self._home.is_closed():

@@ -11,7 +11,7 @@ from inboxd.runtime.execution import Executions
 from inboxd.runtime.plugins import Registry
 from inboxd.runtime.wakeup import Fleet
 from inboxd.settings import Settings
-from inboxd.store.connections import Pool
+from inboxd.store.pools import Pool
 from inboxd.store.statements import Statements
 from inboxd.store.workers import Incarnation
 from inboxd.telemetry.metrics import Metrics

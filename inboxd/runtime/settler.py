@@ -20,8 +20,9 @@ from inboxd.runtime.outcomes import setback
 from inboxd.runtime.parts import Parts
 from inboxd.store import commands
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Row, borrow, is_passing
+from inboxd.store.connections import Row, is_passing
 from inboxd.store.events import Setback
+from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)

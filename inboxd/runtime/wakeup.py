@@ -15,7 +15,8 @@ from typing import Literal
 import anyio
 
 from inboxd.store import wakeups
-from inboxd.store.connections import Connection, Pool, borrow
+from inboxd.store.connections import Connection
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Flag, Place
 

@@ -110,10 +110,10 @@ class Database(Section):
         max_length=63,
         description="Name of the sessions in pg_stat_activity.",
     )
-    prepared_statements: bool = Field(
-        default=True,
-        description="False behind a PgBouncer older than 1.21 in transaction mode, which cannot "
-        "keep them.",
+    transaction_pooler: bool = Field(
+        default=False,
+        description="True behind PgBouncer in transaction mode: nothing is kept in a session. "
+        'Needs wakeups.mode = "off".',
     )
 
     @model_validator(mode="after")
@@ -384,6 +384,15 @@ class Settings(BaseSettings):
             raise ValueError(
                 "events.timeout must be shorter than database.idle_in_transaction_timeout, "
                 "or the server ends the page before the handler's time is up"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pooler_cannot_listen(self) -> Self:
+        if self.database.transaction_pooler and self.wakeups.mode != "off":
+            raise ValueError(
+                'database.transaction_pooler needs wakeups.mode = "off": a pooler in transaction '
+                "mode cannot pass notifications on"
             )
         return self
 

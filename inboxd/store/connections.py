@@ -2,16 +2,14 @@
 
 Owns the session settings (time-outs, isolation, keepalives) and the translation of the driver's
 errors. Promises that a session of a stopped or vanished worker ends by itself, and that no error
-shows a password. Known limit: behind PgBouncer in transaction mode the session settings must be
-given to the role or the pooler instead (docs/operations.md).
+shows a password. Known limit: behind a pooler in transaction mode nothing can be set for a session;
+`inboxd.store.pools` sets it for each transaction instead.
 """
 
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-import anyio
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
@@ -19,11 +17,11 @@ from inboxd.errors import DatabaseError, SchemaError
 from inboxd.settings import Database, redact
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
-Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Row: TypeAlias = asyncpg.Record
 
 # What a lost or unusable connection looks like; whatever was under way rolled back or will.
 LOST = (
+    DatabaseError,
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
@@ -83,16 +81,20 @@ OWN_PLANS = {
 }
 
 
-def _arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dict[str, Any]:
+def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dict[str, Any]:
+    """How the driver opens a session for `purpose`, with `plans` among its settings."""
     arguments: dict[str, Any] = {
         "dsn": database.dsn.get_secret_value(),
         "timeout": database.connect_timeout.total_seconds(),
-        "server_settings": {**session_settings(database, purpose), **plans},
     }
+    if database.transaction_pooler:
+        # It hands a session to whoever comes: nothing may be kept in one, or set for one.
+        arguments["statement_cache_size"] = 0
+        arguments["server_settings"] = {"application_name": f"inboxd {purpose}"}
+    else:
+        arguments["server_settings"] = session_settings(database, purpose) | dict(plans)
     if database.password is not None:
         arguments["password"] = database.password.get_secret_value()
-    if not database.prepared_statements:
-        arguments["statement_cache_size"] = 0
     if database.tls_ca is not None:
         context = ssl.create_default_context(cafile=str(database.tls_ca))
         if database.tls_cert is not None and database.tls_key is not None:
@@ -105,53 +107,14 @@ async def connect(
     database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
 ) -> "asyncpg.Connection[asyncpg.Record]":
     """One connection. Raises DatabaseError, which says what to do."""
-    with_words = _arguments(database, purpose, plans)
+    words = arguments(database, purpose, plans)
     try:
-        return await asyncpg.connect(**with_words)
+        return await asyncpg.connect(**words)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise _explain(error, database) from error
+        raise explain_connecting(error, database) from error
 
 
-async def _keep_session(_connection: object) -> None:
-    """The daemon changes no session state, so there is nothing to reset: a round trip saved."""
-
-
-@asynccontextmanager
-async def open_pool(
-    database: Database, purpose: str, size: int, plans: Mapping[str, str] = OWN_PLANS
-) -> AsyncIterator[Pool]:
-    """A pool whose connections are made when first needed, and stay.
-
-    plans: OWN_PLANS for the daemon's statements; empty for handlers, whose sessions are also reset
-    before the next handler gets them.
-    """
-    reset: dict[str, Any] = {"reset": _keep_session} if plans else {}
-    pool = asyncpg.create_pool(
-        min_size=0,
-        max_size=size,
-        max_inactive_connection_lifetime=0,
-        **(reset | _arguments(database, purpose, plans)),
-    )
-    await pool
-    try:
-        yield pool
-    finally:
-        with anyio.move_on_after(5, shield=True):
-            await pool.close()
-        pool.terminate()
-
-
-@asynccontextmanager
-async def borrow(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
-    """A connection from the pool, waiting for a free one at most `within` seconds."""
-    connection = await pool.acquire(timeout=within)
-    try:
-        yield connection
-    finally:
-        await pool.release(connection, timeout=5)
-
-
-def _explain(error: Exception, database: Database) -> DatabaseError:
+def explain_connecting(error: Exception, database: Database) -> DatabaseError:
     """What failed, and what to do about it; the DSN without its password."""
     where = redact(database.dsn.get_secret_value())
     match error:

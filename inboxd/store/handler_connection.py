@@ -16,7 +16,8 @@ from typing import Any
 import anyio
 
 from inboxd.errors import UsageError
-from inboxd.store.connections import Connection, Pool
+from inboxd.store.connections import Connection
+from inboxd.store.pools import Pool
 
 _CONTROL = re.compile(
     r"(?:^|;)\s*(?:begin|start|commit|end|abort|rollback|savepoint|release|prepare\s+transaction"
@@ -31,12 +32,13 @@ class LazyConnection:
     Raises UsageError for transaction control, and once the handler has ended.
     """
 
-    __slots__ = ("_connection", "_lock", "_open")
+    __slots__ = ("_connection", "_depth", "_lock", "_open")
 
     def __init__(self, open_: Callable[[], Awaitable[Connection]]) -> None:
         self._open: Callable[[], Awaitable[Connection]] | None = open_
         self._connection: Connection | None = None
         self._lock: anyio.Lock | None = None
+        self._depth = 0
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:
         """Run a statement; the status, such as "INSERT 0 1"."""
@@ -71,8 +73,21 @@ class LazyConnection:
     async def transaction(self) -> AsyncIterator[None]:
         """A savepoint: what happens inside is undone together if the block raises."""
         connection = await self._checked("")
-        async with connection.transaction():
+        self._depth += 1
+        savepoint = f"nested_{self._depth}"
+        await connection.execute(f"SAVEPOINT {savepoint}")
+        try:
             yield
+        except BaseException:
+            with anyio.move_on_after(5, shield=True):
+                await connection.execute(
+                    f"ROLLBACK TO SAVEPOINT {savepoint}; RELEASE SAVEPOINT {savepoint}"
+                )
+            raise
+        else:
+            await connection.execute(f"RELEASE SAVEPOINT {savepoint}")
+        finally:
+            self._depth -= 1
 
     def close(self) -> None:
         """The handler ended."""
@@ -156,10 +171,10 @@ class OwnTransaction:
                         await held.execute("ROLLBACK")
             except Exception:  # noqa: BLE001 - whatever is wrong with it, it must not be used again
                 held.terminate()
-            await self._pool.release(held, timeout=5)  # type: ignore[arg-type]
+            await self._pool.release(held)
 
     async def _open(self) -> Connection:
-        held = await self._pool.acquire(timeout=self._within)
+        held = await self._pool.acquire(self._within)
         self.held = held
-        await held.execute("BEGIN")
+        await held.execute(f"BEGIN; {self._pool.preamble}")
         return held

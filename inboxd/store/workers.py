@@ -11,7 +11,8 @@ from uuid import UUID
 
 import asyncpg
 
-from inboxd.store.connections import Connection, Pool, Row, borrow
+from inboxd.store.connections import Connection, Row
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from inboxd.store import partitions
-from inboxd.store.connections import Pool, borrow
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 

@@ -12,7 +12,8 @@ from time import monotonic
 from uuid import UUID
 
 from inboxd.store import workers
-from inboxd.store.connections import Pool, Row, borrow
+from inboxd.store.connections import Row
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics

@@ -7,7 +7,7 @@ next turn. Known limit: see `inboxd.store.statistics`.
 from uuid import UUID
 
 from inboxd.store import statistics, workers
-from inboxd.store.connections import Pool, borrow
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import Lane, Metrics
 

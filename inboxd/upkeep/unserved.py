@@ -14,7 +14,8 @@ import orjson
 
 from inboxd.model.lane import Key, Sighting
 from inboxd.store import commands, events, workers
-from inboxd.store.connections import Connection, Pool, borrow
+from inboxd.store.connections import Connection
+from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 

@@ -11,7 +11,7 @@ WITH needed(object, wanted) AS (VALUES
     ('audit', 'SELECT INSERT'), ('schema_migrations', 'SELECT')
 ), lacking(privilege, object, remedy) AS (
     SELECT 'USAGE', 'schema {schema}', 'GRANT USAGE ON SCHEMA {schema}'
-     WHERE NOT has_schema_privilege('{schema}', 'USAGE')
+      FROM pg_namespace WHERE nspname = '{schema}' AND NOT has_schema_privilege(oid, 'USAGE')
     UNION ALL
     SELECT privilege, format('table {schema}.%I', object),
            format('GRANT %s ON {schema}.%I', privilege, object)
