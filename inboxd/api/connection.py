@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 
 import anyio.from_thread
 
@@ -25,7 +25,11 @@ class Record(Protocol):
 
     def __len__(self) -> int: ...
 
-    def get(self, key: str, default: Any = None, /) -> Any:
+    @overload
+    def get(self, key: str, /) -> Any | None: ...
+
+    @overload
+    def get(self, key: str, default: T, /) -> Any | T:
         """The column's value, or `default` where there is no such column."""
 
     def keys(self) -> Iterator[str]:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -42,7 +41,7 @@ async def school(database: Database) -> AsyncIterator[Connection]:
             INSERT INTO school.activities (class_id, title) VALUES (1, 'Exercise 1');
             """
         )
-        yield cast("Connection", connection)  # asyncpg's own, which a handler sees only in part
+        yield connection
 
 
 @pytest.fixture
