@@ -1,0 +1,187 @@
+"""Bad input is refused before the database sees it, with its place and never its value.
+
+Every limit that the client knows is written to the database too, so the two cannot drift apart.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pydantic import BaseModel
+
+from inboxd.client import Inbox, NewCommand, NewEvent
+from inboxd.client.payload import encode
+from inboxd.errors import PayloadError, UsageError
+from tests.support import Database
+
+inbox = Inbox()
+SECRET = "s3cret"
+
+
+class Reading(BaseModel):
+    """A model whose numbers may be no numbers."""
+
+    name: str = SECRET
+    value: float = 1.0
+
+
+@dataclass
+class Box:
+    """A dataclass with models in it."""
+
+    readings: list[Reading]
+
+
+def deep(levels: int) -> list[Any]:
+    nested: list[Any] = []
+    for _ in range(levels):
+        nested = [nested]
+    return nested
+
+
+def endless() -> dict[str, Any]:
+    loop: dict[str, Any] = {"a": SECRET}
+    loop["self"] = loop
+    return loop
+
+
+@pytest.mark.parametrize(
+    ("payload", "path", "problem"),
+    [
+        ({"a": [{"b": f"{SECRET}\0"}]}, "a.0.b", "NUL"),
+        ({"a": {"k\0": 1}}, r"a.'k\x00'", "NUL"),
+        ({"a": "\ud800"}, "a", "surrogate"),
+        ({"a": math.nan}, "a", "NaN or infinite"),
+        ({"a": [1.0, -math.inf]}, "a.1", "NaN or infinite"),
+        ({"a": Decimal("NaN")}, "a", "NaN or infinite"),
+        (Reading(value=math.nan), "value", "NaN or infinite"),
+        (Reading(name="\0"), "name", "NUL"),
+        (Box([Reading(), Reading(value=math.inf)]), "readings.1.value", "NaN or infinite"),
+        ({"a": {"b": object()}}, "a.b", "class object"),
+        ({"a": b"bytes"}, "a", "class bytes"),
+        ({"a": {(1, 2): 3}}, "a", "key of class tuple"),
+        (deep(100_000), None, "nested too deeply"),
+        (endless(), None, "no end|nested too deeply"),
+    ],
+)
+def test_payloads_that_cannot_be_stored(payload: object, path: str | None, problem: str) -> None:
+    with pytest.raises(PayloadError, match=problem) as caught:
+        encode(payload)
+    assert caught.value.path == path
+    assert caught.value.__cause__ is None
+    assert SECRET not in str(caught.value)
+
+
+def test_harmless_look_alikes_pass() -> None:
+    assert encode({"a": "\\u0000 null NaN"}) == '{"a":"\\\\u0000 null NaN"}'
+    assert encode(Reading(name="null NaN Infinity")) == '{"name":"null NaN Infinity","value":1.0}'
+
+
+@pytest.mark.anyio
+async def test_nesting_that_python_can_write_postgresql_can_store(database: Database) -> None:
+    async with database.connect() as connection:
+        await inbox.emit(connection, "a.b", deep(500))
+
+
+BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
+    ({"type": ""}, "type has 0 bytes"),
+    ({"type": "é" * 128}, "type has 256 bytes"),
+    ({"type": None}, "type must not be None"),
+    ({"type": "a\0b"}, "type has a NUL"),
+    ({"type": 7}, "type must be a str, not int"),
+    ({"topic": "x" * 256}, "topic has 256 bytes"),
+    ({"tenant": "\ud800"}, "tenant has half of a surrogate"),
+    ({"schema_version": 0}, "schema_version must be 1 or more"),
+    ({"schema_version": 32768}, "schema_version must lie between"),
+    ({"schema_version": "2"}, "schema_version must be an int"),
+    ({"schema_version": None}, "schema_version must not be None"),
+    ({"event_id": "not a uuid"}, "event_id must be a uuid.UUID, not str"),
+    ({"causation_id": "7"}, "causation_id must be a uuid.UUID"),
+    ({"occurred_at": datetime(2030, 1, 1)}, "occurred_at has no time zone"),  # noqa: DTZ001
+    ({"run_at": datetime(1969, 12, 31, tzinfo=UTC)}, "run_at must lie between 1970 and 9999"),
+    ({"run_at": datetime(9999, 1, 1, tzinfo=UTC)}, "run_at must lie between 1970 and 9999"),
+    ({"run_at": "tomorrow"}, "run_at must be a datetime, not str"),
+    ({"headers": {"x": math.nan}}, "x: a number that is NaN"),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("fields", "problem"), BAD_FIELDS)
+async def test_fields_that_cannot_be_stored(
+    database: Database, fields: Mapping[str, Any], problem: str
+) -> None:
+    good = NewEvent("a.b", {"n": 1})
+    bad = NewEvent(**{"type": "a.b", **fields})
+    async with database.connect() as connection, connection.transaction():
+        with pytest.raises((UsageError, PayloadError), match=problem) as caught:
+            await inbox.emit_many(connection, [good, bad])
+        assert "event 1" in str(caught.value)
+        await inbox.emit(connection, "a.c")  # the transaction survived
+    assert await database.fetchval("SELECT count(*) FROM inboxd.events") == 1
+
+
+@pytest.mark.anyio
+async def test_commands_have_limits_of_their_own(database: Database) -> None:
+    async with database.connect() as connection:
+        for fields, problem in [
+            ({"priority": 40_000}, "priority must lie between"),
+            ({"priority": True}, "priority must be an int, not bool"),
+            ({"max_attempts": 0}, "max_attempts must be 1 or more"),
+            ({"queue": ""}, "queue has 0 bytes"),
+        ]:
+            with pytest.raises(UsageError, match=f"command 0: {problem}"):
+                await inbox.send_many(connection, [NewCommand("a.b", **fields)])  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match=r"command 0 is a NewEvent: make it a NewCommand"):
+            await inbox.send_many(connection, [NewEvent("a.b")])  # type: ignore[list-item]
+
+
+@pytest.mark.anyio
+async def test_what_just_fits_is_stored(database: Database) -> None:
+    last = datetime(9999, 1, 1, tzinfo=UTC) - timedelta(microseconds=1)
+    first = datetime(1970, 1, 1, tzinfo=UTC)
+    async with database.connect() as connection:
+        await inbox.emit(
+            connection,
+            "x" * 255,
+            topic="é" * 127,
+            schema_version=32767,
+            event_id=uuid4(),
+            occurred_at=first,
+            run_at=last,
+        )
+        for priority in (-32768, 32767):
+            await inbox.send(
+                connection,
+                "y",
+                queue="q" * 255,
+                priority=priority,
+                max_attempts=32767,
+                deadline=last,
+            )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("type", "''"),
+        ("type", "repeat('x', 256)"),
+        ("topic", "repeat('x', 256)"),
+        ("schema_version", "0"),
+        ("run_at", "'1969-12-31Z'"),
+        ("run_at", "'infinity'"),
+        ("occurred_at", "'9999-01-01Z'"),
+    ],
+)
+async def test_the_database_has_the_same_limits(
+    database: Database, column: str, value: str
+) -> None:
+    given = f"type => 'a.b', {column} => {value}" if column != "type" else f"type => {value}"
+    async with database.connect() as connection:
+        with pytest.raises(Exception, match="violates check constraint"):
+            await connection.execute(f"SELECT inboxd.emit_event({given})")

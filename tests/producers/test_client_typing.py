@@ -1,0 +1,45 @@
+"""What a producer's editor shows: a result on a synchronous connection, an awaitable on the others.
+
+mypy proves it when it checks this file (`make check`); running it proves that the names exist.
+"""
+
+from typing import Any, TypeAlias, assert_type
+
+import asyncpg
+import psycopg
+from asyncpg.pool import PoolConnectionProxy
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.orm import Session
+
+import inboxd
+from inboxd.api.connection import BlockingConnection
+from inboxd.client import Emitted, Inbox, NewCommand, NewEvent, Sent
+
+# As text: these classes take parameters in their stubs only.
+Now: TypeAlias = "psycopg.Connection[Any] | Connection | Session | BlockingConnection"
+Later: TypeAlias = (
+    "asyncpg.Connection[Any] | PoolConnectionProxy[Any] | psycopg.AsyncConnection[Any] "
+    "| AsyncConnection | AsyncSession | inboxd.Connection"
+)
+
+
+def on_a_synchronous_connection(inbox: Inbox, connection: Now) -> None:
+    assert_type(inbox.emit(connection, "a.b", {"n": 1}, tenant="t1"), Emitted)
+    assert_type(inbox.emit_many(connection, [NewEvent("a.b")]), list[Emitted])
+    assert_type(inbox.send(connection, "a.b", priority=1), Sent)
+    assert_type(inbox.send_many(connection, iter([NewCommand("a.b")])), list[Sent])
+    inbox.emit(connection, "a.b", tenannt="t1")  # type: ignore[call-overload]
+    inbox.emit(7, "a.b")  # type: ignore[call-overload]
+
+
+async def on_an_async_connection(inbox: Inbox, connection: Later) -> None:
+    assert_type(await inbox.emit(connection, "a.b", {"n": 1}, tenant="t1"), Emitted)
+    assert_type(await inbox.emit_many(connection, [NewEvent("a.b")]), list[Emitted])
+    assert_type(await inbox.send(connection, "a.b", queue="q"), Sent)
+    assert_type(await inbox.send_many(connection, [NewCommand("a.b")]), list[Sent])
+
+
+def test_both_are_checked_by_mypy() -> None:
+    assert callable(on_a_synchronous_connection)
+    assert callable(on_an_async_connection)

@@ -1,0 +1,98 @@
+"""The role inboxd_producer: it may insert, and do nothing else, not even read what it wrote."""
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from inboxd.client import Inbox, NewCommand, NewEvent
+from tests.support import Database
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def producer(database: Database) -> AsyncIterator[asyncpg.Connection]:
+    """A connection with the role's rights."""
+    async with database.connect() as connection:
+        await connection.execute("SET ROLE inboxd_producer")
+        yield connection
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO inboxd.events (type, payload) VALUES ('a.b', '{}')",
+        "INSERT INTO inboxd.events (type, payload) VALUES ('a.b', '{}') RETURNING id, event_id",
+        (
+            "INSERT INTO inboxd.events (event_id, type) VALUES (gen_random_uuid(), 'a.b') "
+            "ON CONFLICT (event_id) DO NOTHING"
+        ),
+        (
+            "INSERT INTO inboxd.events (type, payload) "
+            "VALUES ('a.b', jsonb_build_object('blob', repeat('x', 5000)))"
+        ),
+        "INSERT INTO inboxd.commands (type, payload) VALUES ('a.b', '{}') RETURNING id, command_id",
+        (
+            "INSERT INTO inboxd.commands (command_id, queue, type, priority, deadline) "
+            "VALUES (gen_random_uuid(), 'q', 'a.b', 1, now()) ON CONFLICT (command_id) DO NOTHING"
+        ),
+        "SELECT * FROM inboxd.emit_event('a.b', '{}')",
+        "SELECT * FROM inboxd.send_command('a.b', '{}')",
+        """SELECT * FROM inboxd.emit_events('[{"type": "a.b"}]')""",
+        """SELECT * FROM inboxd.send_commands('[{"type": "a.b"}]')""",
+    ],
+)
+async def test_it_may(producer: asyncpg.Connection, statement: str) -> None:
+    await producer.fetch(statement)
+
+
+@pytest.mark.parametrize("table", ["events", "commands"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT payload FROM inboxd.{table}",
+        "SELECT * FROM inboxd.{table}",
+        "INSERT INTO inboxd.{table} (type) VALUES ('a.b') RETURNING payload",
+        "INSERT INTO inboxd.{table} (id, type) OVERRIDING SYSTEM VALUE VALUES (1, 'a.b')",
+        "INSERT INTO inboxd.{table} (type, status) VALUES ('a.b', 'failed')",
+        "INSERT INTO inboxd.{table} (type, attempts) VALUES ('a.b', 1)",
+        "INSERT INTO inboxd.{table} (type, body_id) VALUES ('a.b', 1)",
+        "UPDATE inboxd.{table} SET type = 'x'",
+        "DELETE FROM inboxd.{table}",
+        "TRUNCATE inboxd.{table}",
+        "SELECT * FROM inboxd.{table}_history",
+        "SELECT payload FROM inboxd.bodies",
+        "INSERT INTO inboxd.bodies (payload) VALUES ('{{}}')",
+        "SELECT * FROM inboxd.workers",
+        "SELECT setval('inboxd.{table}_flag', 0)",
+        "SELECT inboxd.make_partitions(1)",
+        "SELECT inboxd.declared_queue('a.b')",
+        "SELECT inboxd.unsettled_event(gen_random_uuid())",
+        "SELECT inboxd.settle_command(1, 1, gen_random_uuid(), 1)",
+        "CREATE TABLE inboxd.mine ()",
+    ],
+)
+async def test_it_may_not(producer: asyncpg.Connection, statement: str, table: str) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await producer.execute(statement.format(table=table))
+
+
+async def test_the_client_needs_no_more(producer: asyncpg.Connection) -> None:
+    inbox, known = Inbox(), uuid4()
+    first = await inbox.emit(producer, "a.b", {"blob": "x" * 5000}, event_id=known)
+    (again,) = await inbox.emit_many(producer, [NewEvent("a.b", event_id=known)])
+    assert (again.id, again.duplicate) == (first.id, True)
+    await inbox.send_many(producer, [NewCommand("a.b"), NewCommand("a.c")])
+
+
+async def test_others_may_not_call_the_functions(database: Database) -> None:
+    role = f"inboxd_test_{uuid4().hex[:12]}"
+    async with database.connect() as connection:
+        await connection.execute(f"CREATE ROLE {role}; SET ROLE {role}")
+        try:
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute("SELECT inboxd.emit_event('a.b')")
+        finally:
+            await connection.execute(f"RESET ROLE; DROP ROLE {role}")
