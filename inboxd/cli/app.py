@@ -4,6 +4,7 @@ Owns the tree of commands. Promises: those of the package.
 """
 
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -85,9 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         app(given, prog_name="inboxd")
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the last place; each kind has its exit code
         if "--debug" in given:
-            raise
+            traceback.print_exception(error)
         typer.echo(f"inboxd: {_message(error)}", err=True)
         sys.exit(exit_code(error))
     sys.exit(0)

@@ -84,15 +84,15 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
     yield _server(server["version"] // 10_000, server["version_text"], server["role"])
     if server["read_only"]:
         yield _fail("database", "read-only: a standby", "name the primary in database.dsn")
+    missing = await listing.missing_privileges(session)
+    for lacking in missing:
+        found = f"{lacking['privilege']} on {lacking['object']} is missing"
+        yield _fail("privileges", found, lacking["remedy"])
+    if missing:
+        return  # what follows cannot be read without them
     await migrations.check(session.connection, session.sql)
     yield Line("schema", "ok", f"{settings.database.schema_name!r} fits this release")
-    missing = await listing.missing_privileges(session)
-    for row in missing:
-        yield _fail(
-            "privileges", f"{row['privilege']} on {row['object']} is missing", row["remedy"]
-        )
-    if not missing:
-        yield Line("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
+    yield Line("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
     yield _partitions(await listing.partition_days(session))
     for name in await listing.silenced(session):
         yield Line(

@@ -23,6 +23,7 @@ from inboxd.cli.options import Config, load_settings
 from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
+    from inboxd.embedded import Server
     from inboxd.settings import Settings
 
 # Outside the range of outgoing connections, and not the one of a PostgreSQL that may run already.
@@ -49,13 +50,13 @@ def dev(
 
     _require_watchfiles()
     signal.signal(signal.SIGTERM, _interrupt)
-    typer.echo(f"Starting PostgreSQL in {_HOME}/ ...")
+    typer.echo("Starting PostgreSQL ...")
     with Server.start(_HOME, port=port or None) as server:
         os.environ["INBOXD_DATABASE__DSN"] = server.dsn()
         settings = load_settings(config)
         anyio.run(migrate, settings.database)
         folders = _plugin_files(settings)
-        _introduce(server.dsn(), settings, folders)
+        _introduce(server, settings, folders)
         _serve(config, [*folders, *([config] if config else [])], settings)
 
 
@@ -68,8 +69,8 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _introduce(dsn: str, settings: "Settings", folders: list[Path]) -> None:
-    typer.echo(f"database: {dsn}")
+def _introduce(server: "Server", settings: "Settings", folders: list[Path]) -> None:
+    typer.echo(f"database: {server.dsn()} ({server.home})")
     if settings.http.enabled:
         typer.echo(f"health:   http://{settings.http.host}:{settings.http.port}/readyz")
         typer.echo(f"metrics:  http://{settings.http.host}:{settings.http.port}/metrics")
@@ -94,11 +95,13 @@ def _plugin_files(settings: "Settings") -> list[Path]:
 
 def _serve(config: Path | None, watched: list[Path], settings: "Settings") -> None:
     """Run the daemon, a new one after each change, until interrupted."""
-    from watchfiles import watch
+    from watchfiles import DefaultFilter, watch
 
     drain = settings.worker.drain_timeout.total_seconds() + _GRACE_SECONDS
     changes = watch(
         *(watched or [Path()]),
+        # Without a plugin this folder is watched, and the database's files change all the time.
+        watch_filter=DefaultFilter(ignore_paths=[_HOME.absolute()]),
         rust_timeout=_LOOK_MILLISECONDS,
         yield_on_timeout=True,
         raise_interrupt=True,

@@ -103,7 +103,9 @@ def print_details(row: dict[str, Any]) -> None:
     """Print what `details` found, for a person."""
     print_fields("", {key: value for key, value in row.items() if key not in _APART})
     print_fields("Lineage", _lineage(row))
-    rules = ((r["handler"], r["made"], r["left"], r["policy"]) for r in row["retry"])
+    rules = (
+        (r["handler"] or "(none here)", r["made"], r["left"], r["policy"]) for r in row["retry"]
+    )
     print_table(("handler", "attempts", "left", "retry rule"), rules)
     if row["children"] is None:
         typer.echo("The commands that it created could not be found within five seconds.")

@@ -1,0 +1,69 @@
+"""The command line as a test uses it: arguments in, exit code and output out."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.cli import main
+from tests.support import Database
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it wrote to standard output, which must be one JSON document."""
+        return json.loads(self.out)
+
+
+class Cli(Protocol):
+    """The fixture `cli`."""
+
+    def __call__(self, *arguments: object, stdin: str = "") -> Result:
+        """Run `inboxd` with these arguments on the test's database."""
+
+
+@pytest.fixture
+def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run a command in this process, with whatever settings the test made."""
+
+    def run(*arguments: object, stdin: str = "") -> Result:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        assert isinstance(ended.value.code, int)
+        return Result(ended.value.code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def cli(run_cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run a command in this process, on the test's database."""
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", database.dsn)
+    monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
+    return run_cli
+
+
+@pytest.fixture
+def sql(database: Database) -> Callable[..., list[asyncpg.Record]]:
+    """Ask the test's database."""
+
+    def ask(query: str, *arguments: object) -> list[asyncpg.Record]:
+        return anyio.run(database.fetch, query, *arguments)
+
+    return ask

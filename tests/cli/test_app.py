@@ -1,0 +1,142 @@
+"""What holds for all commands: the page that documents them, speed, exit codes, errors."""
+
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from inboxd import errors
+from inboxd.cli.app import app
+from inboxd.cli.exits import Exit, exit_code
+from tests.cli.conftest import Cli
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def _commands(group: Any, above: str = "") -> dict[str, set[str]]:
+    """Every command with its long options, as the page must have them."""
+    found: dict[str, set[str]] = {}
+    for name, command in group.commands.items():
+        full = f"{above}{name}"
+        if hasattr(command, "commands"):
+            found |= _commands(command, f"{full} ")
+        else:
+            found[full] = {opt for param in command.params for opt in param.opts if "--" in opt}
+    return found
+
+
+def test_the_page_has_every_command_and_every_option() -> None:
+    sections = re.split(r"^### `inboxd ", PAGE.read_text(), flags=re.MULTILINE)[1:]
+    documented = {
+        re.match(r"[a-z ]+[a-z]", section)[0]: set(  # type: ignore[index]
+            re.findall(r"`(--[a-z-]+)", section.partition("\n## ")[0])
+        )
+        for section in sections
+    }
+    actual = _commands(typer.main.get_command(app))
+    # Said once for all commands.
+    shared = {"--config"}
+    assert documented.keys() == actual.keys()
+    for name, options in actual.items():
+        assert documented[name] == options - shared, name
+
+
+def test_the_page_has_every_exit_code() -> None:
+    documented = re.findall(r"^\| (\d+) \|", PAGE.read_text(), flags=re.MULTILINE)
+    assert [int(code) for code in documented] == sorted(Exit)
+
+
+def test_every_command_has_help_with_an_example(run_cli: Cli) -> None:
+    for name in _commands(typer.main.get_command(app)):
+        result = run_cli(*name.split(), "--help")
+        assert result.code == 0
+        assert f"inboxd {name}" in result.out
+        assert "Examples:" in result.out
+
+
+def test_help_and_completion_import_nothing_heavy() -> None:
+    """What takes time is asked for by name, since a clock on a busy machine tells nothing."""
+    probe = (
+        "import sys; sys.argv = ['inboxd', '--help']\n"
+        "from inboxd.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pydantic', 'asyncpg', 'anyio', 'asyncio', 'uvloop', 'starlette', 'watchfiles'}\n"
+        "print('imported', sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.endswith("imported []\n")
+
+
+def test_version_and_module(run_cli: Cli) -> None:
+    expected = f"inboxd {version('inboxd')}\n"
+    assert run_cli("--version").out == expected
+    done = subprocess.run(
+        [sys.executable, "-m", "inboxd", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == expected
+
+
+def test_usage_errors(run_cli: Cli) -> None:
+    for arguments in (["nonsense"], ["events", "nonsense"], ["events", "show"], ["run", "--fast"]):
+        result = run_cli(*arguments)
+        assert (result.code, result.out) == (2, "")
+        assert "Usage" in result.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.UsageError(), 2),
+        (errors.NotFound(), 1),
+        (errors.Conflict(), 1),
+        (errors.SettingsError(), 78),
+        (errors.PluginError(), 78),
+        (errors.SchemaError(), 78),
+        (errors.DatabaseError(), 69),
+        (errors.InboxdError(), 70),
+        (ZeroDivisionError(), 70),
+    ],
+)
+def test_exit_codes(error: Exception, code: int) -> None:
+    assert exit_code(error) == code
+
+
+@pytest.mark.parametrize("sqlstate", ["55P03", "57P03", "53300", "40P01", "08006"])
+def test_what_may_be_gone_at_the_next_try_is_temporary(sqlstate: str) -> None:
+    cause = Exception()
+    cause.sqlstate = sqlstate  # type: ignore[attr-defined]
+    error = errors.DatabaseError()
+    error.__cause__ = cause
+    assert exit_code(error) == 75
+
+
+def test_an_unexpected_error_is_one_message_and_debug_shows_where(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_(*_: object) -> None:
+        raise ZeroDivisionError("as told")
+
+    monkeypatch.setattr("inboxd.settings.load", break_)
+    result = run_cli("status")
+    assert result.code == 70
+    assert "ZeroDivisionError: as told" in result.err
+    assert "--debug" in result.err
+    assert "Traceback" not in result.err
+    traced = run_cli("--debug", "status")
+    assert traced.code == 70
+    assert "Traceback" in traced.err
+
+
+def test_completion_scripts(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_INBOXD_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "inboxd eve")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert "events" in run_cli().out

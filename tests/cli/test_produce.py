@@ -1,0 +1,73 @@
+"""`inboxd emit` and `send`: what is written, what is refused."""
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.cli.conftest import Cli
+
+Sql = Callable[..., list[asyncpg.Record]]
+
+
+def test_emit_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
+    key = uuid.uuid4()
+    arguments = (
+        *("emit", "order.created", '{"n": 7}', "--topic", "orders", "--tenant", "t1"),
+        *("--source", "shop", "--entity-type", "order", "--entity-id", "9", "--event-id", key),
+        *("--correlation-id", "story", "--schema-version", 3, "--delay", "1h", "--json"),
+    )
+    receipt = cli(*arguments).json
+    assert receipt == {"id": receipt["id"], "event_id": str(key), "duplicate": False}
+    assert cli(*arguments).json["duplicate"] is True
+    (row,) = sql("SELECT *, run_at > now() + interval '59 minutes' AS late FROM inboxd.events")
+    assert (row["type"], row["topic"], row["tenant"]) == ("order.created", "orders", "t1")
+    assert (row["source"], row["entity_type"], row["entity_id"]) == ("shop", "order", "9")
+    assert (row["correlation_id"], row["schema_version"], row["late"]) == ("story", 3, True)
+    assert json.loads(row["payload"]) == {"n": 7}
+
+
+def test_send_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
+    result = cli("send", "c.d", "--queue", "q", "--priority", -5, "--max-attempts", 2)
+    assert result.code == 0
+    (row,) = sql("SELECT * FROM inboxd.commands")
+    assert (row["type"], row["queue"], row["priority"]) == ("c.d", "q", -5)
+    assert (row["max_attempts"], row["payload"], row["origin_kind"]) == (2, "{}", "api")
+    assert result.out.split()[1:3] == [str(row["id"]), str(row["command_id"])]
+
+
+def test_payload_from_standard_input_and_from_a_file(cli: Cli, sql: Sql, tmp_path: Path) -> None:
+    file = tmp_path / "payload.json"
+    file.write_text('{"from": "file"}')
+    cli("emit", "a.b", "-", stdin='{"from": "stdin"}')
+    cli("emit", "a.b", f"@{file}")
+    rows = sql("SELECT payload ->> 'from' FROM inboxd.events ORDER BY id")
+    assert [row[0] for row in rows] == ["stdin", "file"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["a.b", "{tiptoe"],
+        ["a.b", '{"tiptoe": NaN}'],
+        ["a.b", '{"tiptoe": "\\u0000"}'],
+        ["a.b", "[" * 5000],
+        ["a.b", "@/does/not/exist"],
+        ["a.b", "{}", "--delay", "30"],
+        ["x" * 300, '{"tiptoe": 1}'],
+        ["a.b", '{"tiptoe": 1}', "--delay", "36525d", "--schema-version", "0"],
+        ["", "{}"],
+        [],
+    ],
+)
+def test_what_cannot_be_written_is_a_usage_error(cli: Cli, sql: Sql, arguments: list[str]) -> None:
+    for command in ("emit", "send"):
+        result = cli(command, *arguments)
+        assert result.code == 2, result
+        assert "tiptoe" not in result.err
+        assert "Traceback" not in result.err
+    assert cli("emit", "a.b", "--event-id", "17").code == 2
+    assert sql("SELECT 1 FROM inboxd.events") == []

@@ -1,0 +1,304 @@
+"""Lists, single rows, and the actions on them."""
+
+import getpass
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.model.lineage import uuid7
+from inboxd.store.statements import Statements
+from tests.cli.conftest import Cli
+from tests.support import Database
+
+Sql = Callable[..., list[asyncpg.Record]]
+
+
+def emit(sql: Sql, type_: str = "a.b", **values: Any) -> int:
+    return _insert(sql, "events", {"type": type_, **values})
+
+
+def send(sql: Sql, type_: str = "c.d", **values: Any) -> int:
+    return _insert(sql, "commands", {"type": type_, "queue": "default", **values})
+
+
+def _insert(sql: Sql, place: str, values: dict[str, Any]) -> int:
+    columns = ", ".join(values)
+    marks = ", ".join(f"${n}" for n in range(1, len(values) + 1))
+    query = f"INSERT INTO inboxd.{place} ({columns}) VALUES ({marks}) RETURNING id"
+    id_: int = sql(query, *values.values())[0]["id"]
+    return id_
+
+
+def fail(sql: Sql, place: str, id_: int) -> None:
+    """Make a row a dead letter, as a worker does."""
+    sql(
+        f"""UPDATE inboxd.{place} SET status = 'failed', attempts = 3, crashes = 1, errors =
+            '[{{"at": "2026-01-01T00:00:00Z", "attempt": 3, "error": "ValueError: no"}}]'
+            WHERE id = $1""",
+        id_,
+    )
+
+
+def run(sql: Sql, id_: int) -> None:
+    """Let a command be claimed by a worker."""
+    sql(
+        """UPDATE inboxd.commands SET status = 'running', worker_id = gen_random_uuid()
+            WHERE id = $1""",
+        id_,
+    )
+
+
+def settle(sql: Sql, id_: int) -> None:
+    """Move an event to history."""
+    sql(
+        """WITH gone AS (DELETE FROM inboxd.events WHERE id = $1 RETURNING *)
+           INSERT INTO inboxd.events_history
+                  (id, event_id, topic, mode, type, schema_version, status, attempts, crashes,
+                   run_at, occurred_at, created_at, updated_at, finished_at, duration, payload)
+           SELECT id, event_id, topic, mode, type, schema_version, 'succeeded', 1, crashes,
+                  run_at, occurred_at, created_at, now(), now(), interval '250 ms', payload
+             FROM gone""",
+        id_,
+    )
+
+
+# --------------------------------------------------------------------------------------- lists
+
+
+def test_list_is_newest_first_and_pages_by_key(cli: Cli, sql: Sql) -> None:
+    ids = [emit(sql) for _ in range(5)]
+    settle(sql, ids[1])
+    first = cli("events", "list", "--limit", 2, "--json").json
+    second = cli("events", "list", "--limit", 2, "--after", first["next"], "--json").json
+    third = cli("events", "list", "--limit", 2, "--after", second["next"], "--json").json
+    listed = [row["id"] for page in (first, second, third) for row in page["events"]]
+    assert listed == ids[::-1]
+    assert third["next"] is None
+
+
+def test_list_filters(cli: Cli, sql: Sql) -> None:
+    wanted = emit(sql, "x.y", tenant="t1", topic="orders")
+    emit(sql, "x.y", tenant="t2", topic="orders")
+    emit(sql, "x.y", tenant="t1", topic="others")
+    emit(sql, "x.z", tenant="t1", topic="orders")
+    old = emit(sql, "x.y", tenant="t1", topic="orders")
+    sql("ALTER TABLE inboxd.events DISABLE TRIGGER USER")
+    sql("UPDATE inboxd.events SET created_at = now() - interval '3 hours' WHERE id = $1", old)
+    found = cli(
+        *("events", "list", "--type", "x.y", "--tenant", "t1", "--topic", "orders"),
+        *("--since", "2h", "--json"),
+    ).json
+    assert [row["id"] for row in found["events"]] == [wanted]
+
+
+def test_list_by_queue_and_status(cli: Cli, sql: Sql) -> None:
+    send(sql, queue="slow")
+    failed, running = send(sql), send(sql)
+    fail(sql, "commands", failed)
+    run(sql, running)
+    found = cli("commands", "list", "--queue", "default", "--status", "failed", "--json").json
+    assert [row["id"] for row in found["commands"]] == [failed]
+    both = cli("commands", "list", "--status", "failed", "--status", "running", "--json").json
+    assert [row["id"] for row in both["commands"]] == [running, failed]
+
+
+def test_list_of_settled_rows_reads_history(cli: Cli, sql: Sql) -> None:
+    settled, hot = emit(sql), emit(sql)
+    settle(sql, settled)
+    done = cli("events", "list", "--status", "succeeded", "--json").json["events"]
+    assert [row["id"] for row in done] == [settled]
+    assert done[0]["duration"] == 0.25
+    waits = cli("events", "list", "--status", "pending", "--json").json["events"]
+    assert [row["id"] for row in waits] == [hot]
+
+
+def test_list_shows_no_payload_and_a_table_for_people(cli: Cli, sql: Sql) -> None:
+    emit(sql, "a.b\x1b[31m", payload='{"secret": 1}')
+    for result in (cli("events", "list", "--json"), cli("events", "list")):
+        assert result.code == 0
+        assert "secret" not in result.out
+    assert "a.b\ufffd[31m" in cli("events", "list").out
+
+
+@pytest.mark.parametrize("place", ["events", "commands"])
+def test_list_stops_at_its_limit(database: Database, place: str) -> None:
+    """No sort and no whole table: an index on id is walked from its end."""
+    query = Statements("inboxd")[f"list_{place}"]
+
+    async def explain() -> str:
+        async with database.connect() as connection:
+            await connection.execute("SET enable_seqscan = off")
+            rows = await connection.fetch(
+                f"EXPLAIN {query}", None, None, None, None, None, None, 20, True, True
+            )
+            return "\n".join(row[0] for row in rows)
+
+    plan = anyio.run(explain)
+    assert "Seq Scan" not in plan
+    assert "Index Scan Backward" in plan
+    assert plan.count("Sort Key: events_history") + plan.count("Sort Key: commands_history") <= 1
+
+
+def test_bad_filters_are_usage_errors(cli: Cli) -> None:
+    assert cli("events", "list", "--since", "yesterday").code == 2
+    assert cli("events", "list", "--status", "lost").code == 2
+    assert cli("events", "list", "--limit", 0).code == 2
+
+
+# ---------------------------------------------------------------------------------------- show
+
+
+def test_show_by_number_and_by_uuid(cli: Cli, sql: Sql) -> None:
+    id_ = emit(sql, payload='{"n": 7}', correlation_id="story")
+    shown = cli("events", "show", id_, "--json").json
+    assert (shown["id"], shown["status"], shown["correlation_id"]) == (id_, "pending", "story")
+    assert "payload" not in shown
+    again = cli("events", "show", shown["event_id"], "--payload", "--json").json
+    assert (again["id"], again["payload"]) == (id_, {"n": 7})
+
+
+def test_show_finds_settled_rows_and_their_bodies(cli: Cli, sql: Sql) -> None:
+    large = '{"text": "' + "x" * 5000 + '"}'
+    id_ = emit(sql, payload=large)
+    shown = cli("events", "show", id_, "--payload", "--json").json
+    assert len(shown["payload"]["text"]) == 5000
+    small = emit(sql)
+    settle(sql, small)
+    assert cli("events", "show", small, "--json").json["duration"] == 0.25
+
+
+def test_show_names_the_retry_rule_and_what_is_left(cli: Cli, sql: Sql) -> None:
+    id_ = send(sql, "test.ledger", max_attempts=9)
+    sql("UPDATE inboxd.commands SET attempts = 2 WHERE id = $1", id_)
+    (rule,) = cli("commands", "show", id_, "--json").json["retry"]
+    assert rule["handler"].endswith("ledger_command")
+    assert (rule["made"], rule["left"]) == (2, 7)
+    assert rule["policy"].startswith("fixed, attempts 9")
+    (unknown,) = cli("commands", "show", send(sql, "not.here"), "--json").json["retry"]
+    assert unknown["handler"] is None
+    assert unknown["policy"].startswith("exponential, attempts 15")
+
+
+def test_show_lists_the_children_of_a_settled_row(cli: Cli, sql: Sql) -> None:
+    parent = uuid7()
+    id_ = emit(sql, event_id=parent)
+    settle(sql, id_)
+    child = send(sql, causation_id=parent, origin_kind="event", origin_id=id_)
+    send(sql, causation_id=uuid.uuid4())
+    shown = cli("events", "show", id_, "--json").json
+    assert [(row["id"], row["status"]) for row in shown["children"]] == [(child, "pending")]
+    assert f"event {id_}" in cli("commands", "show", child).out
+
+
+def test_show_for_people_has_errors_and_lineage(cli: Cli, sql: Sql) -> None:
+    id_ = emit(sql, correlation_id="story")
+    fail(sql, "events", id_)
+    out = cli("events", "show", id_, "--payload").out
+    for text in ("failed", "ValueError: no", "story", "retry rule"):
+        assert text in out
+
+
+@pytest.mark.parametrize("place", ["events", "commands"])
+def test_unknown_and_malformed_ids(cli: Cli, place: str) -> None:
+    unknown = cli(place, "show", 4711)
+    assert (unknown.code, unknown.out) == (1, "")
+    assert "4711" in unknown.err
+    assert cli(place, "show", uuid.uuid4()).code == 1
+    for malformed in ("abc", "-1", str(2**63), "1.5"):
+        assert cli(place, "show", "--", malformed).code == 2
+
+
+# ------------------------------------------------------------------------------- retry, cancel
+
+
+@pytest.mark.parametrize("place", ["events", "commands"])
+def test_retry_lets_dead_letters_run_again(cli: Cli, sql: Sql, place: str) -> None:
+    insert = emit if place == "events" else send
+    ids = [insert(sql), insert(sql)]
+    for id_ in ids:
+        fail(sql, place, id_)
+    key = sql(f"SELECT {place[:-1]}_id FROM inboxd.{place} WHERE id = $1", ids[1])[0][0]
+    result = cli(place, "retry", ids[0], key, "--reason", "mended", "--json")
+    assert sorted(result.json["retried"]) == ids
+    rows = sql(f"SELECT status, attempts, crashes, run_at, errors FROM inboxd.{place}")
+    assert {tuple(row)[:3] for row in rows} == {("pending", 0, 0)}
+    assert all(row["errors"] for row in rows)
+    assert all(row["run_at"] > datetime.now(UTC) - timedelta(minutes=1) for row in rows)
+    (audit,) = sql("SELECT * FROM inboxd.audit")
+    assert audit["actor"].startswith(f"{getpass.getuser()}@")
+    assert (audit["action"], audit["reason"], audit["count"]) == ("retry", "mended", 2)
+    assert audit["target"] == f"{place} {ids[0]}, {ids[1]}"
+
+
+@pytest.mark.parametrize("place", ["events", "commands"])
+def test_retry_of_what_did_not_fail_changes_nothing(cli: Cli, sql: Sql, place: str) -> None:
+    insert = emit if place == "events" else send
+    failed, pending = insert(sql), insert(sql)
+    fail(sql, place, failed)
+    result = cli(place, "retry", failed, pending)
+    assert result.code == 1
+    assert f"{pending} is pending" in result.err
+    assert cli(place, "retry", failed, 4711).code == 1
+    assert sql(f"SELECT status FROM inboxd.{place} WHERE id = $1", failed)[0][0] == "failed"
+    assert sql("SELECT * FROM inboxd.audit") == []
+
+
+def test_retry_of_a_settled_event_names_its_status(cli: Cli, sql: Sql) -> None:
+    id_ = emit(sql)
+    settle(sql, id_)
+    assert f"{id_} is succeeded" in cli("events", "retry", id_).err
+
+
+def test_cancel_ends_what_waits_and_asks_what_runs(cli: Cli, sql: Sql) -> None:
+    pending, waiting, running = send(sql), send(sql), send(sql)
+    sql("UPDATE inboxd.commands SET status = 'waiting' WHERE id = $1", waiting)
+    run(sql, running)
+    result = cli("commands", "cancel", pending, waiting, running, "--json").json
+    assert sorted(result["cancelled"]) == [pending, waiting]
+    assert result["requested"] == [running]
+    (hot,) = sql("SELECT id, status, cancel_requested FROM inboxd.commands")
+    assert tuple(hot) == (running, "running", True)
+    settled = sql("SELECT id, status, attempts FROM inboxd.commands_history ORDER BY id")
+    assert [tuple(row) for row in settled] == [
+        (pending, "cancelled", 0),
+        (waiting, "cancelled", 0),
+    ]
+    assert sql("SELECT action, count FROM inboxd.audit")[0]["count"] == 3
+
+
+def test_cancel_of_what_ended_changes_nothing(cli: Cli, sql: Sql) -> None:
+    pending, failed = send(sql), send(sql)
+    fail(sql, "commands", failed)
+    result = cli("commands", "cancel", pending, failed)
+    assert result.code == 1
+    assert f"{failed} is failed" in result.err
+    assert cli("commands", "cancel", pending).code == 0
+    again = cli("commands", "cancel", pending)
+    assert (again.code, f"{pending} is cancelled" in again.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("place", "action"), [("events", "retry"), ("commands", "retry"), ("commands", "cancel")]
+)
+def test_actions_wake_the_workers(
+    cli: Cli, database: Database, sql: Sql, place: str, action: str
+) -> None:
+    id_ = emit(sql) if place == "events" else send(sql)
+    if action == "retry":
+        fail(sql, place, id_)
+    heard: list[str] = []
+
+    async def act() -> None:
+        async with database.connect() as connection:
+            await connection.add_listener(f"inboxd_{place}", lambda *args: heard.append(args[2]))
+            code = await anyio.to_thread.run_sync(lambda: cli(place, action, id_).code)
+            assert code == 0
+            await connection.execute("SELECT 1")  # notifications come with an answer at the latest
+
+    anyio.run(act)
+    assert heard == [f"inboxd_{place}"]

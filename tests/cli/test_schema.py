@@ -1,0 +1,50 @@
+"""`inboxd migrate`: the plan, the check, the exit codes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from inboxd.embedded import Server
+from inboxd.store.migrations import code_version
+from tests.cli.conftest import Cli
+from tests.support import Database, ExternalServer, create, drop
+
+
+@pytest.fixture
+def database(server: Server | ExternalServer) -> Iterator[Database]:
+    """An empty one."""
+    fresh = create(server)
+    yield fresh
+    drop(server, fresh)
+
+
+def test_migrate_shows_the_plan_and_runs_it(cli: Cli) -> None:
+    before = cli("migrate", "--check")
+    assert before.code == 1
+    assert "0001 tables" in before.out
+    done = cli("migrate")
+    assert done.code == 0
+    assert done.out.index("0001 tables") < done.out.index("Done")
+    assert cli("migrate", "--check").code == 0
+    assert "nothing" in cli("migrate").out
+
+
+def test_migrate_in_steps(cli: Cli) -> None:
+    first = cli("migrate", "--to", 1, "--json").json
+    assert first == {"schema": "inboxd", "version": 1, "ran": [{"version": 1, "name": "tables"}]}
+    pending = cli("migrate", "--check", "--json")
+    assert pending.code == 1
+    assert (pending.json["version"], pending.json["pending"][0]["version"]) == (1, 2)
+    assert cli("migrate", "--json").json["version"] == code_version()
+    for impossible in (1, 999):
+        result = cli("migrate", "--to", impossible)
+        assert result.code == 2
+        assert result.err.count("\n") == 1
+
+
+def test_nothing_works_without_a_schema_and_says_what_to_run(cli: Cli) -> None:
+    for command in (["run"], ["events", "list"], ["status"], ["emit", "a.b"], ["workers"]):
+        result = cli(*command)
+        assert result.code == 78, command
+        assert "inboxd migrate" in result.err
+        assert "Traceback" not in result.err

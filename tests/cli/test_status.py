@@ -1,0 +1,95 @@
+"""`inboxd status` and `workers`."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import asyncpg
+
+from tests.cli.conftest import Cli
+from tests.support import Database
+
+Sql = Callable[..., list[asyncpg.Record]]
+
+
+def _fill(sql: Sql) -> None:
+    sql(
+        """INSERT INTO inboxd.events (type, topic, run_at)
+           SELECT 'a.b', 'orders', now() - interval '90 s' FROM generate_series(1, 12000)"""
+    )
+    sql("INSERT INTO inboxd.events (type, run_at) VALUES ('later', now() + interval '1 h')")
+    sql("INSERT INTO inboxd.events (type) VALUES ('dead'), ('dead')")
+    sql("UPDATE inboxd.events SET status = 'failed' WHERE type = 'dead'")
+    sql(
+        """INSERT INTO inboxd.commands (type, queue, priority)
+           SELECT 'c.d', 'q', priority FROM unnest(ARRAY[0, 5, 5, 0, 0]) AS priority"""
+    )
+    sql("UPDATE inboxd.commands SET status = 'failed' WHERE id = 1")
+    sql("UPDATE inboxd.commands SET crashes = 1 WHERE id = 2")
+    sql("UPDATE inboxd.commands SET status = 'running', worker_id = gen_random_uuid() WHERE id = 4")
+    sql(
+        """INSERT INTO inboxd.stats
+           SELECT date_trunc('minute', now() - ago), gen_random_uuid(), 'command', 'c.d', t.*
+             FROM (VALUES (interval '0 s', 'succeeded', 10, 1.0, 0.5),
+                          (interval '0 s', 'retried', 10, 3.0, 0.7),
+                          (interval '2 h', 'succeeded', 99, 1.0, 0.5)) AS v(ago, o, c, t, m)
+            CROSS JOIN LATERAL (SELECT o, c, v.t, m) AS t"""
+    )
+    sql(
+        """INSERT INTO inboxd.workers
+                  (id, name, host, pid, version, events, commands, queues, declares, state)
+           VALUES (gen_random_uuid(), 'w1', 'h', 1, '0.1', '{a.b}', '{c.d}', '{q}', 'x', 'running'),
+                  (gen_random_uuid(), 'w0', 'h', 2, '0.1', '{}', '{}', '{}', 'x', 'stopped')"""
+    )
+
+
+def test_status_counts_lanes_workers_and_throughput(cli: Cli, sql: Sql) -> None:
+    _fill(sql)
+    found = cli("status", "--json").json
+    lanes = {(lane.get("topic") or lane["queue"], lane["type"]): lane for lane in found["lanes"]}
+    orders = lanes["orders", "a.b"]
+    assert (orders["pending"], orders["due"]) == (found["counted_to"], found["counted_to"])
+    assert orders["oldest"] > 89
+    later = lanes["default", "later"]
+    assert (later["pending"], later["due"], later["oldest"]) == (1, 0, None)
+    assert lanes["default", "dead"]["failed"] == 2
+    queue = lanes["q", "c.d"]
+    assert [queue[key] for key in ("pending", "due", "running", "failed")] == [3, 3, 1, 1]
+    assert [worker["name"] for worker in found["workers"]] == ["w1"]
+    (done,) = found["throughput"]
+    assert (done["succeeded"], done["retried"], done["failed"]) == (10, 10, 0)
+    assert (done["mean"], done["maximum"]) == (0.2, 0.7)
+    out = cli("status").out
+    assert "10000+" in out
+    assert "200.0ms" in out
+
+
+def test_workers_lists_the_living_and_on_request_the_others(cli: Cli, sql: Sql) -> None:
+    _fill(sql)
+    living = cli("workers", "--json").json["workers"]
+    assert [(each["name"], each["queues"]) for each in living] == [("w1", ["q"])]
+    assert len(cli("workers", "--all", "--json").json["workers"]) == 2
+    assert "w1" in cli("workers").out
+
+
+def test_status_of_nothing(cli: Cli) -> None:
+    found = cli("status", "--json").json
+    assert (found["lanes"], found["workers"], found["throughput"]) == ([], [], [])
+    assert cli("status").code == 0
+
+
+def test_watch_looks_again_until_interrupted(database: Database) -> None:
+    command = [sys.executable, "-m", "inboxd", "status", "--watch", "--interval", "0.5", "--json"]
+    environment = {"INBOXD_DATABASE__DSN": database.dsn, "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for _ in range(2):
+            assert json.loads(process.stdout.readline())["lanes"] == []
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert b"Traceback" not in process.stderr.read()
