@@ -84,9 +84,11 @@ async def _run_later(
         answer = asyncio.ensure_future(fetch(connection, query))
         try:
             following = await _following(queries)
-        except BaseException:
-            answer.cancel()
-            await asyncio.wait([answer])
+        except BaseException as error:
+            # A bad row: the page before it is let through, so that the transaction survives.
+            if isinstance(error, asyncio.CancelledError):
+                answer.cancel()
+            await asyncio.gather(answer, return_exceptions=True)
             raise
         receipts += query.receipts(await answer)
         query = following

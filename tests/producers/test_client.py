@@ -10,16 +10,20 @@ from decimal import Decimal
 from inspect import iscoroutine
 from uuid import UUID, uuid4
 
+import anyio
+import anyio.to_thread
 import asyncpg
 import pytest
 from pydantic import BaseModel
 
+from inboxd.api.connection import BlockingConnection
 from inboxd.client import Inbox, NewCommand, NewEvent
 from inboxd.client.drafts import CommandFields, EventFields
 from inboxd.client.pages import PAGE_CHARACTERS
 from inboxd.errors import UsageError
+from inboxd.store.handler_connection import LazyConnection
 from tests.producers.conftest import Producer, settled
-from tests.support import Database
+from tests.support import Database, eventually
 
 inbox = Inbox()
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -171,6 +175,7 @@ async def test_payloads_of_every_form(database: Database) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("producer", ["asyncpg", "psycopg"], indirect=True)
 async def test_a_payload_of_50_mb_arrives(producer: Producer, database: Database) -> None:
     receipt = await settled(inbox.emit(producer.connection, "a.b", {"blob": "x" * 50_000_000}))
     await settled(producer.commit())
@@ -235,6 +240,35 @@ async def test_a_bad_row_on_a_later_page_leaves_the_connection_usable(database: 
 
 
 @pytest.mark.anyio
+async def test_a_bad_row_costs_no_transaction(database: Database) -> None:
+    def drafts() -> Iterator[NewEvent]:
+        yield from (NewEvent("a.b", {"n": n}) for n in range(1000))
+        yield NewEvent("a.b", tenant="\0")  # found while the page before it is in flight
+
+    async with database.connect() as connection, connection.transaction():
+        with pytest.raises(UsageError, match="event 1000"):
+            await inbox.emit_many(connection, drafts())
+        assert await connection.fetchval("SELECT count(*) FROM inboxd.events") == 1000
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_call_leaves_the_connection_usable(database: Database) -> None:
+    async def waits() -> bool:
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'relation' AND NOT granted"
+        return bool(await database.fetchval(waiting))
+
+    async with database.connect() as connection, database.connect() as blocker:
+        async with blocker.transaction():
+            await blocker.execute("LOCK TABLE inboxd.events")
+            async with anyio.create_task_group() as group:
+                group.start_soon(inbox.emit_many, connection, [NewEvent("a.b")] * 3000)
+                await eventually(waits)
+                group.cancel_scope.cancel()
+        await inbox.emit(connection, "a.c")
+        assert await connection.fetchval("SELECT count(*) FROM inboxd.events") == 1
+
+
+@pytest.mark.anyio
 async def test_async_connections_are_awaited_and_pools_refused(database: Database) -> None:
     async with asyncpg.create_pool(database.dsn, min_size=1, max_size=1) as pool:
         with pytest.raises(UsageError, match=r"asyncpg\.pool\.Pool is no connection"):
@@ -269,3 +303,20 @@ def test_imports_the_standard_library_only() -> None:
     run = [sys.executable, "-I", "-S", "-c", program, root]
     answer = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60)
     assert answer.stdout.strip() == "['inboxd']"
+
+
+@pytest.mark.anyio
+async def test_a_handlers_own_connection_works_as_well(database: Database) -> None:
+    async with database.connect() as driver:
+
+        async def opened() -> asyncpg.Connection:
+            return driver
+
+        connection = LazyConnection(opened)
+        await inbox.emit(connection, "a.b")
+        blocking = BlockingConnection(connection)
+        receipts = await anyio.to_thread.run_sync(
+            lambda: inbox.emit_many(blocking, [NewEvent("a.c"), NewEvent("a.d")])
+        )
+    rows = await database.fetch("SELECT id FROM inboxd.events ORDER BY id")
+    assert [row["id"] for row in rows[1:]] == [each.id for each in receipts]

@@ -1,6 +1,8 @@
 """The role inboxd_producer: it may insert, and do nothing else, not even read what it wrote."""
 
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from uuid import uuid4
 
 import asyncpg
@@ -96,3 +98,23 @@ async def test_others_may_not_call_the_functions(database: Database) -> None:
                 await connection.execute("SELECT inboxd.emit_event('a.b')")
         finally:
             await connection.execute(f"RESET ROLE; DROP ROLE {role}")
+
+
+async def test_the_documented_grants_are_enough_for_a_role_of_ones_own(database: Database) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "producers.md").read_text(encoding="utf-8")
+    (grants,) = re.findall(r"```sql\n(GRANT USAGE.*?)```", page, re.DOTALL)
+    role = f"inboxd_test_{uuid4().hex[:12]}"
+    async with database.connect() as connection:
+        await connection.execute(f"CREATE ROLE {role}")
+        await connection.execute(grants.replace("my_service", role))
+        await connection.execute(f"SET ROLE {role}")
+        try:
+            await connection.execute("INSERT INTO inboxd.events (type) VALUES ('a') RETURNING id")
+            await connection.execute("INSERT INTO inboxd.commands (type) VALUES ('a') RETURNING id")
+            await connection.execute("SELECT inboxd.emit_event('a'), inboxd.send_command('a')")
+            await Inbox().emit(connection, "a.b")
+            await Inbox().send(connection, "a.b")
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute("SELECT payload FROM inboxd.events")
+        finally:
+            await connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")

@@ -118,6 +118,19 @@ async def test_a_duplicate_of_a_row_committed_meanwhile_has_its_id(database: Dat
     assert [tuple(each) for each in answers[0]] == [(row["id"], True)]
 
 
+async def test_under_repeatable_read_a_key_committed_meanwhile_is_to_be_retried(
+    database: Database,
+) -> None:
+    given = json.dumps([{"type": "a.b", "event_id": str(uuid4())}])
+    call = "SELECT * FROM inboxd.emit_events($1)"
+    async with database.connect() as connection:
+        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        await connection.fetchval("SELECT 1")  # takes the snapshot
+        await database.fetch(call, given)
+        with pytest.raises(asyncpg.SerializationError):
+            await connection.fetch(call, given)
+
+
 @pytest.mark.parametrize("table", ["events", "commands"])
 @pytest.mark.parametrize("plain", [True, False])
 async def test_a_large_payload_goes_to_bodies(database: Database, table: str, plain: bool) -> None:
