@@ -1,0 +1,289 @@
+"""Claims of commands and events: who may, what, and how much, held by two sessions at once."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import anyio
+import pytest
+
+from inboxd.model.lane import BEGINNING, Lane, Sighting
+from inboxd.store import commands, events, workers
+from inboxd.store.connections import Connection, Row
+from tests.support import Database, eventually
+from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
+
+pytestmark = pytest.mark.anyio
+
+
+async def _claim(
+    connection: Connection,
+    worker: UUID,
+    rows: int = 100,
+    room: int = 100,
+    queue: str = "default",
+) -> list[Row]:
+    lane = Lane((queue, "test.noop", 0))
+    return await commands.claim(connection, SQL, worker, {queue: room}, [lane], rows)
+
+
+def _ids(rows: list[Row]) -> list[int]:
+    return [row["id"] for row in rows]
+
+
+# ------------------------------------------------------------------------- claims and deaths
+
+
+async def test_a_claim_in_flight_is_a_sign_of_life(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        sent = await send(session, 3, "test.noop")
+        async with session.transaction():
+            claimed = await _claim(session, worker)
+            assert await workers.bury(pool, SQL, worker, 0, 3) is None
+        returned = await workers.bury(pool, SQL, worker, 0, 3)
+    assert sorted(_ids(claimed)) == sent
+    assert returned is not None
+    assert sorted(_ids(returned)) == sent
+
+
+async def test_a_heartbeat_in_flight_is_a_sign_of_life(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        async with session.transaction():
+            await workers.beat(session, SQL, worker, 0, "running")
+            assert await workers.bury(pool, SQL, worker, 0, 3) is None
+        assert await workers.bury(pool, SQL, worker, 0, 3) is None, "its number changed"
+        assert await workers.bury(pool, SQL, worker, 1, 3) == []
+
+
+async def test_the_dead_neither_claim_nor_beat(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        await send(session, 1, "test.noop")
+        assert await workers.bury(pool, SQL, worker, 0, 3) == []
+        assert await _claim(session, worker) == []
+        assert await commands.claim_suspect(session, SQL, worker, ["test.noop"], []) is None
+        assert await workers.beat(session, SQL, worker, 0, "running") is None
+
+
+async def test_a_claim_that_waits_for_the_burial_gets_nothing(database: Database) -> None:
+    late: list[Row] = []
+    async with daemon_session(database) as reaper, daemon_session(database) as stopped:
+        worker = await join(reaper)
+        await send(reaper, 1, "test.noop")
+
+        async def claim_late() -> None:
+            late.extend(await _claim(stopped, worker))
+
+        async with anyio.create_task_group() as tasks:
+            async with reaper.transaction():
+                await reaper.fetchval(SQL["lock_worker"], worker, 0)
+                tasks.start_soon(claim_late)
+                await eventually(lambda: _waits_for_a_lock(database))
+                await reaper.execute(SQL["bury_worker"], worker)
+    assert late == []
+    assert await database.fetchval("select status from inboxd.commands") == "pending"
+
+
+async def _waits_for_a_lock(database: Database) -> bool:
+    found: bool = await database.fetchval(
+        "select exists (select from pg_stat_activity where wait_event_type = 'Lock'"
+        " and datname = current_database())"
+    )
+    return found
+
+
+async def test_a_draining_worker_claims_nothing(database: Database) -> None:
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        await send(session, 1, "test.noop")
+        await workers.beat(session, SQL, worker, 0, "draining")
+        assert await _claim(session, worker) == []
+
+
+# -------------------------------------------------------------------------- claims and claims
+
+
+async def test_claims_skip_what_others_hold(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        sent = await send(one, 5, "test.noop")
+        async with one.transaction():
+            first = await _claim(one, await join(two, "one"), rows=2)
+            second = await _claim(two, await join(two, "two"))
+    assert _ids(first) == sent[:2]
+    assert _ids(second) == sent[2:]
+
+
+async def test_pages_of_events_skip_what_others_hold(database: Database) -> None:
+    lane = Lane(("default", "test.noop"))
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        emitted = await emit(one, 5, "test.noop")
+        async with one.transaction(), two.transaction():
+            first = await events.claim(one, SQL, [lane], 2)
+            second = await events.claim(two, SQL, [lane], 100)
+    assert _ids(first) == emitted[:2]
+    assert _ids(second) == emitted[2:]
+
+
+async def test_every_claim_raises_the_fence(database: Database) -> None:
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        await send(session, 1, "test.noop")
+        fences = []
+        for _ in range(3):
+            fences += [row["fence"] for row in await _claim(session, worker)]
+            assert await commands.release(session, SQL, worker) == 1
+        row = await session.fetchrow("select attempts, crashes, worker_id from inboxd.commands")
+    assert fences == [1, 2, 3]
+    assert row is not None
+    assert tuple(row) == (0, 0, None)
+
+
+async def test_no_queue_gets_more_than_its_room(database: Database) -> None:
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        for queue in ("mail", "print"):
+            for priority in (0, 5):
+                await session.execute(
+                    "insert into inboxd.commands (queue, type, priority)"
+                    " select $1, 'test.noop', $2 from generate_series(1, 10)",
+                    queue,
+                    priority,
+                )
+        lanes = [Lane((queue, "test.noop", n)) for n in (0, 5) for queue in ("mail", "print")]
+        room = {"mail": 12, "print": 3}
+        rows = await commands.claim(session, SQL, worker, room, lanes, 100)
+        assert [row["priority"] for row in rows if row["queue"] == "mail"] == [0] * 10 + [5] * 2
+        assert [row["priority"] for row in rows if row["queue"] == "print"] == [0] * 3
+        rows = await commands.claim(session, SQL, worker, {"mail": 100, "print": 100}, lanes, 4)
+        assert len(rows) == 4, "no more than the page"
+
+
+@pytest.mark.parametrize("place", ["events", "commands"])
+async def test_the_cursor_finds_what_committed_a_little_late(
+    database: Database, place: str
+) -> None:
+    async with daemon_session(database) as session, session.transaction():
+        worker = await join(session)
+        queue = "queue, " if place == "commands" else ""
+        value = "'default', " if place == "commands" else ""
+        for milliseconds in (50, 150):
+            # One transaction, so that now() stands still.
+            await session.execute(
+                f"insert into inboxd.{place} ({queue}type, run_at) values ({value}'test.noop',"
+                f" now() - interval '{milliseconds} ms')"
+            )
+        now = await session.fetchval("select now()")
+        if place == "events":
+            lane = Lane(("default", "test.noop"), now)
+            rows = await events.claim(session, SQL, [lane], 10)
+        else:
+            lane = Lane(("default", "test.noop", 0), now)
+            rows = await commands.claim(session, SQL, worker, {"default": 10}, [lane], 10)
+        assert [now - row["run_at"] for row in rows] == [timedelta(milliseconds=50)]
+        lane.rewind()
+        assert lane.after_at == BEGINNING
+
+
+async def test_the_cursor_passes_over_what_was_taken(database: Database) -> None:
+    async with daemon_session(database) as session:
+        ids = await emit(session, 4, "test.noop")
+        await session.execute(
+            "update inboxd.events set run_at = now() - interval '1 hour' + id * interval '1 s'"
+        )
+        row = await session.fetchrow("select run_at, id from inboxd.events where id = $1", ids[1])
+        assert row is not None
+        lane = Lane(("default", "test.noop"))
+        lane.advance(row["run_at"], row["id"])
+        async with session.transaction():
+            assert _ids(await events.claim(session, SQL, [lane], 10)) == ids[2:]
+
+
+# ---------------------------------------------------------------------------------- suspects
+
+
+async def test_suspects_are_in_no_lane_and_claimed_one_at_a_time(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        sent = await send(one, 3, "test.noop")
+        await one.execute("update inboxd.commands set crashes = 1 where id <> $1", sent[0])
+        first, second = await join(one, "one"), await join(one, "two")
+        assert _ids(await _claim(one, first)) == sent[:1]
+        async with one.transaction():
+            mine = await commands.claim_suspect(one, SQL, first, ["test.noop"], [])
+            yours = await commands.claim_suspect(two, SQL, second, ["test.noop"], [])
+            none = await commands.claim_suspect(two, SQL, second, ["test.noop"], [])
+    assert mine is not None
+    assert yours is not None
+    assert [mine["id"], yours["id"]] == sent[1:]
+    assert none is None
+
+
+async def test_a_worker_takes_only_the_suspects_that_it_serves(database: Database) -> None:
+    async with daemon_session(database) as session:
+        await send(session, 1, "test.noop", queue="mail")
+        await session.execute("update inboxd.commands set crashes = 1")
+        worker = await join(session)
+        assert await commands.claim_suspect(session, SQL, worker, ["test.other"], []) is None
+        assert await commands.claim_suspect(session, SQL, worker, ["test.noop"], ["print"]) is None
+        assert await commands.claim_suspect(session, SQL, worker, ["test.noop"], ["mail"])
+
+
+# ------------------------------------------------------------------------------------ surveys
+
+
+async def test_the_survey_of_commands_sees_every_lane_that_waits(database: Database) -> None:
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        await send(session, 2, "test.noop", queue="busy")
+        await send(session, 1, "test.noop", queue="mail")
+        await send(session, 1, "test.ledger", queue="mail")
+        await send(session, 1, "test.noop", queue="failed")
+        await session.execute(
+            "update inboxd.commands set status = 'failed' where queue = 'failed'; "
+            "update inboxd.commands set run_at = now() + interval '1 hour'"
+            " where type = 'test.ledger'; "
+            "update inboxd.commands set run_at = now() - interval '1 minute' where queue = 'mail'"
+            " and type = 'test.noop'"
+        )
+        assert len(await _claim(session, worker, queue="busy")) == 2
+        seen = {sighting.key: sighting for sighting in await commands.survey(session, SQL)}
+    assert set(seen) == {("mail", "test.noop", 0), ("mail", "test.ledger", 0)}
+    _is_about(seen["mail", "test.noop", 0], oldest=60, next_=None)
+    _is_about(seen["mail", "test.ledger", 0], oldest=None, next_=3600)
+
+
+async def test_the_survey_of_events_sees_every_lane_that_waits(database: Database) -> None:
+    async with daemon_session(database) as session:
+        for topic in ("a", "b", "c"):
+            await session.execute(
+                "insert into inboxd.events (topic, type) values ($1, 'test.noop')", topic
+            )
+        await session.execute(
+            "update inboxd.events set status = 'failed' where topic = 'b'; "
+            "insert into inboxd.events (topic, type, run_at) values"
+            " ('c', 'test.noop', now() + interval '1 hour')"
+        )
+        seen = {sighting.key: sighting for sighting in await events.survey(session, SQL)}
+    assert set(seen) == {("a", "test.noop"), ("c", "test.noop")}
+    _is_about(seen["a", "test.noop"], oldest=0, next_=None)
+    _is_about(seen["c", "test.noop"], oldest=0, next_=3600)
+
+
+def _is_about(seen: Sighting, *, oldest: float | None, next_: float | None) -> None:
+    # A busy test machine may take seconds between two statements.
+    assert seen.oldest == (oldest if oldest is None else pytest.approx(oldest, abs=10))
+    assert seen.next == (next_ if next_ is None else pytest.approx(next_, abs=10))
+
+
+async def test_an_empty_table_has_no_lanes(database: Database) -> None:
+    async with daemon_session(database) as session:
+        assert await commands.survey(session, SQL) == []
+        assert await events.survey(session, SQL) == []
+
+
+async def test_rows_of_the_future_are_not_claimed(database: Database) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    async with daemon_session(database) as session:
+        await send(session, 2, "test.noop")
+        await session.execute("update inboxd.commands set run_at = $1 where id % 2 = 0", later)
+        assert len(await _claim(session, await join(session))) == 1

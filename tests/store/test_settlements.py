@@ -1,0 +1,258 @@
+"""Settlements: they count only for the claim that holds the lease, and change one thing once."""
+
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import anyio
+import orjson
+import pytest
+
+from inboxd.api.drafts import CommandDraft
+from inboxd.errors import LeaseLost
+from inboxd.model.lane import Lane
+from inboxd.model.lineage import Lineage
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.settler import Ended, Settler
+from inboxd.store import commands, workers
+from inboxd.store.commands import Parent, Settlement
+from inboxd.store.connections import Connection, Row
+from inboxd.store.pools import Pool
+from inboxd.store.events import Setback
+from inboxd.telemetry.metrics import Metrics
+from tests.support import Database, eventually
+from tests.support.rows import SQL, create_ledger, daemon_pool, daemon_session, join, send
+
+pytestmark = pytest.mark.anyio
+
+
+async def _claimed(connection: Connection, worker: UUID, count: int = 1) -> list[Row]:
+    await send(connection, count, "test.noop")
+    lane = Lane(("default", "test.noop", 0))
+    rows = await commands.claim(connection, SQL, worker, {"default": 100}, [lane], 100)
+    assert len(rows) == count
+    return rows
+
+
+def _succeeded(row: Row, result: str | None = None) -> Settlement:
+    return Settlement(row["id"], row["fence"], "succeeded", 1.5, result)
+
+
+def _retry(row: Row) -> Setback:
+    entry = orjson.dumps({"attempt": 1, "error": "as told"}).decode()
+    return Setback(row["id"], "pending", 1, delay=60.0, error=entry, fence=row["fence"])
+
+
+async def _lose(connection: Connection, worker: UUID, how: str) -> None:
+    """Take a worker's commands away, each in the way that its name says."""
+    match how:
+        case "reaped":
+            await connection.execute(SQL["bury_worker"], worker)
+            await connection.fetch(SQL["return_commands"], worker, 3)
+        case "released":
+            await commands.release(connection, SQL, worker)
+        case "claimed again by itself":
+            await commands.release(connection, SQL, worker)
+            lane = Lane(("default", "test.noop", 0))
+            assert await commands.claim(connection, SQL, worker, {"default": 9}, [lane], 9)
+        case "claimed by another":
+            await commands.release(connection, SQL, worker)
+            lane, other = Lane(("default", "test.noop", 0)), await join(connection, "other")
+            assert await commands.claim(connection, SQL, other, {"default": 9}, [lane], 9)
+        case "settled":
+            rows = await connection.fetch("select id, fence from inboxd.commands")
+            await commands.settle(connection, SQL, worker, [_succeeded(row) for row in rows])
+
+
+LOSSES = ["reaped", "released", "claimed again by itself", "claimed by another", "settled"]
+
+
+async def _state(connection: Connection) -> list[Any]:
+    return [
+        await connection.fetch("select to_jsonb(c) from inboxd.commands c order by id"),
+        await connection.fetch("select to_jsonb(c) from inboxd.commands_history c order by id"),
+    ]
+
+
+@pytest.mark.parametrize("how", LOSSES)
+async def test_a_stale_claim_changes_nothing(database: Database, how: str) -> None:
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        (row,) = await _claimed(session, worker)
+        await _lose(session, worker, how)
+        before = await _state(session)
+        assert await commands.settle(session, SQL, worker, [_succeeded(row)]) == set()
+        assert await commands.set_back(session, SQL, worker, [_retry(row)]) == set()
+        assert await _state(session) == before
+
+
+@pytest.mark.parametrize("how", LOSSES)
+@pytest.mark.parametrize("result", [None, '{"n": 1}'])
+async def test_a_stale_commit_leaves_no_effect(
+    database: Database, how: str, result: str | None
+) -> None:
+    await create_ledger(database)
+    async with daemon_session(database) as session, daemon_session(database) as own:
+        worker = await join(session)
+        (row,) = await _claimed(session, worker)
+        await own.execute("BEGIN")
+        await own.execute("insert into ledger values ('command', 1, 'stale')")
+        await _lose(session, worker, how)
+        before = await _state(session)
+        with pytest.raises(LeaseLost, match=f"command {row['id']}"):
+            await commands.settle_and_commit(own, SQL, worker, _succeeded(row, result))
+        await own.execute("ROLLBACK")
+        assert await _state(session) == before
+    assert await database.fetchval("select count(*) from ledger") == 0
+
+
+async def test_a_settlement_moves_the_row_into_history_once(database: Database) -> None:
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        rows = await _claimed(session, worker, 3)
+        ended = [_succeeded(row, '{"n": 1}') for row in rows]
+        assert await commands.settle(session, SQL, worker, ended) == {row["id"] for row in rows}
+        assert await commands.settle(session, SQL, worker, ended) == set()
+        assert await session.fetchval("select count(*) from inboxd.commands") == 0
+        history = await session.fetch(
+            "select id, status, attempts, worker_id, result->>'n' as n, duration,"
+            " finished_at >= started_at as later from inboxd.commands_history order by id"
+        )
+    assert [row["id"] for row in history] == sorted(row["id"] for row in rows)
+    for row in history:
+        assert (row["status"], row["attempts"], row["worker_id"]) == ("succeeded", 1, worker)
+        assert (row["n"], row["duration"].total_seconds(), row["later"]) == ("1", 1.5, True)
+
+
+@pytest.mark.parametrize("result", [None, '{"n": 1}'])
+async def test_a_command_commits_with_its_effects(database: Database, result: str | None) -> None:
+    await create_ledger(database)
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        (row,) = await _claimed(session, worker)
+        await session.execute("BEGIN")
+        await session.execute("insert into ledger values ('command', 1, 'mine')")
+        await commands.settle_and_commit(session, SQL, worker, _succeeded(row, result))
+        assert not session.is_in_transaction()
+    assert await database.fetchval("select count(*) from ledger") == 1
+    assert await database.fetchval("select result::text from inboxd.commands_history") == result
+
+
+async def test_a_setback_keeps_the_history_of_errors_bounded(database: Database) -> None:
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        (row,) = await _claimed(session, worker)
+        await session.execute(
+            "update inboxd.commands set errors ="
+            " (select jsonb_agg(jsonb_build_object('n', n)) from generate_series(1, 50) n)"
+        )
+        assert await commands.set_back(session, SQL, worker, [_retry(row)]) == {row["id"]}
+        found = await session.fetchrow(
+            "select status, attempts, worker_id, errors, run_at > now() + interval '50 s' as later"
+            " from inboxd.commands"
+        )
+    assert found is not None
+    assert (found["status"], found["attempts"], found["worker_id"]) == ("pending", 1, None)
+    assert found["later"]
+    errors = orjson.loads(found["errors"])
+    assert len(errors) == 50
+    assert errors[0] == {"n": 2}
+    assert errors[-1]["error"] == "as told"
+
+
+async def test_a_death_counts_as_a_crash_and_the_last_one_convicts(database: Database) -> None:
+    async with daemon_session(database) as session, daemon_pool(database) as pool:
+        await send(session, 2, "test.noop")
+        await session.execute("update inboxd.commands set crashes = 2 where id % 2 = 0")
+        worker = await join(session)
+        lane = Lane(("default", "test.noop", 0))
+        await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9)
+        assert await commands.claim_suspect(session, SQL, worker, ["test.noop"], [])
+        returned = await workers.bury(pool, SQL, worker, 0, 3)
+        assert returned is not None
+        rows = await session.fetch(
+            "select status, attempts, crashes, worker_id, errors->-1->>'error' as error,"
+            " errors->-1->>'worker' as worker from inboxd.commands order by crashes"
+        )
+    assert sorted(row["status"] for row in returned) == ["failed", "pending"]
+    assert [(row["status"], row["attempts"], row["crashes"]) for row in rows] == [
+        ("pending", 0, 1),
+        ("failed", 0, 3),
+    ]
+    for row in rows:
+        assert row["error"].startswith("WorkerDied")
+        assert (row["worker"], row["worker_id"]) == (str(worker), None)
+
+
+# ------------------------------------------------------------------------ gathered settlements
+
+
+def _draft(n: int) -> CommandDraft:
+    return CommandDraft(uuid4(), type="test.child", payload=f'{{"n": {n}}}', queue="default")
+
+
+def _settler(pool: Pool, worker: UUID) -> Settler:
+    """A settler with the few parts that it uses."""
+
+    class Few:
+        sql, metrics = SQL, Metrics("test")
+
+        class me:  # noqa: N801 - stands for an incarnation
+            id = worker
+
+    Few.pool = pool  # type: ignore[attr-defined]
+    return Settler(cast("Parts", Few), lambda row, error: (_ for _ in ()).throw(error))
+
+
+async def test_children_only_of_the_rows_whose_settlement_counted(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        rows = await _claimed(session, worker, 4)
+        lost = {rows[1]["id"], rows[3]["id"]}
+        await session.execute(
+            "update inboxd.commands set fence = fence + 1 where id = any($1)", list(lost)
+        )
+        settler = _settler(pool, worker)
+        lineage = Lineage(None, None, None)
+        for row in rows:
+            parent = Parent("command", row["id"], lineage)
+            outcome: Settlement | Setback = _succeeded(row)
+            if row is rows[2]:
+                outcome = _retry(row)
+            settler.hand_over(Ended(row, outcome, [(_draft(row["id"]), parent)]))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(settler.run)
+            await settler.flush()
+            tasks.cancel_scope.cancel()
+        children = await session.fetch(
+            "select origin_id from inboxd.commands where type = 'test.child'"
+        )
+        settled = await session.fetch("select id from inboxd.commands_history")
+    assert {row["origin_id"] for row in children} == {rows[0]["id"], rows[2]["id"]}
+    assert {row["id"] for row in settled} == {rows[0]["id"]}
+
+
+async def test_gathered_settlements_outlive_a_lost_connection(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        rows = await _claimed(session, worker, 2)
+        settler = _settler(pool, worker)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(settler.run)
+            async with session.transaction():
+                # The write waits for this lock; then its connection is lost under it.
+                await session.execute("lock inboxd.commands_history in access exclusive mode")
+                for row in rows:
+                    settler.hand_over(Ended(row, _succeeded(row)))
+                await eventually(lambda: _terminate_waiting(database))
+                assert settler.waiting == 2
+            await settler.flush()
+            tasks.cancel_scope.cancel()
+    assert await database.fetchval("select count(*) from inboxd.commands_history") == 2
+
+
+async def _terminate_waiting(database: Database) -> bool:
+    ended: bool | None = await database.fetchval(
+        "select bool_or(pg_terminate_backend(pid)) from pg_stat_activity"
+        " where wait_event_type = 'Lock' and datname = current_database()"
+    )
+    return bool(ended)
