@@ -81,7 +81,7 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
     from inboxd.store import listing, migrations
 
     server = await listing.server(session)
-    yield _server(server["version"] // 10_000, server["version_text"], server["role"])
+    yield judge_server(server["version"] // 10_000, server["version_text"], server["role"])
     if server["read_only"]:
         yield _fail("database", "read-only: a standby", "name the primary in database.dsn")
     missing = await listing.missing_privileges(session)
@@ -104,7 +104,8 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
         )
 
 
-def _server(major: int, version: str, role: str) -> Line:
+def judge_server(major: int, version: str, role: str) -> Line:
+    """Whether inboxd works with this version of PostgreSQL."""
     found = f"PostgreSQL {version}, as role {role!r}"
     if _OLDEST <= major <= _NEWEST:
         return Line("database", "ok", found)

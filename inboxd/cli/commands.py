@@ -58,8 +58,7 @@ def list_(
         below=after,
         limit=limit,
     )
-    found = ask(load_settings(config), lambda session: rows.page(session, "commands", wanted))
-    rows.print_page("commands", "queue", found, json=json)
+    rows.print_list("commands", "queue", wanted, config, json=json)
 
 
 @app.command(epilog=examples("inboxd commands show 4711", "inboxd commands show 4711 --payload"))
@@ -67,31 +66,13 @@ def show(
     id: Id, payload: rows.WithPayload = False, config: Config = None, json: Json = False
 ) -> None:
     """Show one command: attempts, errors, lineage, its subcommands, its retry rule."""
-    wanted, settings = read_id(id), load_settings(config)
-    found = ask(
-        settings,
-        lambda session: rows.details(session, settings, "commands", wanted, payload=payload),
-    )
-    if json:
-        print_json(found)
-    else:
-        rows.print_details(found)
+    rows.print_one("commands", id, config, payload=payload, json=json)
 
 
 @app.command(epilog=examples("inboxd commands retry 4711 4712 --reason 'the mail server is back'"))
 def retry(ids: Ids, reason: Reason = None, config: Config = None, json: Json = False) -> None:
     """Let dead letters run again now, attempts counted anew: all of those named, or none."""
-    from inboxd import operations
-
-    wanted, who = [read_id(each) for each in ids], rows.actor()
-    retried = ask(
-        load_settings(config),
-        lambda session: operations.retry(session, "commands", wanted, actor=who, reason=reason),
-    )
-    if json:
-        print_json({"retried": retried})
-    else:
-        typer.echo(f"Retried: {', '.join(map(str, retried))}")
+    rows.retry("commands", ids, reason, config, json=json)
 
 
 @app.command(epilog=examples("inboxd commands cancel 4711 --reason 'sent by hand'"))

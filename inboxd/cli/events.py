@@ -14,13 +14,9 @@ from inboxd.cli.options import (
     Ids,
     Json,
     Reason,
-    ask,
     examples,
-    load_settings,
-    read_id,
     read_since,
 )
-from inboxd.cli.output import print_json
 
 app = typer.Typer(no_args_is_help=True, help="Look at events, retry dead letters.")
 
@@ -58,8 +54,7 @@ def list_(
         below=after,
         limit=limit,
     )
-    found = ask(load_settings(config), lambda session: rows.page(session, "events", wanted))
-    rows.print_page("events", "topic", found, json=json)
+    rows.print_list("events", "topic", wanted, config, json=json)
 
 
 @app.command(epilog=examples("inboxd events show 4711", "inboxd events show 4711 --payload --json"))
@@ -67,28 +62,10 @@ def show(
     id: Id, payload: rows.WithPayload = False, config: Config = None, json: Json = False
 ) -> None:
     """Show one event: attempts, errors, lineage, the commands it created, its retry rules."""
-    wanted, settings = read_id(id), load_settings(config)
-    found = ask(
-        settings,
-        lambda session: rows.details(session, settings, "events", wanted, payload=payload),
-    )
-    if json:
-        print_json(found)
-    else:
-        rows.print_details(found)
+    rows.print_one("events", id, config, payload=payload, json=json)
 
 
 @app.command(epilog=examples("inboxd events retry 4711 4712 --reason 'the shop is back'"))
 def retry(ids: Ids, reason: Reason = None, config: Config = None, json: Json = False) -> None:
     """Let dead letters run again now, attempts counted anew: all of those named, or none."""
-    from inboxd import operations
-
-    wanted, who = [read_id(each) for each in ids], rows.actor()
-    retried = ask(
-        load_settings(config),
-        lambda session: operations.retry(session, "events", wanted, actor=who, reason=reason),
-    )
-    if json:
-        print_json({"retried": retried})
-    else:
-        typer.echo(f"Retried: {', '.join(map(str, retried))}")
+    rows.retry("events", ids, reason, config, json=json)

@@ -1,4 +1,4 @@
-"""Lists and single rows, the same for events and commands.
+"""Lists, single rows and retries, the same for events and commands.
 
 Promises: a list never reads more than a page; its `next` leads to the page after it. Payloads,
 headers and results are shown only when asked for.
@@ -8,11 +8,13 @@ Known limit: a row's children are searched for five seconds at most.
 import getpass
 import socket
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
+from inboxd.cli.options import ask, load_settings, read_id
 from inboxd.cli.output import print_fields, print_json, print_table
 from inboxd.errors import NotFound
 from inboxd.model.lifecycle import Status
@@ -47,12 +49,59 @@ WithPayload = Annotated[
 
 # What a table shows of a list; JSON has every column.
 _COLUMNS = ("id", "type", "lane", "status", "attempts", "tenant", "created_at", "duration", "error")
-# What `show` says in sections of its own.
+# What `show` begins with, and what it says in sections of its own.
+_FIRST = (
+    *("id", "event_id", "command_id", "type", "schema_version", "topic", "queue", "status"),
+    *("attempts", "run_at", "created_at", "finished_at", "duration"),
+)
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),
 }
+
+
+def print_list(
+    place: "Place", lane: str, wanted: "Filter", config: Path | None, *, json: bool
+) -> None:
+    """Print a page of a list; `lane` is what a lane is called here: topic or queue."""
+    found = ask(load_settings(config), lambda session: _page(session, place, wanted))
+    if json:
+        print_json(found)
+        return
+    columns = [lane if name == "lane" else name for name in _COLUMNS]
+    print_table(columns, ([row[name] for name in columns] for row in found[place]))
+    if found["next"] is not None:
+        typer.echo(f"There may be more: add --after {found['next']}", err=True)
+
+
+def print_one(place: "Place", id: str, config: Path | None, *, payload: bool, json: bool) -> None:
+    """Print one row with its retry rules and the commands that it created. Raises NotFound."""
+    wanted, settings = read_id(id), load_settings(config)
+    found = ask(
+        settings, lambda session: _details(session, settings, place, wanted, payload=payload)
+    )
+    if json:
+        print_json(found)
+    else:
+        _print_details(found)
+
+
+def retry(
+    place: "Place", ids: list[str], reason: str | None, config: Path | None, *, json: bool
+) -> None:
+    """Let dead letters run again. Raises NotFound or Conflict."""
+    from inboxd import operations
+
+    wanted, who = [read_id(each) for each in ids], actor()
+    retried = ask(
+        load_settings(config),
+        lambda session: operations.retry(session, place, wanted, actor=who, reason=reason),
+    )
+    if json:
+        print_json({"retried": retried})
+    else:
+        typer.echo(f"Retried: {', '.join(map(str, retried))}")
 
 
 def actor() -> str:
@@ -64,7 +113,7 @@ def actor() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-async def page(session: "Session", place: "Place", wanted: "Filter") -> dict[str, Any]:
+async def _page(session: "Session", place: "Place", wanted: "Filter") -> dict[str, Any]:
     """A page of a list as JSON values: the rows, and where the next page starts."""
     from inboxd.store import listing
 
@@ -72,18 +121,7 @@ async def page(session: "Session", place: "Place", wanted: "Filter") -> dict[str
     return {place: rows, "next": rows[-1]["id"] if len(rows) == wanted.limit else None}
 
 
-def print_page(place: "Place", lane: str, found: dict[str, Any], *, json: bool) -> None:
-    """Print a page of a list; `lane` is what it is called here: topic or queue."""
-    if json:
-        print_json(found)
-        return
-    columns = [lane if name == "lane" else name for name in _COLUMNS]
-    print_table(columns, ([row[name] for name in columns] for row in found[place]))
-    if found["next"] is not None:
-        typer.echo(f"There may be more: add --after {found['next']}", err=True)
-
-
-async def details(
+async def _details(
     session: "Session", settings: "Settings", place: "Place", id: int | UUID, *, payload: bool
 ) -> dict[str, Any]:
     """One row with its retry rules and the commands that it created. Raises NotFound."""
@@ -99,9 +137,11 @@ async def details(
     return row
 
 
-def print_details(row: dict[str, Any]) -> None:
+def _print_details(row: dict[str, Any]) -> None:
     """Print what `details` found, for a person."""
-    print_fields("", {key: value for key, value in row.items() if key not in _APART})
+    print_fields(
+        "", {key: row[key] for key in (*_FIRST, *sorted(row)) if key in row.keys() - _APART}
+    )
     print_fields("Lineage", _lineage(row))
     rules = (
         (r["handler"] or "(none here)", r["made"], r["left"], r["policy"]) for r in row["retry"]

@@ -134,9 +134,10 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
     outcomes = ("succeeded", "retried", "deferred", "failed", "cancelled")
     counts = ("pending", "due", "running", "failed")
     return [
-        (("kind", "topic/queue", "type", *counts, "oldest due"), lanes),
         (("worker", "state", "in flight", "silence"), workers),
         (("kind", "type", "per second", *outcomes, "mean", "maximum"), done),
+        # Last, because it is the longest: a small screen cuts the end.
+        (("kind", "topic/queue", "type", *counts, "oldest due"), lanes),
     ]
 
 

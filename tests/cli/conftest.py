@@ -32,16 +32,18 @@ class Result:
 class Cli(Protocol):
     """The fixture `cli`."""
 
-    def __call__(self, *arguments: object, stdin: str = "") -> Result:
-        """Run `inboxd` with these arguments on the test's database."""
+    def __call__(self, *arguments: object, stdin: str = "", terminal: bool = False) -> Result:
+        """Run `inboxd` with these arguments; `terminal`: let it think that a person types."""
 
 
 @pytest.fixture
 def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run a command in this process, with whatever settings the test made."""
 
-    def run(*arguments: object, stdin: str = "") -> Result:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+    def run(*arguments: object, stdin: str = "", terminal: bool = False) -> Result:
+        typed = io.TextIOWrapper(io.BytesIO(stdin.encode()))
+        monkeypatch.setattr(typed, "isatty", lambda: terminal)
+        monkeypatch.setattr(sys, "stdin", typed)
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])

@@ -9,6 +9,7 @@ import anyio
 import asyncpg
 import pytest
 
+from inboxd.cli.check import judge_server
 from inboxd.embedded import Server, free_port
 from tests.cli.conftest import Cli
 from tests.support import Database, StartWorker, eventually
@@ -116,6 +117,29 @@ def test_a_missing_plugin_and_a_missing_schema(
     assert set(failed) == {"schema", "plugins"}
     assert "did you mean 'testplugin'" in failed["plugins"]["found"]
     assert "inboxd migrate" in failed["schema"]["remedy"]
+
+
+@pytest.mark.parametrize(("major", "verdict"), [(14, "fail"), (15, "ok"), (18, "ok"), (19, "warn")])
+def test_server_versions(major: int, verdict: str) -> None:
+    assert judge_server(major, f"{major}.1", "app").verdict == verdict
+
+
+def test_the_nearer_settings_file_wins(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / f"{name}.toml" for name in ("variable", "before", "after")]
+    for file in files:
+        file.write_text(f"[worker]\nname = '{file.stem}'\n")
+    variable, before, after = files
+    monkeypatch.setenv("INBOXD_CONFIG", str(variable))
+
+    def name(*arguments: object) -> str:
+        found: str = cli(*arguments).json["settings"]["worker.name"]["value"]
+        return found
+
+    assert name("check", "--json") == "variable"
+    assert name("-c", before, "check", "--json") == "before"
+    assert name("-c", before, "check", "-c", after, "--json") == "after"
 
 
 def test_no_database(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from inboxd.model.lineage import uuid7
 from inboxd.store.statements import Statements
 from tests.cli.conftest import Cli
-from tests.support import Database
+from tests.support import Database, eventually
 
 Sql = Callable[..., list[asyncpg.Record]]
 
@@ -302,3 +302,38 @@ def test_actions_wake_the_workers(
 
     anyio.run(act)
     assert heard == [f"inboxd_{place}"]
+
+
+def test_cancel_judges_the_status_after_a_claim_under_way(
+    cli: Cli, database: Database, sql: Sql
+) -> None:
+    """The row is pending when cancel looks, and running when it has its lock."""
+    id_ = send(sql)
+
+    async def waits_for_the_lock() -> bool:
+        query = """SELECT 1 FROM pg_stat_activity
+                    WHERE datname = $1 AND application_name = 'inboxd cli'
+                      AND wait_event_type = 'Lock'"""
+        return bool(await database.fetch(query, database.name))
+
+    async def race() -> None:
+        async with database.connect() as worker, anyio.create_task_group() as group:
+            claim = worker.transaction()
+            await claim.start()
+            await worker.execute(
+                """UPDATE inboxd.commands SET status = 'running', worker_id = gen_random_uuid()
+                    WHERE id = $1""",
+                id_,
+            )
+            group.start_soon(anyio.to_thread.run_sync, cancel)
+            await eventually(waits_for_the_lock)
+            await claim.commit()
+
+    def cancel() -> None:
+        assert cli("commands", "cancel", id_, "--json").json == {
+            "cancelled": [],
+            "requested": [id_],
+        }
+
+    anyio.run(race)
+    assert sql("SELECT status, cancel_requested FROM inboxd.commands")[0]["cancel_requested"]

@@ -42,6 +42,16 @@ def test_migrate_in_steps(cli: Cli) -> None:
         assert result.err.count("\n") == 1
 
 
+def test_migrate_asks_a_person_first(cli: Cli) -> None:
+    refused = cli("migrate", stdin="n\n", terminal=True)
+    assert refused.code == 1
+    assert "0001 tables" in refused.out
+    assert cli("migrate", "--check").code == 1
+    assert cli("migrate", "--yes", "--to", 1, terminal=True).code == 0
+    assert cli("migrate", stdin="y\n", terminal=True).code == 0
+    assert cli("migrate", "--check").code == 0
+
+
 def test_nothing_works_without_a_schema_and_says_what_to_run(cli: Cli) -> None:
     for command in (["run"], ["events", "list"], ["status"], ["emit", "a.b"], ["workers"]):
         result = cli(*command)
