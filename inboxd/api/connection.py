@@ -29,8 +29,7 @@ class Record(Protocol):
     def get(self, key: str, /) -> Any | None: ...
 
     @overload
-    def get(self, key: str, default: T, /) -> Any | T:
-        """The column's value, or `default` where there is no such column."""
+    def get(self, key: str, default: T, /) -> Any | T: ...
 
     def keys(self) -> Iterator[str]:
         """The columns' names."""

@@ -125,7 +125,7 @@ def _partitions(days: int) -> Line:
 
 
 def _plugins(settings: "Settings") -> Iterator[Line]:
-    from inboxd.cli.plugins import load_registry
+    from inboxd.runtime.plugins import load_registry
 
     try:
         registry = load_registry(settings)

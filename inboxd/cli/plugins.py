@@ -11,7 +11,6 @@ from inboxd.errors import PluginError, SettingsError
 
 if TYPE_CHECKING:
     from inboxd.model.backoff import Policy
-    from inboxd.runtime.plugins import Registry
     from inboxd.settings import Settings
 
 
@@ -24,27 +23,10 @@ class Rule:
     attempts: int
 
 
-def default_policy(settings: "Settings") -> "Policy":
-    """The policy of handlers that declare none."""
-    from inboxd.model.backoff import policy_from
-
-    given = settings.retry.model_dump()
-    if settings.retry.kind != "exponential":
-        del given["factor"]
-    return policy_from(given)
-
-
-def load_registry(settings: "Settings") -> "Registry":
-    """The plugins as the daemon would load them. Raises PluginError or SettingsError."""
-    from inboxd.runtime.plugins import apply_overrides, load_plugins
-
-    found = load_plugins(settings.worker.plugins)
-    return apply_overrides(found, settings.types, default_policy(settings))
-
-
 def rules(settings: "Settings", place: str, row: dict[str, Any]) -> list[Rule]:
     """The retry rules for an event (one for each handler) or a command."""
     from inboxd.model.backoff import override
+    from inboxd.runtime.plugins import default_policy, load_registry
 
     default = default_policy(settings)
     try:

@@ -20,6 +20,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.model.backoff import Policy
+from inboxd.model.outcome import explain
 from inboxd.runtime.command_run import CommandRun
 from inboxd.runtime.command_work import CommandWork
 from inboxd.runtime.event_work import EventWork
@@ -254,7 +255,7 @@ class Incarnation:
                 if released:
                     _log.info("gave back commands", commands=released)
             except Exception as error:  # noqa: BLE001 - leaving is a courtesy
-                _log.warning("left without a word", reason=f"{type(error).__name__}: {error}")
+                _log.warning("left without a word", reason=explain(error).error)
 
 
 def _introduce(settings: Settings, registry: Registry) -> workers.Incarnation:

@@ -21,11 +21,11 @@ from anyio.abc import TaskGroup
 from inboxd.admin.http import serve
 from inboxd.daemon.health import DaemonHealth
 from inboxd.daemon.incarnation import Incarnation
-from inboxd.errors import InboxdError, SettingsError, UsageError
-from inboxd.model.backoff import Policy, policy_from
+from inboxd.errors import InboxdError, SettingsError
+from inboxd.model.backoff import Policy
 from inboxd.runtime.execution import Executions
-from inboxd.runtime.plugins import Registry, apply_overrides, load_plugins
-from inboxd.settings import RetryDefaults, Settings, load, reloadable
+from inboxd.runtime.plugins import Registry, default_policy, load_registry
+from inboxd.settings import Settings, load, reloadable
 from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.monitor import LoopMonitor
@@ -43,10 +43,8 @@ def run(settings: Settings, *, config: Path | None = None) -> int:
     `config` is what HUP reads again. Raises InboxdError when it cannot start.
     """
     logs.configure(settings.log.level, settings.log.format, worker=settings.worker.name)
-    policy = _default_policy(settings.retry)
-    registry = apply_overrides(load_plugins(settings.worker.plugins), settings.types, policy)
-    _check_timeouts(settings, registry)
-    daemon = _Daemon(settings, registry, policy, config)
+    policy = default_policy(settings)
+    daemon = _Daemon(settings, load_registry(settings), policy, config)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(daemon.main())
 
@@ -151,30 +149,6 @@ class _Daemon:
                 self._health.incarnation.reload(new)
             _log.info("settings are reloaded", live=changes.live, need_restart=changes.restart)
         self._notifier.ready()
-
-
-def _default_policy(settings: RetryDefaults) -> Policy:
-    """What `[retry]` says; what it leaves out is as the kind has it."""
-    try:
-        return policy_from(settings.model_dump(exclude_unset=True))
-    except UsageError as error:
-        raise SettingsError(f"[retry]: {error}") from error
-
-
-def _check_timeouts(settings: Settings, registry: Registry) -> None:
-    """An event handler runs inside a transaction, which the server ends when it idles too long."""
-    most = settings.database.idle_in_transaction_timeout.total_seconds()
-    slow = [
-        f"{handler.name} ({handler.timeout:g} s)"
-        for handlers in registry.events.values()
-        for handler in handlers
-        if handler.timeout is not None and handler.timeout >= most and handler.command_type is None
-    ]
-    if slow:
-        raise SettingsError(
-            f"event handlers with a timeout of {most:g} s or more: {', '.join(slow)}; make them "
-            "commands (as_command=True), or raise database.idle_in_transaction_timeout"
-        )
 
 
 def _end_at_once(reason: str) -> None:

@@ -4,7 +4,7 @@ Owns the four outcomes, and the one decision from an error to an outcome. Promis
 text can be stored as it is (no NUL, valid UTF-8, bounded), and equal failures share a
 fingerprint; `decide` has no side effect and never raises.
 Known limit: the text of a handler's own exception is stored as the handler wrote it, so a handler
-that puts a secret in its message shows it.
+that puts a secret in its message shows it; only the DETAIL of a database driver is left out.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from inboxd.model.backoff import Policy, Rng
 ERROR_LENGTH = 1_000
 TRACEBACK_LENGTH = 4_000
 TRACEBACK_FRAMES = 20
+TRACEBACK_CHAIN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +144,15 @@ def _seconds(after: timedelta | str | float) -> float:
 
 
 def _message(error: BaseException) -> str:
+    """What the error says; of a driver's error only the first part, since DETAIL quotes rows."""
     try:
-        return str(error)
+        message = str(error).partition("\nDETAIL:")[0]
     except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not cost the settlement
         return f"<{type(broken).__name__} while its message was made>"
+    if isinstance(error, BaseExceptionGroup):
+        members = (f"{type(one).__qualname__}: {_message(one)}" for one in error.exceptions)
+        message = f"{message}: {'; '.join(members)}"
+    return message
 
 
 def _storable(text: str) -> str:
@@ -155,11 +161,14 @@ def _storable(text: str) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    """The last frames of the error and of what caused it."""
-    summary = traceback.TracebackException.from_exception(
-        error, limit=-TRACEBACK_FRAMES, compact=True
-    )
-    return "".join(summary.format())
+    """The last frames of the error and of what led to it, the oldest first."""
+    parts: list[str] = []
+    step: BaseException | None = error
+    while step is not None and len(parts) < TRACEBACK_CHAIN:
+        frames = "".join(traceback.format_tb(step.__traceback__, limit=-TRACEBACK_FRAMES))
+        parts.append(f"{frames}{type(step).__qualname__}: {_message(step)}")
+        step = step.__cause__ or (None if step.__suppress_context__ else step.__context__)
+    return "\n\n".join(reversed(parts))
 
 
 def _fingerprint(error: BaseException, kind: str) -> str:

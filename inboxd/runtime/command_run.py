@@ -19,7 +19,7 @@ from inboxd.api.context import CommandContext
 from inboxd.api.drafts import encode
 from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.records import CommandHandler
-from inboxd.errors import LeaseLost, Reject
+from inboxd.errors import LeaseLost, Reject, UsageError
 from inboxd.model.backoff import Policy, override
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Unsuccessful, decide, explain
@@ -131,6 +131,8 @@ class CommandRun:
         finally:
             context.close()
             own.connection.close()
+        if own.broken:
+            raise UsageError("it closed the connection, or ended the transaction, that settles it")
         result = None if value is None else encode(value)
         parent = Parent("command", row["id"], _children_of(row))
         sent = [(draft, parent) for draft in context.drafts]
@@ -151,7 +153,7 @@ class CommandRun:
             if not is_passing(error):
                 raise
             # Not the handler's failure. If it did commit after all, the fence ends this run.
-            raise Stopped(f"it could not be settled: {error}") from error
+            raise Stopped(f"it could not be settled: {explain(error).error}") from error
 
     async def _payload(self, handler: CommandHandler, row: Row) -> object:
         raw = row["payload"]

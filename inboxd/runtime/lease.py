@@ -15,6 +15,7 @@ from datetime import datetime
 
 import anyio
 
+from inboxd.model.outcome import explain
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
 from inboxd.store import wakeups, workers
@@ -128,7 +129,7 @@ class Lease:
                         due = time.monotonic() + interval
                     await self._break_silence(connection)
             except Exception as error:  # noqa: BLE001 - whatever it was, the next beat tries again
-                _log.warning("heartbeat failed", reason=f"{type(error).__name__}: {error}")
+                _log.warning("heartbeat failed", reason=explain(error).error)
                 due = time.monotonic() + min(1.0, interval)
                 if connection is not None:
                     connection.terminate()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import anyio
 
+from inboxd.model.outcome import explain
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.wakeup import WakeUp
 from inboxd.store import wakeups
@@ -43,7 +44,7 @@ async def listen(parts: Parts, flags: Mapping[Place, WakeUp]) -> None:
                 check_interval=parts.settings.wakeups.listen_check_interval.total_seconds(),
             )
         except Exception as error:  # noqa: BLE001 - whatever it was, listen again
-            _log.warning("listening again", reason=f"{type(error).__name__}: {error}")
+            _log.warning("listening again", reason=explain(error).error)
         finally:
             connected.set(0)
         attempts += 1

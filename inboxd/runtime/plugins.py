@@ -19,8 +19,8 @@ from inboxd.api.context import Route
 from inboxd.api.handlers import Handlers
 from inboxd.api.records import CommandHandler, EventHandler, Handler
 from inboxd.errors import PluginError, SettingsError, UsageError
-from inboxd.model.backoff import Policy, override
-from inboxd.settings import TypeOverride
+from inboxd.model.backoff import Policy, override, policy_from
+from inboxd.settings import Settings, TypeOverride
 
 GROUP = "inboxd.handlers"
 
@@ -154,6 +154,38 @@ def apply_overrides(
     if problems:
         raise SettingsError("\n".join(problems))
     return _registry(events, commands)
+
+
+def default_policy(settings: Settings) -> Policy:
+    """The policy of handlers that declare none; what `[retry]` leaves out is as the kind has it."""
+    try:
+        return policy_from(settings.retry.model_dump(exclude_unset=True))
+    except UsageError as error:
+        raise SettingsError(f"[retry]: {error}") from error
+
+
+def load_registry(settings: Settings) -> Registry:
+    """The installed plugins as the settings want them. Raises PluginError or SettingsError."""
+    registry = load_plugins(settings.worker.plugins)
+    registry = apply_overrides(registry, settings.types, default_policy(settings))
+    _check_timeouts(settings, registry)
+    return registry
+
+
+def _check_timeouts(settings: Settings, registry: Registry) -> None:
+    """An event handler runs inside a transaction, which the server ends when it idles too long."""
+    most = settings.database.idle_in_transaction_timeout.total_seconds()
+    slow = [
+        f"{handler.name} ({handler.timeout:g} s)"
+        for handlers in registry.events.values()
+        for handler in handlers
+        if handler.timeout is not None and handler.timeout >= most and handler.command_type is None
+    ]
+    if slow:
+        raise SettingsError(
+            f"event handlers with a timeout of {most:g} s or more: {', '.join(slow)}; make them "
+            "commands (as_command=True), or raise database.idle_in_transaction_timeout"
+        )
 
 
 def _registry(

@@ -14,7 +14,9 @@ from typing import Protocol
 import anyio
 
 from inboxd.errors import InboxdError
+from inboxd.model.outcome import explain
 from inboxd.runtime.wakeup import WakeUp
+from inboxd.store.connections import is_passing
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
@@ -142,13 +144,15 @@ class Processor:
 
     def _recover(self, error: Exception, pause: float) -> None:
         self.healthy = False
-        known = isinstance(error, InboxdError | OSError)
+        failure = explain(error)
+        expected = is_passing(error) or isinstance(error, InboxdError)
         _log.warning(
             "processor starts again",
             kind=self._kind,
-            reason=f"{type(error).__name__}: {error}",
+            reason=failure.error,
             pause=pause,
-            exc_info=None if known else error,
+            # Not exc_info: a driver's error quotes rows.
+            traceback=None if expected else failure.traceback,
         )
         self._work.forget()
         self._wakeup.forget()
@@ -163,4 +167,4 @@ class Processor:
             with anyio.fail_after(5):
                 await self._wakeup.leave()
         except Exception as error:  # noqa: BLE001 - without a database there is nobody to tell
-            _log.info("could not wake the others", reason=str(error))
+            _log.info("could not wake the others", reason=explain(error).error)

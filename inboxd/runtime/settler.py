@@ -141,4 +141,5 @@ class Settler:
                 self._gathered.append(Ended(ended.row, instead))
                 self._work.set()
             else:
-                _log.exception("a command's outcome cannot be written", command_id=ended.row["id"])
+                reason = explain(again).error
+                _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)

@@ -135,13 +135,17 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
 
 
 def explain(error: asyncpg.PostgresError) -> DatabaseError | SchemaError:
-    """A statement's failure in words that an operator can act on."""
+    """A statement's failure in words to act on, without its DETAIL, which quotes rows."""
+    said = redact(str(error.args[0]) if error.args else type(error).__name__)
     match error:
-        case asyncpg.UndefinedTableError() | asyncpg.UndefinedFunctionError():
-            return SchemaError(f"{error}: the schema is missing or too old; run: inboxd migrate")
-        case asyncpg.UndefinedColumnError() | asyncpg.InvalidSchemaNameError():
-            return SchemaError(f"{error}: the schema is missing or too old; run: inboxd migrate")
+        case (
+            asyncpg.UndefinedTableError()
+            | asyncpg.UndefinedFunctionError()
+            | asyncpg.UndefinedColumnError()
+            | asyncpg.InvalidSchemaNameError()
+        ):
+            return SchemaError(f"{said}: the schema is missing or too old; run: inboxd migrate")
         case asyncpg.InsufficientPrivilegeError():
-            return DatabaseError(f"{error}: grant it to the daemon's role; see: inboxd check")
+            return DatabaseError(f"{said}: grant it to the daemon's role; see: inboxd check")
         case _:
-            return DatabaseError(redact(str(error)))
+            return DatabaseError(said)

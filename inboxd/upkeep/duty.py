@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
+from inboxd.model.outcome import explain
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -19,5 +20,5 @@ async def repeat(name: str, interval: float, duty: Callable[[], Awaitable[None]]
         try:
             await duty()
         except Exception as error:  # noqa: BLE001 - the next turn must come
-            _log.warning("duty failed", duty=name, reason=f"{type(error).__name__}: {error}")
+            _log.warning("duty failed", duty=name, reason=explain(error).error)
         await anyio.sleep(interval)
