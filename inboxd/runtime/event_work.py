@@ -29,7 +29,7 @@ from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.store import bodies, commands, events
 from inboxd.store.commands import Parent
-from inboxd.store.connections import Connection, Row, is_passing
+from inboxd.store.connections import Connection, Row, is_closed, is_passing
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import bound, get_logger
@@ -128,7 +128,7 @@ class EventWork:
     async def _failed(self, connection: Connection, rows: list[Row], error: Exception) -> Page:
         """The page did not commit. Halve it until the event that spoils it stands alone."""
         self._lanes.forget()
-        if connection.is_closed():
+        if is_closed(connection):
             # An outage, or a handler that ends its connection: alone, the next ones will tell.
             self.be_careful()
         if is_passing(error):
@@ -218,7 +218,7 @@ class EventWork:
                 )
             await savepoint.keep()
         except BaseException as error:
-            if is_ours(error) or connection.is_closed():
+            if is_ours(error) or is_closed(connection):
                 raise
             await savepoint.undo()
             outcome = self._judge(error, row, handler)

@@ -42,6 +42,18 @@ def is_lost(error: BaseException) -> bool:
     return isinstance(error, LOST)
 
 
+def is_closed(connection: Connection) -> bool:
+    """Whether nothing can be sent on it any more.
+
+    A pooled connection that the server closed went back to its pool at that moment, and from then
+    on raises, whatever it is asked.
+    """
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:
+        return True
+
+
 def is_passing(error: BaseException) -> bool:
     """Whether `error` is no row's fault: an outage, a full disk, a deadlock, no partition."""
     no_partition = isinstance(error, asyncpg.CheckViolationError) and "no partition" in str(error)

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from inboxd.errors import UsageError
-from inboxd.store.connections import Connection
+from inboxd.store.connections import Connection, is_closed
 from inboxd.store.pools import Pool
 
 _CONTROL = re.compile(
@@ -166,11 +166,12 @@ class OwnTransaction:
             return
         with anyio.CancelScope(shield=True):
             try:
-                if not held.is_closed() and held.is_in_transaction():
+                if not is_closed(held) and held.is_in_transaction():
                     with anyio.fail_after(5):
                         await held.execute("ROLLBACK")
             except Exception:  # noqa: BLE001 - whatever is wrong with it, it must not be used again
-                held.terminate()
+                if not is_closed(held):
+                    held.terminate()
             await self._pool.release(held)
 
     async def _open(self) -> Connection:
