@@ -9,7 +9,7 @@ poison is found. Known limit: handlers of one page run one after the other; slow
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -178,6 +178,7 @@ class EventWork:
             f"its worker, or its connection, ended {crashes} times while it ran this event"
         )
         blame = setback(Dead(explain(error)), row, self._parts.me.id)
+        blame = replace(blame, crashes=crashes)
         await events.set_back(connection, self._parts.sql, [blame])
         self._parts.metrics.crashes.labels("event").inc(crashes)
         _log.error("event is a dead letter: it kills its worker", event_id=row["event_id"])
