@@ -75,12 +75,11 @@ async def test_a_claim_that_waits_for_the_burial_gets_nothing(database: Database
         async def claim_late() -> None:
             late.extend(await _claim(stopped, worker))
 
-        async with anyio.create_task_group() as tasks:
-            async with reaper.transaction():
-                await reaper.fetchval(SQL["lock_worker"], worker, 0)
-                tasks.start_soon(claim_late)
-                await eventually(lambda: _waits_for_a_lock(database))
-                await reaper.execute(SQL["bury_worker"], worker)
+        async with anyio.create_task_group() as tasks, reaper.transaction():
+            await reaper.fetchval(SQL["lock_worker"], worker, 0)
+            tasks.start_soon(claim_late)
+            await eventually(lambda: _waits_for_a_lock(database))
+            await reaper.execute(SQL["bury_worker"], worker)
     assert late == []
     assert await database.fetchval("select status from inboxd.commands") == "pending"
 

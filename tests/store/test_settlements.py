@@ -1,5 +1,6 @@
 """Settlements: they count only for the claim that holds the lease, and change one thing once."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -11,13 +12,14 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.errors import LeaseLost
 from inboxd.model.lane import Lane
 from inboxd.model.lineage import Lineage
+from inboxd.model.outcome import Unsuccessful
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.store import commands, workers
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection, Row
-from inboxd.store.pools import Pool
 from inboxd.store.events import Setback
+from inboxd.store.pools import Pool
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, eventually
 from tests.support.rows import SQL, create_ledger, daemon_pool, daemon_session, join, send
@@ -191,16 +193,14 @@ def _draft(n: int) -> CommandDraft:
 
 
 def _settler(pool: Pool, worker: UUID) -> Settler:
-    """A settler with the few parts that it uses."""
+    """A settler with the few parts that it uses; none of its writes may be refused."""
+    me = SimpleNamespace(id=worker)
+    parts = SimpleNamespace(sql=SQL, metrics=Metrics("test"), me=me, pool=pool)
+    return Settler(cast("Parts", parts), _refuse)
 
-    class Few:
-        sql, metrics = SQL, Metrics("test")
 
-        class me:  # noqa: N801 - stands for an incarnation
-            id = worker
-
-    Few.pool = pool  # type: ignore[attr-defined]
-    return Settler(cast("Parts", Few), lambda row, error: (_ for _ in ()).throw(error))
+def _refuse(row: Row, error: Exception) -> Unsuccessful:
+    raise error
 
 
 async def test_children_only_of_the_rows_whose_settlement_counted(database: Database) -> None:

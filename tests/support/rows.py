@@ -1,12 +1,13 @@
-"""Rows for tests: producers' inserts, the ledger that counts effects, and the daemon's own sessions.
+"""Rows for tests: producers' inserts, the ledger that counts effects, the daemon's own sessions.
 
 Promises: inserts are what a producer would write; `daemon_session` and `daemon_pool` are connected
 as the daemon connects, with its session settings.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -18,8 +19,23 @@ from inboxd.store.connections import Connection, connect
 from inboxd.store.pools import Pool, open_pool
 from inboxd.store.statements import Statements
 from tests.support.databases import Database
+from tests.support.worker import Config
 
 SQL = Statements("inboxd")
+
+
+class ExactlyOnce(Protocol):
+    """The fixture `exactly_once` of the tests under faults."""
+
+    async def __call__(self, kind: str, ids: Sequence[int]) -> None:
+        """Wait until these rows are settled, and hold that each took effect once."""
+
+
+class Hasty(Protocol):
+    """The fixture `hasty` of the tests under faults."""
+
+    def __call__(self, **sections: dict[str, Any]) -> Config:
+        """Settings under which faults take seconds; sections of the test's own win."""
 
 
 def settings_of(database: Database) -> Settings:

@@ -1,0 +1,68 @@
+"""What the tests under faults share: a ledger, and settings that make faults take seconds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.support import Config, Database, eventually
+from tests.support.rows import ExactlyOnce, Hasty, create_ledger, effects, unsettled
+
+# A death is noticed within 3 to 4 seconds; a stopped page is freed after 2.
+HASTY: Config = {
+    "database": {"idle_in_transaction_timeout": "2s"},
+    "events": {"timeout": "1s"},
+    "worker": {"lease": "3s", "heartbeat_interval": "700ms"},
+}
+
+
+@pytest.fixture
+def hasty() -> Hasty:
+    """`HASTY`, with sections of a test's own laid over it."""
+
+    def merged(**sections: dict[str, Any]) -> Config:
+        return {
+            name: {**HASTY.get(name, {}), **sections.get(name, {})}
+            for name in {**HASTY, **sections}
+        }
+
+    return merged
+
+
+@pytest.fixture
+def ledger(request: pytest.FixtureRequest) -> Database:
+    """The test's database (the restartable one if it asks for that), with a ledger in it."""
+    restartable = "restartable_database" in request.fixturenames
+    name = "restartable_database" if restartable else "database"
+    database: Database = request.getfixturevalue(name)
+    anyio.run(create_ledger, database)
+    return database
+
+
+@pytest.fixture
+def exactly_once(ledger: Database) -> ExactlyOnce:
+    """Wait until these rows are settled, and hold that each took effect once."""
+
+    async def settled(kind: str, ids: Sequence[int]) -> bool:
+        left: int = await ledger.fetchval(
+            f"select count(*) from inboxd.{kind}s where id = any($1)", list(ids)
+        )
+        return left == 0
+
+    async def check(kind: str, ids: Sequence[int]) -> None:
+        try:
+            await eventually(lambda: settled(kind, ids))
+        except AssertionError as error:
+            rows = await unsettled(ledger, f"{kind}s")
+            raise AssertionError(f"{len(rows)} rows are left: {rows[:5]}") from error
+        seen = await effects(ledger, kind)
+        wrong = {row: seen[row] for row in {*ids, *seen} if seen[row] != (row in ids)}
+        assert not wrong, f"effects that are not exactly one: {wrong}"
+        history = await ledger.fetch(
+            f"select status, count(*) from inboxd.{kind}s_history where id = any($1) group by 1",
+            list(ids),
+        )
+        assert [tuple(row) for row in history] == [("succeeded", len(ids))]
+
+    return check

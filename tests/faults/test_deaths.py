@@ -1,0 +1,215 @@
+"""Workers that die, or seem to: every effect counts once, and only what kills is convicted."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from tests.support import Config, Database, StartWorker, Worker, eventually
+from tests.support.rows import ExactlyOnce, Hasty, emit, send
+
+pytestmark = pytest.mark.anyio
+
+# Commands of dead workers run one at a time, so a few suffice; pages of events hold more.
+EVENTS = 60
+COMMANDS = 8
+
+
+async def _in_a_page(database: Database) -> bool:
+    """Whether an event's handler has written, and nothing of its page is committed."""
+    found: bool = await database.fetchval(
+        "select exists (select from pg_locks join pg_stat_activity using (pid)"
+        " where relation = 'ledger'::regclass and mode = 'RowExclusiveLock'"
+        " and application_name = 'inboxd daemon' and datname = current_database())"
+    )
+    return found
+
+
+async def _running(database: Database, count: int) -> bool:
+    """Whether so many commands have written, each in its own open transaction."""
+    found: int = await database.fetchval(
+        "select count(*) from pg_locks join pg_stat_activity using (pid)"
+        " where relation = 'ledger'::regclass and mode = 'RowExclusiveLock'"
+        " and application_name = 'inboxd handlers' and datname = current_database()"
+    )
+    return found >= count
+
+
+@pytest.mark.parametrize("survivor", ["a restarted worker", "another worker"])
+async def test_killed_in_a_page_of_events(
+    ledger: Database,
+    start_worker: StartWorker,
+    exactly_once: ExactlyOnce,
+    hasty: Hasty,
+    survivor: str,
+) -> None:
+    victim = await start_worker(hasty())
+    ids = await emit(ledger, EVENTS, wait=0.02)
+    await eventually(lambda: _in_a_page(ledger))
+    if survivor == "another worker":
+        await start_worker(hasty())
+    victim.kill()
+    if survivor == "a restarted worker":
+        await start_worker(hasty())
+    await exactly_once("event", ids)
+    spent = await ledger.fetchval("select max(attempts) from inboxd.events_history")
+    assert spent == 1, "a death is no attempt"
+
+
+@pytest.mark.parametrize("survivor", ["a restarted worker", "another worker"])
+async def test_killed_in_the_middle_of_commands(
+    ledger: Database,
+    start_worker: StartWorker,
+    exactly_once: ExactlyOnce,
+    hasty: Hasty,
+    survivor: str,
+) -> None:
+    victim = await start_worker(hasty())
+    ids = await send(ledger, COMMANDS, wait=0.5)
+    await eventually(lambda: _running(ledger, COMMANDS))
+    if survivor == "another worker":
+        await start_worker(hasty())
+    victim.kill()
+    if survivor == "a restarted worker":
+        await start_worker(hasty())
+    await exactly_once("command", ids)
+    rows = await ledger.fetch("select attempts, crashes from inboxd.commands_history")
+    assert {tuple(row) for row in rows} == {(1, 1)}, "a death is a crash, not an attempt"
+    states = await ledger.fetch("select state from inboxd.workers order by started_at")
+    assert [row["state"] for row in states] == ["dead", "running"]
+
+
+async def test_two_workers_side_by_side(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
+) -> None:
+    one, two = await start_worker(), await start_worker()
+    events: list[int] = []
+    commands: list[int] = []
+    for _ in range(20):
+        events += await emit(ledger, 50, sends=1)
+        commands += await send(ledger, 25)
+    await eventually(lambda: _nothing_left(ledger))
+    children = await ledger.fetch(
+        "select id from inboxd.commands_history where origin_kind = 'event'"
+    )
+    assert len(children) == len(events)
+    await exactly_once("event", events)
+    await exactly_once("command", [*commands, *(row["id"] for row in children)])
+    shares = await ledger.fetch("select distinct worker_id from inboxd.commands_history")
+    assert len(shares) == 2, "both had their share"
+    assert [await one.stop(), await two.stop()] == [0, 0]
+
+
+async def _nothing_left(database: Database) -> bool:
+    left: int = await database.fetchval(
+        "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands)"
+    )
+    return left == 0
+
+
+# ----------------------------------------------------------------------------------- stopped
+
+
+async def test_stopped_past_its_lease(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    stopped = await start_worker(hasty())
+    own = await send(ledger, 2, wait=1)
+    await send(ledger, 2, "test.wait", queue="slow", wait=1)
+    await eventually(lambda: _running(ledger, len(own)))
+    stopped.pause()
+    other = await start_worker(hasty())
+    await exactly_once("command", own)
+    await eventually(lambda: _nothing_left(ledger))
+    stopped.resume()
+    await stopped.logged("this worker was declared dead")
+    await stopped.ready()
+    # It returned as a new incarnation, which works; and what it had run changed nothing.
+    assert await other.stop() == 0
+    more = await send(ledger, 1)
+    await exactly_once("command", [*own, *more])
+    history = await ledger.fetch("select attempts, crashes from inboxd.commands_history")
+    assert sorted(tuple(row) for row in history) == [(1, 0), *[(1, 1)] * 4]
+    states = await ledger.fetch("select state from inboxd.workers order by started_at")
+    assert [row["state"] for row in states] == ["dead", "stopped", "running"]
+
+
+@pytest.mark.parametrize("type_", ["test.ledger", "test.wait"])
+async def test_a_late_settlement_changes_nothing(
+    ledger: Database, start_worker: StartWorker, type_: str
+) -> None:
+    """The lease is taken away between two heartbeats, so the worker does not know and settles."""
+    worker = await start_worker({"worker": {"lease": "60s", "heartbeat_interval": "15s"}})
+    (row,) = await send(ledger, 1, type_, wait=1)
+    await eventually(lambda: _is_claimed(ledger))
+    await ledger.execute(
+        "update inboxd.commands set status = 'pending', worker_id = null, fence = fence + 1,"
+        " run_at = now() + interval '1 hour'"
+    )
+    await worker.logged("lease lost")
+    (found,) = await ledger.fetch("select id, status, attempts, fence from inboxd.commands")
+    assert tuple(found) == (row, "pending", 0, 2)
+    assert await ledger.fetchval("select count(*) from ledger") == 0
+    assert await ledger.fetchval("select count(*) from inboxd.commands_history") == 0
+
+
+async def _is_claimed(database: Database) -> bool:
+    return await database.fetchval("select status from inboxd.commands") == "running"
+
+
+# ------------------------------------------------------------------------------------ poison
+
+
+@asynccontextmanager
+async def _supervised(start: StartWorker, config: Config) -> AsyncIterator[list[Worker]]:
+    """A worker that is started again whenever it dies, as a service manager does."""
+    lives: list[Worker] = []
+
+    over = False
+
+    async def supervise() -> None:
+        while not over:
+            lives.append(await start(config, ready=False))
+            await lives[-1].wait(within=120)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(supervise)
+        yield lives
+        over = True
+        lives[-1].kill()
+
+
+async def test_an_event_that_kills_its_worker(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    before = await emit(ledger, 20)
+    (poison,) = await emit(ledger, 1, "test.misbehave", how="kill")
+    after = await emit(ledger, 20)
+    async with _supervised(start_worker, hasty()) as lives:
+        await exactly_once("event", before + after)
+        await eventually(lambda: _convicted(ledger, "events", poison), within=60)
+    assert len(lives) >= 4, "it killed three alone, before it was believed"
+    (row,) = await ledger.fetch("select attempts, crashes, errors->-1->>'error' from inboxd.events")
+    assert row["crashes"] == 3
+    assert "ended 3 times" in row[2]
+
+
+async def test_a_command_that_kills_its_worker(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    before = await send(ledger, 5)
+    (poison,) = await send(ledger, 1, "test.misbehave", how="kill")
+    after = await send(ledger, 5)
+    async with _supervised(start_worker, hasty()) as lives:
+        await eventually(lambda: _convicted(ledger, "commands", poison), within=60)
+        await exactly_once("command", before + after)
+    assert len(lives) == 4
+    (row,) = await ledger.fetch("select attempts, crashes, errors from inboxd.commands")
+    assert (row["attempts"], row["crashes"]) == (0, 3)
+    assert row["errors"].count("WorkerDied") == 3
+
+
+async def _convicted(database: Database, table: str, row: int) -> bool:
+    status = await database.fetchval(f"select status from inboxd.{table} where id = $1", row)
+    return status == "failed"
