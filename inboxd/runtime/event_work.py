@@ -3,6 +3,7 @@
 Owns what a page is for events. Promises (promise 2): the handlers' effects, the commands that they
 sent and the settlements commit together or not at all, and one event's failure costs the others
 nothing: it is undone by its savepoint, or, if the page cannot commit, found by splitting the page.
+A handler that closes the page's connection, or ends its transaction, fails alone as well.
 After a death in the middle of a page, events run alone, each counted before it runs, until the
 poison is found. Known limit: handlers of one page run one after the other; slow work is a command.
 """
@@ -19,7 +20,7 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.api.messages import Event
 from inboxd.api.payload import decode, wrap_event
 from inboxd.api.records import EventHandler
-from inboxd.errors import HandlerCrashed
+from inboxd.errors import HandlerCrashed, InboxdError
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide, explain
@@ -38,14 +39,25 @@ _log = get_logger(__name__)
 _handler_log = get_logger("inboxd.handler")
 
 
+class _Spoiled(InboxdError):
+    """A page did not commit because of one event."""
+
+    def __init__(self, row: Row, handler: EventHandler | None, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.row = row
+        self.handler = handler
+        self.error = error
+
+
 @dataclass(slots=True)
 class _Results:
-    """What a page has to write, and what it has counted."""
+    """What a page has to write, and what it has counted; spoiled: by whom, if it is known."""
 
     done: list[tuple[int, float]] = field(default_factory=list)
     setbacks: list[events.Setback] = field(default_factory=list)
     sent: list[tuple[CommandDraft, Parent]] = field(default_factory=list)
     counts: list[tuple[str, Outcome, float, float]] = field(default_factory=list)
+    spoiled: _Spoiled | None = None
 
     @property
     def rows(self) -> int:
@@ -90,10 +102,13 @@ class EventWork:
         lanes = self._lanes.ordered()
         if not lanes:
             return Page(0)
-        async with borrow(self._parts.pool) as connection:
-            if self._careful > 0:
-                return await self._page_of_one(connection, lanes)
-            return await self._page(connection, lanes)
+        try:
+            async with borrow(self._parts.pool) as connection:
+                if self._careful > 0:
+                    return await self._page_of_one(connection, lanes)
+                return await self._page(connection, lanes)
+        except _Spoiled as spoiled:
+            return await self._blame(spoiled)
 
     # ---------------------------------------------------------------------------------- pages
 
@@ -109,7 +124,7 @@ class EventWork:
         except Exception as error:
             if not rows:
                 raise
-            return await self._failed(connection, rows, error)
+            return self._failed(connection, rows, results.spoiled or error)
         finally:
             self.in_flight = 0
         self._advance(lanes, rows[: results.rows])
@@ -125,23 +140,30 @@ class EventWork:
         self.in_flight = len(rows)
         return rows
 
-    async def _failed(self, connection: Connection, rows: list[Row], error: Exception) -> Page:
+    def _failed(self, connection: Connection, rows: list[Row], error: Exception) -> Page:
         """The page did not commit. Halve it until the event that spoils it stands alone."""
         self._lanes.forget()
+        if isinstance(error, _Spoiled):
+            raise error
         if is_closed(connection):
-            # An outage, or a handler that ends its connection: alone, the next ones will tell.
+            # An outage, most likely; alone, the next ones will tell.
             self.be_careful()
         if is_passing(error):
             raise error
         _log.warning("page of events did not commit", rows=len(rows), reason=explain(error).error)
-        if self._most > 1 and self._careful <= 0:
-            self._most = max(1, min(self._most, len(rows)) // 2)
-            return Page(0, busy=True)
-        async with connection.transaction():
-            row = await events.claim_one(connection, self._parts.sql, rows[0]["id"])
+        if self._most == 1 or self._careful > 0:
+            raise _Spoiled(rows[0], None, error)
+        self._most = max(1, min(self._most, len(rows)) // 2)
+        return Page(0, busy=True)
+
+    async def _blame(self, spoiled: _Spoiled) -> Page:
+        """Fail the one event, on a connection that works: in an outage nobody is blamed."""
+        async with borrow(self._parts.pool) as connection, connection.transaction():
+            row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
             if row is not None:
-                blame = setback(self._judge(error, row, None), row, self._parts.me.id)
-                await events.set_back(connection, self._parts.sql, [blame])
+                outcome = self._judge(spoiled.error, row, spoiled.handler)
+                blame = [setback(outcome, row, self._parts.me.id)]
+                await events.set_back(connection, self._parts.sql, blame)
         return Page(1)
 
     async def _page_of_one(self, connection: Connection, lanes: Sequence[Lane]) -> Page:
@@ -164,7 +186,7 @@ class EventWork:
                     await self._run(connection, [again], results)
                     await self._write(connection, results)
         except Exception as error:  # noqa: BLE001 - sorted out there
-            return await self._failed(connection, claimed, error)
+            return self._failed(connection, claimed, results.spoiled or error)
         finally:
             self._careful -= 1
             self.in_flight = 0
@@ -219,6 +241,10 @@ class EventWork:
                 )
             await savepoint.keep()
         except BaseException as error:
+            if savepoint.broken and not is_ours(error):
+                # Remembered: the driver raises an error of its own when the transaction is left.
+                results.spoiled = _Spoiled(row, handler, error)
+                raise results.spoiled from error
             if is_ours(error) or is_closed(connection):
                 raise
             await savepoint.undo()

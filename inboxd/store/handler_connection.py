@@ -3,9 +3,9 @@
 Owns the two ways in which a handler takes part in a transaction: a savepoint in the page of events
 (`PageSavepoint`), or a transaction of the command's own (`OwnTransaction`). Promises that a handler
 that never asks costs nothing, that one handler's failure undoes its own effects alone, and that a
-reference kept beyond the handler's end is dead. Known limit: transaction control inside a string of
-several statements is recognised by its words at the start of each; a handler that hides it in other
-ways breaks its page, which is then split until it stands alone.
+reference kept beyond the handler's end is dead. Known limit: transaction control is recognised by
+its words at the start of a statement; a handler that hides it (in nested comments) commits what its
+page did so far, and is itself found and failed (`PageSavepoint.broken`).
 """
 
 import re
@@ -24,6 +24,8 @@ _CONTROL = re.compile(
     r"|set\s+(?:session\s+)?(?:transaction|constraints))\b",
     re.IGNORECASE,
 )
+# Comments may hide those words; literals, quoted names and bodies of functions only seem to say them.
+_QUOTED = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 
 
 class LazyConnection:
@@ -95,7 +97,7 @@ class LazyConnection:
         self._connection = None
 
     async def _checked(self, query: str) -> Connection:
-        if _CONTROL.search(query):
+        if _CONTROL.search(_QUOTED.sub("", query)):
             raise UsageError(
                 "ctx.connection is in the transaction that settles this row: its commit and "
                 "rollback are not the handler's; for a savepoint use ctx.connection.transaction()"
@@ -121,6 +123,11 @@ class PageSavepoint:
         self._page = page
         self.used = False
         self.connection = LazyConnection(self._open)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the page is lost by this handler: its connection closed, its transaction ended."""
+        return self.used and (is_closed(self._page) or not self._page.is_in_transaction())
 
     async def keep(self) -> None:
         """Keep what the handler did.
@@ -157,6 +164,12 @@ class OwnTransaction:
         self._within = within
         self.held: Connection | None = None
         self.connection = LazyConnection(self._open)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the handler closed the connection, or ended the transaction."""
+        held = self.held
+        return held is not None and (is_closed(held) or not held.is_in_transaction())
 
     async def end(self) -> None:
         """Undo what was not committed, and give the connection back."""
