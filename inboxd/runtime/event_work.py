@@ -151,9 +151,10 @@ class EventWork:
         if is_passing(error):
             raise error
         _log.warning("page of events did not commit", rows=len(rows), reason=explain(error).error)
-        if self._most == 1 or self._careful > 0:
-            raise _Spoiled(rows[0], None, error)
-        self._most = max(1, min(self._most, len(rows)) // 2)
+        if len(rows) == 1:
+            handlers = self._parts.registry.events[rows[0]["type"]]
+            raise _Spoiled(rows[0], handlers[0], error)
+        self._most = len(rows) // 2
         return Page(0, busy=True)
 
     async def _blame(self, spoiled: _Spoiled) -> Page:
