@@ -7,7 +7,7 @@ listening needs a session of its own, so behind such a pooler new rows are found
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -58,8 +58,10 @@ class Pool:
             raise explain_connecting(error, self._database) from error
 
     async def release(self, connection: Connection) -> None:
-        """Give a connection back."""
-        await self._inner.release(connection, timeout=5)  # type: ignore[arg-type]
+        """Give a connection back; a broken one is dropped, which is no failure of the borrower's."""
+        # When its reset fails, the driver has ended it before it says so.
+        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            await self._inner.release(connection, timeout=5)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
