@@ -1,0 +1,130 @@
+"""Limits of queues, cancellation, and what the process shows of itself over HTTP."""
+
+import itertools
+import json
+
+import pytest
+
+from tests.daemon.inbox import Inbox
+from tests.support import Config, StartWorker, Worker, eventually
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def worker_config() -> Config:
+    """A narrow queue, and heartbeats that bring a cancellation soon."""
+    return {
+        "worker": {"heartbeat_interval": "200ms"},
+        "queues": {"narrow": {"concurrency": 2}, "slow": {"concurrency": 1}},
+    }
+
+
+async def test_no_more_of_a_queue_than_its_limit_runs_at_once(inbox: Inbox) -> None:
+    narrow = await inbox.write_many("command", "test.span", [{"wait": 0.1}] * 12, queue="narrow")
+    wide = await inbox.write_many("command", "test.span", [{"wait": 0.1}] * 12, queue="wide")
+    await inbox.succeeded("command", *narrow, *wide)
+    assert await _most_at_once(inbox, narrow) == 2
+    assert await _most_at_once(inbox, wide) > 2
+    # The full queue did not hold the other one up.
+    assert (await _ends(inbox, wide))[-1] < (await _ends(inbox, narrow))[-1]
+
+
+async def _spans(inbox: Inbox, ids: list[int]) -> list[dict[str, float]]:
+    rows = await inbox.database.fetch(
+        "select result from inboxd.commands_history where id = any ($1)", ids
+    )
+    return [json.loads(row["result"]) for row in rows]
+
+
+async def _ends(inbox: Inbox, ids: list[int]) -> list[float]:
+    return sorted(span["ended"] for span in await _spans(inbox, ids))
+
+
+async def _most_at_once(inbox: Inbox, ids: list[int]) -> int:
+    spans = await _spans(inbox, ids)
+    steps = sorted(
+        [(span["began"], 1) for span in spans] + [(span["ended"], -1) for span in spans]
+    )
+    return max(itertools.accumulate(step for _, step in steps))
+
+
+async def test_a_running_command_is_cancelled_on_request(inbox: Inbox) -> None:
+    running, waiting = await inbox.write_many(
+        "command", "test.wait", [{"wait": 3600}, {"wait": 0}], queue="slow"
+    )
+    await inbox.running(running)
+    await inbox.database.execute(
+        "update inboxd.commands set cancel_requested = true where id = $1", running
+    )
+    settled = await inbox.settled("command", running)
+    assert settled["status"] == "cancelled"
+    assert settled["errors"] is None
+    await inbox.succeeded("command", waiting)
+
+
+async def test_a_cancelled_command_leaves_no_effect(inbox: Inbox) -> None:
+    row_id = await inbox.write("command", "test.ledger", {"wait": 3600})
+    await inbox.running(row_id)
+    await inbox.database.execute(
+        "update inboxd.commands set cancel_requested = true where id = $1", row_id
+    )
+    assert (await inbox.settled("command", row_id))["status"] == "cancelled"
+    assert await inbox.notes(row_id) == []
+
+
+async def test_metrics_agree_with_history(own: Inbox, start_worker: StartWorker) -> None:
+    worker = await start_worker(
+        {"upkeep": {"interval": "1s", "stats_interval": "200ms"}, "retry": {"attempts": 1}}
+    )
+    good = await own.write_many("event", "test.ledger", [{"sends": 2}] * 5)
+    bad = await own.write("command", "test.misbehave", {"how": "raise"})
+    await own.succeeded("event", *good)
+    await own.dead("command", bad)
+
+    async def is_written() -> bool:
+        rows = await own.database.fetch(
+            "select kind, outcome, sum(count)::int as count from inboxd.stats group by 1, 2"
+        )
+        return {(row["kind"], row["outcome"]): row["count"] for row in rows} == {
+            ("event", "succeeded"): 5,
+            ("command", "succeeded"): 10,
+            ("command", "retried"): 2,
+            ("command", "failed"): 1,
+        }
+
+    await eventually(is_written)
+    found = await _metrics(worker)
+    assert found['inboxd_events_total{outcome="succeeded",type="test.ledger"}'] == 5
+    ran = 'inboxd_commands_total{outcome="succeeded",queue="default",type="test.ledger"}'
+    assert found[ran] == 10
+    assert found['inboxd_attempts_total{kind="command",type="test.misbehave"}'] == 3
+    assert found['inboxd_handler_duration_seconds_count{kind="event",type="test.ledger"}'] == 5
+    assert found["inboxd_event_latency_seconds_count"] == 5
+    assert found['inboxd_command_latency_seconds_count{queue="default"}'] == 13
+    assert found['inboxd_in_flight{kind="command"}'] == 0
+    assert found["inboxd_listener_connected"] == 1
+    assert found["inboxd_lease_age_seconds"] < 6
+    assert found['inboxd_claim_seconds_count{kind="event"}'] > 0
+    assert found['inboxd_settle_seconds_count{kind="command"}'] > 0
+    backlog = 'inboxd_backlog_rows{kind="command",lane="test.misbehave",status="failed"}'
+
+    async def shows_the_dead_letter() -> bool:
+        return (await _metrics(worker)).get(backlog) == 1
+
+    await eventually(shows_the_dead_letter)
+
+
+async def _metrics(worker: Worker) -> dict[str, float]:
+    status, text = await worker.get("/metrics")
+    assert status == 200
+    pairs = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
+    return {name: float(value) for name, _, value in pairs}
+
+
+async def test_health_and_readiness(inbox: Inbox, worker: Worker) -> None:
+    for path in ("/healthz", "/readyz"):
+        status, body = await worker.get(path)
+        assert (status, json.loads(body)["ok"]) == (200, True)
+    assert (await worker.get("/elsewhere"))[0] == 404
+    assert inbox.database.name not in body
