@@ -2,4 +2,6 @@
 
 from inboxd.cli import main
 
-main()
+# Handlers' processes import this module under another name, and must not become daemons.
+if __name__ == "__main__":
+    main()
