@@ -75,6 +75,8 @@ class EventWork:
         self._lanes = Lanes()
         self._most = self.limits.page_rows
         self._careful = 0
+        # The event that runs alone, while its crash is counted beforehand.
+        self._marked: Row | None = None
         self.in_flight = 0
 
     def be_careful(self) -> None:
@@ -99,6 +101,8 @@ class EventWork:
 
     async def page(self) -> Page:
         """Claim a page, run its events, settle them, commit."""
+        if self._marked is not None:
+            await self._unmark(self._marked)
         lanes = self._lanes.ordered()
         if not lanes:
             return Page(0)
@@ -165,6 +169,7 @@ class EventWork:
                 outcome = self._judge(spoiled.error, row, spoiled.handler)
                 blame = [setback(outcome, row, self._parts.me.id)]
                 await events.set_back(connection, self._parts.sql, blame)
+        self._marked = None
         return Page(1)
 
     async def _page_of_one(self, connection: Connection, lanes: Sequence[Lane]) -> Page:
@@ -179,6 +184,7 @@ class EventWork:
                 await self._convict(connection, row)
                 return Page(1)
             await events.mark_crash(connection, self._parts.sql, row["id"], keep)
+        self._marked = row
         results = _Results()
         try:
             async with connection.transaction():
@@ -191,9 +197,18 @@ class EventWork:
         finally:
             self._careful -= 1
             self.in_flight = 0
+        self._marked = None
         self._advance(lanes, claimed)
         self._count(results)
         return Page(1)
+
+    async def _unmark(self, row: Row) -> None:
+        """Its run ended with the connection, but this process lives: that was no crash."""
+        async with borrow(self._parts.pool) as connection, connection.transaction():
+            if await events.claim_one(connection, self._parts.sql, row["id"]) is not None:
+                back = events.Setback(row["id"], "pending", delay=0.0, crashes=row["crashes"])
+                await events.set_back(connection, self._parts.sql, [back])
+        self._marked = None
 
     async def _convict(self, connection: Connection, row: Row) -> None:
         crashes = row["crashes"]
