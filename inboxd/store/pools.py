@@ -15,6 +15,7 @@ import asyncpg
 
 from inboxd.settings import Database
 from inboxd.store.connections import (
+    LOST,
     OWN_PLANS,
     Connection,
     arguments,
@@ -54,13 +55,13 @@ class Pool:
         """A connection, waiting for a free one at most so many seconds. Raises DatabaseError."""
         try:
             return await self._inner.acquire(timeout=within)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (*LOST, asyncpg.PostgresError) as error:
             raise explain_connecting(error, self._database) from error
 
     async def release(self, connection: Connection) -> None:
         """Give a connection back; a broken one is dropped, which is no failure of the borrower's."""
         # When its reset fails, the driver has ended it before it says so.
-        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        with suppress(*LOST, asyncpg.PostgresError):
             await self._inner.release(connection, timeout=5)  # type: ignore[arg-type]
 
 
