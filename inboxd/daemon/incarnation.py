@@ -33,6 +33,7 @@ from inboxd.runtime.processor import Processor
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
 from inboxd.store import commands, migrations, wakeups, workers
+from inboxd.store.connections import explained
 from inboxd.store.pools import Pool, borrow, open_pool
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Place
@@ -137,14 +138,17 @@ class Incarnation:
     async def _join(self, pool: Pool) -> bool:
         """Check the schema and add this worker; whether somebody may have died uncleanly."""
         interval = self.settings.worker.heartbeat_interval
-        async with borrow(pool) as connection:
-            await migrations.check(connection, self._sql)
-            await workers.join(connection, self._sql, self.me)
-            queues = {type_: handler.queue for type_, handler in self._registry.commands.items()}
-            await workers.declare(connection, self._sql, queues)
-            return await workers.unclean_predecessors(
-                connection, self._sql, self.me, _living_pids(), interval
-            )
+        with explained():
+            async with borrow(pool) as connection:
+                await migrations.check(connection, self._sql)
+                await workers.join(connection, self._sql, self.me)
+                queues = {
+                    type_: handler.queue for type_, handler in self._registry.commands.items()
+                }
+                await workers.declare(connection, self._sql, queues)
+                return await workers.unclean_predecessors(
+                    connection, self._sql, self.me, _living_pids(), interval
+                )
 
     async def _live(self, parts: Parts, tasks: TaskGroup, on_ready: Callable[[], None]) -> None:
         flags = self._flags(parts)

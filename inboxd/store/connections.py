@@ -7,7 +7,8 @@ shows a password. Known limit: behind a pooler in transaction mode nothing can b
 """
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -146,6 +147,15 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
             advice = "correct database.dsn"
     reason = redact(str(error)) or type(error).__name__
     return DatabaseError(f"cannot connect to {where}: {reason}; {advice}")
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """What statements in the block fail with comes out as `explain` has it."""
+    try:
+        yield
+    except asyncpg.PostgresError as error:
+        raise explain(error) from error
 
 
 def explain(error: asyncpg.PostgresError) -> DatabaseError | SchemaError:

@@ -24,7 +24,7 @@ _CONTROL = re.compile(
     r"|set\s+(?:session\s+)?(?:transaction|constraints))\b",
     re.IGNORECASE,
 )
-# Comments may hide those words; literals, quoted names and bodies of functions only seem to say them.
+# Comments may hide those words; literals, quoted names and functions' bodies only seem to say them.
 _QUOTED = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 
 
@@ -126,7 +126,7 @@ class PageSavepoint:
 
     @property
     def broken(self) -> bool:
-        """Whether the page is lost by this handler: its connection closed, its transaction ended."""
+        """Whether the handler closed the page's connection, or ended its transaction."""
         return self.used and (is_closed(self._page) or not self._page.is_in_transaction())
 
     async def keep(self) -> None:
