@@ -19,9 +19,7 @@ def worker_config() -> Config:
 
 
 @pytest.fixture(scope="module")
-def shared_database(
-    server: Server | ExternalServer, template: Database
-) -> Iterator[Database]:
+def shared_database(server: Server | ExternalServer, template: Database) -> Iterator[Database]:
     """The module's database, with the handlers' tables."""
     fresh = create(server, template.name)
     _prepare(fresh)

@@ -4,7 +4,7 @@ Promises: a test speaks of its own rows only, so tests share a database and a wo
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -32,15 +32,17 @@ class Inbox:
 
     async def write(self, kind: Kind, type_: str, payload: object = None, **columns: object) -> int:
         """Insert one row as a producer does; its id."""
-        return (await self.write_many(kind, type_, [{} if payload is None else payload], **columns))[
-            0
-        ]
+        return (
+            await self.write_many(kind, type_, [{} if payload is None else payload], **columns)
+        )[0]
 
     async def write_many(
         self, kind: Kind, type_: str, payloads: Sequence[object], **columns: object
     ) -> list[int]:
         """Insert a row for each payload in one transaction; their ids."""
-        return await self.write_json(kind, type_, [json.dumps(each) for each in payloads], **columns)
+        return await self.write_json(
+            kind, type_, [json.dumps(each) for each in payloads], **columns
+        )
 
     async def write_json(
         self, kind: Kind, type_: str, texts: Sequence[str | None], **columns: object
@@ -90,19 +92,18 @@ class Inbox:
     async def dead(self, kind: Kind, row_id: int, within: float = 30) -> asyncpg.Record:
         """The row, once it is a dead letter."""
 
-        async def find() -> asyncpg.Record | None:
+        async def find() -> list[asyncpg.Record]:
             row = await self.hot(kind, row_id)
-            return row if row and row["status"] == "failed" else None
+            return [row] if row and row["status"] == "failed" else []
 
-        return await eventually(find, within)
+        return (await eventually(find, within))[0]
 
-    async def errors(self, kind: Kind, row_id: int, count: int = 1) -> list[dict[str, Any]]:
-        """What the unsettled row says of its attempts, once it says so much."""
+    async def errors(self, kind: Kind, row_id: int) -> list[dict[str, Any]]:
+        """What the unsettled row says of its attempts, once it says anything."""
 
-        async def find() -> list[dict[str, Any]] | None:
+        async def find() -> list[dict[str, Any]]:
             row = await self.hot(kind, row_id)
-            errors = errors_of(row) if row else []
-            return errors if len(errors) >= count else None
+            return errors_of(row) if row else []
 
         return await eventually(find)
 
@@ -141,7 +142,7 @@ class Inbox:
         )
 
 
-def errors_of(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+def errors_of(row: asyncpg.Record) -> list[dict[str, Any]]:
     """A row's `errors`, decoded."""
     found: list[dict[str, Any]] = json.loads(row["errors"] or "[]")
     return found

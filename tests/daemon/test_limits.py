@@ -43,9 +43,7 @@ async def _ends(inbox: Inbox, ids: list[int]) -> list[float]:
 
 async def _most_at_once(inbox: Inbox, ids: list[int]) -> int:
     spans = await _spans(inbox, ids)
-    steps = sorted(
-        [(span["began"], 1) for span in spans] + [(span["ended"], -1) for span in spans]
-    )
+    steps = sorted([(span["began"], 1) for span in spans] + [(span["ended"], -1) for span in spans])
     return max(itertools.accumulate(step for _, step in steps))
 
 
@@ -126,5 +124,5 @@ async def test_health_and_readiness(inbox: Inbox, worker: Worker) -> None:
     for path in ("/healthz", "/readyz"):
         status, body = await worker.get(path)
         assert (status, json.loads(body)["ok"]) == (200, True)
+        assert inbox.database.name not in body
     assert (await worker.get("/elsewhere"))[0] == 404
-    assert inbox.database.name not in body

@@ -90,9 +90,7 @@ async def test_a_time_that_no_column_holds(inbox: Inbox, kind: Kind) -> None:
 @pytest.mark.parametrize("touch", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_sends_what_cannot_be_stored(inbox: Inbox, kind: Kind, touch: bool) -> None:
-    bad = await inbox.write(
-        kind, "test.misbehave", {"how": "send text with NUL", "touch": touch}
-    )
+    bad = await inbox.write(kind, "test.misbehave", {"how": "send text with NUL", "touch": touch})
     [error] = errors_of(await inbox.dead(kind, bad))
     assert error["error"] == "PayloadError: inner.text: text with a NUL character cannot be stored."
     assert error["path"] == "inner.text"
@@ -153,7 +151,9 @@ async def test_every_failure_is_counted(inbox: Inbox, worker: Worker) -> None:
     assert name in metrics
 
 
-async def test_a_stalled_worker_ends_and_another_takes_over(own: Inbox, start_worker: StartWorker) -> None:
+async def test_a_stalled_worker_ends_and_another_takes_over(
+    own: Inbox, start_worker: StartWorker
+) -> None:
     stalling = await start_worker({"worker": {"stall_timeout": "1500ms", "lease": "4s"}})
     row_id = await own.write("command", "test.misbehave", {"how": "block", "seconds": 20})
     others = await own.write_many("command", "test.ledger", [{"n": n} for n in range(5)])
@@ -171,9 +171,7 @@ async def test_a_stalled_worker_ends_and_another_takes_over(own: Inbox, start_wo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_handler_that_ignores_its_cancellation(
-    inbox: Inbox, kind: Kind
-) -> None:
+async def test_a_handler_that_ignores_its_cancellation(inbox: Inbox, kind: Kind) -> None:
     row_id = await inbox.write(kind, "test.misbehave", {"how": "ignore cancellation", "seconds": 2})
     row = await inbox.dead(kind, row_id)
     assert all("HandlerTimeout" in each["error"] for each in errors_of(row))

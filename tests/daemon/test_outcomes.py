@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -36,7 +37,7 @@ async def test_attempts_are_executions_and_each_leaves_an_entry(inbox: Inbox, ki
     assert {each["error"] for each in errors} == {"ValueError: as told"}
     assert all("_misbehave" in each["traceback"] for each in errors)
     times = [datetime.fromisoformat(each["at"]) for each in errors]
-    waits = [after - before for before, after in zip(times, times[1:], strict=False)]
+    waits = [after - before for before, after in pairwise(times)]
     assert all(wait >= timedelta(milliseconds=100) for wait in waits)
     assert all(wait < timedelta(seconds=10) for wait in waits)
     assert row["fingerprint"]
@@ -232,7 +233,10 @@ async def test_middleware_wraps_handlers(inbox: Inbox) -> None:
 
 async def test_logs_carry_ids_and_no_payloads(inbox: Inbox, worker: Worker) -> None:
     row_id = await inbox.write(
-        "command", "test.misbehave", {"how": "reject", "private": "0b5e55ed"}, correlation_id="story"
+        "command",
+        "test.misbehave",
+        {"how": "reject", "private": "0b5e55ed"},
+        correlation_id="story",
     )
     row = await inbox.dead("command", row_id)
     [line] = [line for line in worker.output().splitlines() if str(row["command_id"]) in line]

@@ -1,0 +1,276 @@
+"""The process: signals, drain, what the service manager hears, and the exit codes (docs/cli.md)."""
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio.to_thread
+import pytest
+
+from inboxd.embedded import Server, free_port
+from tests.daemon.inbox import Inbox, errors_of
+from tests.support import (
+    Database,
+    ExternalServer,
+    StartWorker,
+    Worker,
+    create,
+    drop,
+    eventually,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A service manager's notification socket."""
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(path))
+        listening.settimeout(20)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(path))
+        yield listening
+
+
+async def _hear(manager: socket.socket, word: str) -> None:
+    while word not in (await anyio.to_thread.run_sync(manager.recv, 4096)).decode():
+        pass
+
+
+async def _states(inbox: Inbox) -> list[str]:
+    rows = await inbox.database.fetch("select state from inboxd.workers order by started_at")
+    return [row["state"] for row in rows]
+
+
+async def test_term_lets_running_work_finish_and_gives_the_rest_back(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    worker = await start_worker(
+        {"queues": {"slow": {"concurrency": 1}}, "commands": {"concurrency": 3}}
+    )
+    finishing = await own.write("command", "test.ledger", {"wait": 1.5})
+    await own.running(finishing)
+    waiting = await own.write_many("command", "test.wait", [{"wait": 1.5}] * 4, queue="slow")
+    await own.running(waiting[0])
+    worker.process.terminate()
+
+    async def is_draining() -> bool:
+        return (await worker.get("/readyz"))[0] == 503
+
+    await eventually(is_draining, 5)
+    assert (await worker.get("/healthz"))[0] == 200
+    assert await worker.wait() == 0
+    await own.succeeded("command", finishing, waiting[0], within=1)
+    assert len(await own.notes(finishing)) == 1
+    for row_id in waiting[1:]:
+        row = await own.hot("command", row_id)
+        assert row is not None
+        assert (row["status"], row["attempts"], row["crashes"]) == ("pending", 0, 0)
+    assert await _states(own) == ["stopped"]
+
+
+async def test_a_drain_ends_at_its_deadline_without_an_attempt_spent(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    worker = await start_worker({"worker": {"drain_timeout": "500ms"}})
+    plain = await own.write("command", "test.wait", {"wait": 3600})
+    in_transaction = await own.write("command", "test.ledger", {"wait": 3600})
+    await own.running(plain, in_transaction)
+    assert await worker.stop(within=10) == 0
+    for row_id in (plain, in_transaction):
+        row = await own.hot("command", row_id)
+        assert row is not None
+        assert (row["status"], row["attempts"], row["crashes"]) == ("pending", 0, 0)
+        assert errors_of(row) == []
+    assert await own.notes(in_transaction) == []
+    assert await _states(own) == ["stopped"]
+
+
+async def test_a_second_term_stops_at_once(own: Inbox, start_worker: StartWorker) -> None:
+    worker = await start_worker({"worker": {"drain_timeout": "1h"}})
+    row_id = await own.write("command", "test.ledger", {"wait": 3600})
+    await own.running(row_id)
+    worker.process.terminate()
+    await worker.logged("draining")
+    worker.process.terminate()
+    assert await worker.wait(within=10) == 0
+    row = await own.hot("command", row_id)
+    assert row is not None
+    assert (row["status"], row["attempts"], row["crashes"]) == ("pending", 0, 0)
+    assert await own.notes(row_id) == []
+
+
+async def test_events_are_finished_before_the_end(own: Inbox, start_worker: StartWorker) -> None:
+    worker = await start_worker()
+    row_id = await own.write("event", "test.ledger", {"wait": 1.5})
+
+    async def has_begun() -> bool:
+        metrics = (await worker.get("/metrics"))[1]
+        return 'inboxd_in_flight{kind="event"} 1.0' in metrics
+
+    await eventually(has_begun, 5)
+    assert await worker.stop() == 0
+    await own.succeeded("event", row_id, within=1)
+    assert len(await own.notes(row_id)) == 1
+
+
+async def test_the_service_manager_hears_of_it(
+    own: Inbox, manager: socket.socket, start_worker: StartWorker
+) -> None:
+    worker = await start_worker()
+    await _hear(manager, "READY=1")
+    worker.process.send_signal(signal.SIGHUP)
+    await _hear(manager, "RELOADING=1")
+    await _hear(manager, "READY=1")
+    worker.process.terminate()
+    await _hear(manager, "STOPPING=1")
+    assert await worker.wait() == 0
+    assert await _states(own) == ["stopped"]
+
+
+async def test_the_watchdog_is_fed(
+    own: Inbox, manager: socket.socket, monkeypatch: pytest.MonkeyPatch, start_worker: StartWorker
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
+    await start_worker()
+    for _ in range(3):
+        await _hear(manager, "WATCHDOG=1")
+    assert await _states(own) == ["running"]
+
+
+async def test_hup_changes_log_level_and_limits(own: Inbox, start_worker: StartWorker) -> None:
+    worker = await start_worker({"queues": {"slow": {"concurrency": 1}}})
+    first, second = await own.write_many("command", "test.wait", [{"wait": 3600}] * 2, queue="slow")
+    await own.running(first)
+    settings = worker.log.with_suffix(".toml")
+    text = settings.read_text()
+    assert '"concurrency" = 1' in text
+    assert '"level" = "debug"' in text
+    settings.write_text(
+        text.replace('"concurrency" = 1', '"concurrency" = 2').replace(
+            '"level" = "debug"', '"level" = "error"'
+        )
+    )
+    worker.process.send_signal(signal.SIGHUP)
+    await own.running(first, second)
+    before = worker.output()
+    row_id = await own.write("command", "test.misbehave", {"how": "reject"})
+    await own.dead("command", row_id)
+    assert worker.output() == before
+
+
+async def test_hup_with_wrong_settings_changes_nothing(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    worker = await start_worker()
+    settings = worker.log.with_suffix(".toml")
+    settings.write_text(settings.read_text() + '\n[typo]\nkey = "value"\n')
+    worker.process.send_signal(signal.SIGHUP)
+    await worker.logged("settings are not reloaded")
+    await worker.logged("unknown section")
+    row_id = await own.write("command", "test.noop")
+    await own.succeeded("command", row_id)
+
+
+async def test_a_database_that_goes_away_makes_it_unready_only(
+    restartable_server: Server, restartable_database: Database, start_worker: StartWorker
+) -> None:
+    worker = await start_worker()
+
+    async def answers(status: int) -> bool:
+        return (await worker.get("/readyz"))[0] == status
+
+    with restartable_server.outage():
+        await eventually(lambda: answers(503))
+        assert (await worker.get("/healthz"))[0] == 200
+    await eventually(lambda: answers(200))
+    assert await restartable_database.fetchval("select 1") == 1
+
+
+# ------------------------------------------------------------------------------------ exit codes
+
+
+async def test_a_wrong_setting_is_78(database: Database, start_worker: StartWorker) -> None:
+    worker = await start_worker({"worker": {"poll_intervall": "1s"}}, ready=False)
+    assert await worker.wait() == 78
+    assert "did you mean 'poll_interval'?" in worker.output()
+    assert database.dsn not in worker.output()
+
+
+async def test_no_such_plugin_is_78(database: Database, start_worker: StartWorker) -> None:
+    worker = await start_worker({"worker": {"plugins": ["testplugni"]}}, ready=False)
+    assert await worker.wait() == 78
+    assert "did you mean 'testplugin'?" in worker.output()
+    assert "Traceback" not in worker.output()
+    assert await database.fetchval("select count(*) from inboxd.workers") == 0
+
+
+async def test_no_database_is_69(tmp_path: Path) -> None:
+    worker = Worker(tmp_path, f"postgresql://u:s3cret@127.0.0.1:{free_port()}/none")
+    try:
+        assert await worker.wait() == 69
+    finally:
+        worker.kill()
+    assert "check that PostgreSQL runs there" in worker.output()
+    assert "Traceback" not in worker.output()
+    assert "s3cret" not in worker.output()
+
+
+async def test_no_such_database_is_69(server: Server | ExternalServer, tmp_path: Path) -> None:
+    worker = Worker(tmp_path, server.dsn("there_is_no_such_database"))
+    try:
+        assert await worker.wait() == 69
+    finally:
+        worker.kill()
+    assert "create the database" in worker.output()
+
+
+async def test_a_missing_privilege_is_69(database: Database, tmp_path: Path) -> None:
+    role = f"{database.name}_nobody"
+    await database.execute(f"create role {role} login password 'n0body'")
+    parts = urlsplit(database.dsn)
+    address = f"{role}:n0body@{parts.hostname}:{parts.port}"
+    worker = Worker(tmp_path, urlunsplit(parts._replace(netloc=address)))
+    try:
+        assert await worker.wait() == 69
+    finally:
+        worker.kill()
+        await database.execute(f"drop role {role}")
+    assert "permission denied" in worker.output()
+    assert "grant it to the daemon's role" in worker.output()
+    assert "n0body" not in worker.output()
+
+
+async def test_a_missing_schema_is_78(server: Server | ExternalServer, tmp_path: Path) -> None:
+    empty = create(server)
+    worker = Worker(tmp_path, empty.dsn)
+    try:
+        assert await worker.wait() == 78
+    finally:
+        worker.kill()
+        drop(server, empty)
+    assert "run: inboxd migrate" in worker.output()
+
+
+async def test_a_schema_that_is_too_new_is_78(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await database.execute(
+        "insert into inboxd.schema_migrations (version, name, oldest_code, checksum) "
+        "values (9999, 'tomorrow', 9999, '')"
+    )
+    worker = await start_worker(ready=False)
+    assert await worker.wait() == 78
+    assert "upgrade inboxd" in worker.output()
+
+
+async def test_a_port_that_is_taken_is_78(database: Database, start_worker: StartWorker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        worker = await start_worker({"http": {"port": port}}, ready=False)
+        assert await worker.wait() == 78
+    assert f"http.port {port}" in worker.output()
+    assert await database.fetchval("select count(*) from inboxd.workers") == 0
