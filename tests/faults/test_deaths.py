@@ -155,7 +155,8 @@ async def test_a_late_settlement_changes_nothing(
 
 
 async def _is_claimed(database: Database) -> bool:
-    return await database.fetchval("select status from inboxd.commands") == "running"
+    found: bool = await database.fetchval("select status = 'running' from inboxd.commands")
+    return found
 
 
 # ------------------------------------------------------------------------------------ poison
@@ -211,5 +212,7 @@ async def test_a_command_that_kills_its_worker(
 
 
 async def _convicted(database: Database, table: str, row: int) -> bool:
-    status = await database.fetchval(f"select status from inboxd.{table} where id = $1", row)
-    return status == "failed"
+    found: bool = await database.fetchval(
+        f"select status = 'failed' from inboxd.{table} where id = $1", row
+    )
+    return found
