@@ -30,6 +30,7 @@ _WAYS: dict[str, str] = {
     "commit": "UsageError: ctx.connection is in the transaction",
     "hidden commit": "UsageError: ctx.connection is in the transaction",
     "close": "",
+    "close quietly": "",
     "deferred": "ForeignKeyViolationError",
     "raise text with NUL": "ValueError: ab",
     "send to no queue": "CheckViolationError",
@@ -75,6 +76,23 @@ async def test_without_a_transaction(inbox: Inbox, how: str) -> None:
     row = await inbox.dead("command", bad)
     assert row["attempts"] == 2
     assert all(_WAYS[how] in each["error"] for each in errors_of(row))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_commit_that_nobody_could_see_coming(inbox: Inbox, kind: Kind) -> None:
+    """What it did before cannot be undone any more; but it is found, failed, and does no more."""
+    bad = await inbox.write(kind, "test.misbehave", {"how": "well hidden commit"})
+    row = await inbox.dead(kind, bad)
+    assert row["attempts"] == 2
+    good = await inbox.write(kind, "test.ledger")
+    await inbox.succeeded(kind, good)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_statements_that_only_speak_of_a_commit(inbox: Inbox, kind: Kind) -> None:
+    row_id = await inbox.write(kind, "test.misbehave", {"how": "speak of commit"})
+    await inbox.succeeded(kind, row_id)
+    assert len(await inbox.notes(row_id)) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -177,6 +177,14 @@ async def _misbehave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a 
             await ctx.connection.execute("/* */ commit")
         case "close":
             await ctx.connection.fetchval("select pg_terminate_backend(pg_backend_pid())")
+        case "close quietly":
+            with suppress(Exception):
+                await ctx.connection.fetchval("select pg_terminate_backend(pg_backend_pid())")
+        case "well hidden commit":
+            await ctx.connection.execute("/* /* */ */ commit")
+        case "speak of commit":
+            await ctx.connection.execute("do $$ begin perform '; commit'; end $$")
+            await ctx.connection.execute("select '; commit' as \"; commit\" -- ; commit")
         case "deferred":
             await ctx.connection.execute("insert into child (parent) values (-1)")
         case "kill":
