@@ -1,0 +1,71 @@
+"""Every statement has its header, fits the schema, and is used."""
+
+import re
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+import inboxd
+from inboxd.store.files import migrations_folder, sql_folder
+from tests.support import Database
+from tests.support.rows import SQL, daemon_session
+
+PACKAGE = Path(inboxd.__file__).parent
+STATEMENTS = sorted(sql_folder().glob("*.sql"))
+CODE = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
+# Statements that cannot be prepared: a block has no parameters, and this one is only a beginning,
+# to which numbers are added.
+UNPREPARED = {"create_migrations", "settle_command"}
+
+
+@pytest.mark.parametrize("file", STATEMENTS, ids=lambda file: file.stem)
+def test_a_header_says_what_it_takes_and_locks(file: Path) -> None:
+    lines = file.read_text().splitlines()
+    header = [line for line in lines if line.startswith("--")]
+    assert lines[: len(header)] == header, "comments come first, together"
+    assert header[0].startswith("-- ")
+    assert not re.match(r"-- (parameters|returns|locks):", header[0]), "it begins with its purpose"
+    for part in ("parameters", "returns", "locks"):
+        assert sum(line.startswith(f"-- {part}:") for line in header) == 1, f"{part}: is missing"
+
+
+@pytest.mark.parametrize("file", STATEMENTS, ids=lambda file: file.stem)
+def test_it_is_used(file: Path) -> None:
+    if f'"{file.stem}"' in CODE or f"['{file.stem}']" in CODE:
+        return
+    # Named by table: sql[f"survey_{place}"], sql[f"set_{place}_flag"].
+    for table in ("events", "commands"):
+        if table in file.stem:
+            pattern = re.escape(file.stem).replace(table, r"\{\w+\}", 1)
+            if re.search(f'f"{pattern}"', CODE):
+                return
+    pytest.fail(f"{file.name} is not used: remove it")
+
+
+def test_no_sql_is_elsewhere() -> None:
+    """But for the client, which producers import alone: it calls the public functions itself."""
+    verb = re.compile(
+        r'(?<!")"(?:select|insert into|update|delete from|alter|drop)\s', re.IGNORECASE
+    )
+    files = [file for file in PACKAGE.rglob("*.py") if "client" not in file.parts]
+    assert [file.name for file in files if verb.search(file.read_text())] == []
+
+
+@pytest.mark.anyio
+async def test_every_statement_fits_the_schema(database: Database) -> None:
+    wrong = {}
+    async with daemon_session(database) as session:
+        for name in sorted(set(SQL) - UNPREPARED):
+            try:
+                await session.prepare(SQL[name])
+            except asyncpg.PostgresError as error:
+                wrong[name] = str(error)
+    assert not wrong
+
+
+@pytest.mark.parametrize("file", sorted(migrations_folder().glob("*.sql")), ids=lambda f: f.stem)
+def test_migrations_name_the_schema_only_by_its_placeholder(file: Path) -> None:
+    code = "\n".join(re.sub(r"--.*", "", line) for line in file.read_text().splitlines())
+    stray = [m for m in re.findall(r"\binboxd\.\w+", code) if m != "inboxd.notify"]
+    assert not stray
