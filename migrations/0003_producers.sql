@@ -286,11 +286,12 @@ $$;
 -- ----------------------------------------------------------------------------- the lease's word
 -- Settles a command inside its handler's own transaction. It raises when the claim does not hold
 -- the lease any more, so that «settle; COMMIT» in one round trip cannot commit a stale worker's
--- effects (promise 3).
+-- effects (promise 3). It runs in handlers' sessions, whose planner is left alone: a plan kept from
+-- when the table was small would read all of it at each settlement, hence enable_seqscan.
 
 CREATE FUNCTION {schema}.settle_command(
     command bigint, held_fence bigint, worker uuid, seconds double precision, outcome jsonb DEFAULT NULL
-) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN
     WITH gone AS (
         DELETE FROM {schema}.commands
