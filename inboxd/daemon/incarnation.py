@@ -207,7 +207,7 @@ class Incarnation:
             self.me.id,
             lease=lease,
             crash_limit=worker.crash_limit,
-            on_returned=flags["commands"].tell_others,
+            on_returned=partial(_spread_the_news, flags),
         )
         history = History(parts.pool, sql, self.settings.history.partitions_ahead, self._hold)
         unserved = Unserved(parts.pool, sql, worker.unserved_grace)
@@ -260,6 +260,13 @@ class Incarnation:
                     _log.info("gave back commands", commands=released)
             except Exception as error:  # noqa: BLE001 - leaving is a courtesy
                 _log.warning("left without a word", reason=explain(error).error)
+
+
+async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:
+    """A worker died: its rows are claimable again, and it may have left producers silent."""
+    for wakeup in flags.values():
+        wakeup.distrust()
+        await wakeup.tell_others()
 
 
 def _introduce(settings: Settings, registry: Registry) -> workers.Incarnation:

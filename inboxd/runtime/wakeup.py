@@ -70,6 +70,11 @@ class WakeUp:
         self._armed = False
         self._pages = 0
 
+    def distrust(self) -> None:
+        """Somebody died, perhaps while the flag was 0: before the next sleep it is set again."""
+        self._armed = False
+        self.wake("timer")
+
     async def working(self, *, full_page: bool) -> None:
         """A page was found: be silent while it pays, and let peers help with a full one."""
         self._pages += 1

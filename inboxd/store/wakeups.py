@@ -74,8 +74,9 @@ async def listen(
 
     try:
         connection.add_termination_listener(on_lost)
-        for channel in (f"{sql.schema}_events", f"{sql.schema}_commands", echo):
-            await connection.add_listener(channel, on_notification)
+        with anyio.fail_after(check_interval):
+            for channel in (f"{sql.schema}_events", f"{sql.schema}_commands", echo):
+                await connection.add_listener(channel, on_notification)
         on_connected()
         while True:
             heard = anyio.Event()
