@@ -99,7 +99,7 @@ class Incarnation:
             self._command_work.queues = settings.queues
             self._command_work.on_room()
         if self._event_work is not None:
-            self._event_work.limits = settings.events
+            self._event_work.run.limits = settings.events
 
     async def run(self, on_ready: Callable[[], None]) -> bool:
         """Live until stopped (False) or declared dead (True). Raises InboxdError when it cannot."""

@@ -59,7 +59,7 @@ class Pool:
             raise explain_connecting(error, self._database) from error
 
     async def release(self, connection: Connection) -> None:
-        """Give a connection back; a broken one is dropped, which is no failure of the borrower's."""
+        """Give a connection back; a broken one is dropped, which is nobody's failure."""
         # When its reset fails, the driver has ended it before it says so.
         with suppress(*LOST, asyncpg.PostgresError):
             await self._inner.release(connection, timeout=5)  # type: ignore[arg-type]

@@ -1,0 +1,174 @@
+"""The run of a page's events: each through its handlers, and what then has to be written.
+
+Owns what happens between claimed events and the statements that settle them. Promises (promise 2)
+that an event's failure is undone by its savepoint and costs the others nothing, and that an event
+which ends the page's connection, or its transaction, is known by name. Known limit: the handlers of
+one page run one after the other; slow work is a command.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from inboxd.api.connection import BlockingConnection
+from inboxd.api.context import EventContext
+from inboxd.api.drafts import CommandDraft
+from inboxd.api.messages import Event
+from inboxd.api.payload import decode, wrap_event
+from inboxd.api.records import EventHandler
+from inboxd.errors import InboxdError
+from inboxd.model.lineage import Lineage, child_of
+from inboxd.model.outcome import Outcome, Succeeded, Unsuccessful, decide, explain
+from inboxd.runtime.execution import Breath
+from inboxd.runtime.outcomes import is_ours, name, setback
+from inboxd.runtime.parts import Parts
+from inboxd.store import bodies, commands, events
+from inboxd.store.commands import Parent
+from inboxd.store.connections import Connection, Row, is_closed
+from inboxd.store.handler_connection import PageSavepoint
+from inboxd.telemetry.logs import bound, get_logger
+
+_log = get_logger(__name__)
+_handler_log = get_logger("inboxd.handler")
+
+
+class Spoiled(InboxdError):
+    """A page did not commit because of one event."""
+
+    def __init__(self, row: Row, handler: EventHandler | None, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.row = row
+        self.handler = handler
+        self.error = error
+
+
+@dataclass(slots=True)
+class Results:
+    """What a page has to write, and what it has counted; spoiled: by whom, if it is known."""
+
+    done: list[tuple[int, float]] = field(default_factory=list)
+    setbacks: list[events.Setback] = field(default_factory=list)
+    sent: list[tuple[CommandDraft, Parent]] = field(default_factory=list)
+    counts: list[tuple[str, Outcome, float, float]] = field(default_factory=list)
+    spoiled: Spoiled | None = None
+
+    @property
+    def rows(self) -> int:
+        """Events that were run."""
+        return len(self.done) + len(self.setbacks)
+
+
+class EventRun:
+    """Runs the events of pages."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Run events with the plugins of `parts`."""
+        self._parts = parts
+        self.limits = parts.settings.events
+
+    async def run(self, connection: Connection, rows: Sequence[Row], results: Results) -> None:
+        """Run events until the page's time, or its room for commands, is spent."""
+        ends = time.monotonic() + self.limits.page_time.total_seconds()
+        breath = Breath()
+        for portion in bodies.portions(rows, self.limits.page_bytes):
+            payloads = await bodies.read(connection, self._parts.sql, portion)
+            for row in portion:
+                raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
+                await self._run_one(connection, row, raw, results)
+                await breath.take()
+                if len(results.sent) >= self.limits.page_commands or time.monotonic() > ends:
+                    return
+
+    async def _run_one(
+        self, connection: Connection, row: Row, raw: str | None, results: Results
+    ) -> None:
+        started = time.monotonic()
+        savepoint = PageSavepoint(connection)
+        drafts: list[CommandDraft] = []
+        outcome: Outcome = Succeeded()
+        handler: EventHandler | None = None
+        try:
+            for handler in self._parts.registry.events[row["type"]]:
+                drafts += await self._handle(
+                    handler, row, "null" if raw is None else raw, savepoint
+                )
+            await savepoint.keep()
+        except BaseException as error:
+            if savepoint.broken and not is_ours(error):
+                # Remembered: the driver raises an error of its own when the transaction is left.
+                results.spoiled = Spoiled(row, handler, error)
+                raise results.spoiled from error
+            if is_ours(error) or is_closed(connection):
+                raise
+            await savepoint.undo()
+            outcome = self.judge(error, row, handler)
+        seconds = time.monotonic() - started
+        results.counts.append((row["type"], outcome, seconds, row["waited"]))
+        if isinstance(outcome, Succeeded):
+            results.done.append((row["id"], seconds))
+            if drafts:
+                parent = _parent(row)
+                results.sent += [(draft, parent) for draft in drafts]
+        else:
+            results.setbacks.append(setback(outcome, row, self._parts.me.id))
+
+    async def _handle(
+        self, handler: EventHandler, row: Row, raw: str, savepoint: PageSavepoint
+    ) -> list[CommandDraft]:
+        registry = self._parts.registry
+        if handler.command_type is not None:
+            return [wrap_event(registry.command_of(handler), row, raw)]
+        event = Event(row, decode(handler, raw, row["schema_version"]))
+        connection: Any = savepoint.connection
+        if handler.executor == "thread":
+            connection = BlockingConnection(connection)
+        context = EventContext(row, connection, registry.resolve, _handler_log)
+        limit = handler.timeout or self.limits.timeout.total_seconds()
+        with bound(event_id=row["event_id"], correlation_id=row["correlation_id"]):
+            try:
+                await self._parts.executions.run("event", row["id"], handler, event, context, limit)
+                return context.drafts
+            finally:
+                context.close()
+
+    def judge(self, error: BaseException, row: Row, handler: EventHandler | None) -> Unsuccessful:
+        """What follows from an error, by the handler's own rule."""
+        policy = (handler and handler.retry) or self._parts.policy
+        outcome = decide(error, policy, row["attempts"], timedelta(seconds=row["age"]))
+        failure = explain(error)
+        self._parts.metrics.tally.fail("event", row["type"], failure.kind)
+        with bound(event_id=row["event_id"], correlation_id=row["correlation_id"]):
+            _log.info(
+                "event did not succeed",
+                type=row["type"],
+                outcome=name(outcome),
+                attempt=row["attempts"] + 1,
+                error=failure.error,
+            )
+        return outcome
+
+    async def write(self, connection: Connection, results: Results) -> None:
+        """Insert what the handlers sent, and settle: three statements at the most."""
+        started = time.monotonic()
+        sql, me = self._parts.sql, self._parts.me.id
+        if results.sent:
+            await commands.insert(connection, sql, results.sent)
+        if results.done:
+            await events.settle(connection, sql, results.done, me)
+        if results.setbacks:
+            await events.set_back(connection, sql, results.setbacks)
+        self._parts.metrics.settle_seconds.labels("event").observe(time.monotonic() - started)
+
+    def count(self, results: Results) -> None:
+        """Count a page that has committed."""
+        tally = self._parts.metrics.tally
+        for type_, outcome, seconds, waited in results.counts:
+            tally.add("event", type_, name(outcome), seconds, waited)
+        tally.fold()
+
+
+def _parent(row: Row) -> Parent:
+    lineage = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
+    return Parent("event", row["id"], child_of(lineage, row["event_id"]))
