@@ -3,6 +3,8 @@
 Run here on a direct connection: the mode is the same, and what it forbids itself shows.
 """
 
+from typing import Any
+
 import pytest
 
 from tests.support import Database, StartWorker, eventually
@@ -10,7 +12,7 @@ from tests.support import Database, StartWorker, eventually
 pytestmark = pytest.mark.anyio
 
 LEDGER = "create table ledger (kind text, row_id bigint, note text)"
-POOLER = {
+POOLER: dict[str, dict[str, Any]] = {
     "database": {"transaction_pooler": True},
     "wakeups": {"mode": "off"},
     "worker": {"poll_interval": "200ms"},
