@@ -65,19 +65,46 @@ async def test_killed_in_the_middle_of_commands(
     hasty: Hasty,
     survivor: str,
 ) -> None:
-    victim = await start_worker(hasty())
+    workers = [await start_worker(hasty())]
+    if survivor == "another worker":
+        workers.append(await start_worker(hasty()))
     ids = await send(ledger, COMMANDS, wait=0.5)
     await eventually(lambda: _running(ledger, COMMANDS))
-    if survivor == "another worker":
-        await start_worker(hasty())
-    victim.kill()
+    holder = await ledger.fetchval(
+        "select pid from inboxd.workers where id in (select worker_id from inboxd.commands)"
+    )
+    next(worker for worker in workers if worker.process.pid == holder).kill()
     if survivor == "a restarted worker":
         await start_worker(hasty())
     await exactly_once("command", ids)
     rows = await ledger.fetch("select attempts, crashes from inboxd.commands_history")
     assert {tuple(row) for row in rows} == {(1, 1)}, "a death is a crash, not an attempt"
-    states = await ledger.fetch("select state from inboxd.workers order by started_at")
+    states = await ledger.fetch("select state from inboxd.workers order by state")
     assert [row["state"] for row in states] == ["dead", "running"]
+
+
+async def test_a_death_while_producers_were_silent(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    """The flag stays at 0 when its worker is killed; the reaper sets it, long before the poll."""
+    config = hasty(worker={"poll_interval": "60s"})
+    victim = await start_worker(config)
+    await start_worker(config)
+    await eventually(lambda: _workers(ledger, 2))
+    victim.kill()
+    await ledger.execute(
+        "select setval('inboxd.events_flag', 0), setval('inboxd.commands_flag', 0)"
+    )
+    events, commands = await emit(ledger, 3), await send(ledger, 3)
+    await exactly_once("event", events)
+    await exactly_once("command", commands)
+
+
+async def _workers(database: Database, count: int) -> bool:
+    found: int = await database.fetchval(
+        "select count(*) from inboxd.workers where state = 'running' and heartbeat > 1"
+    )
+    return found == count
 
 
 async def test_two_workers_side_by_side(
@@ -193,7 +220,7 @@ async def test_an_event_that_kills_its_worker(
     assert len(lives) >= 4, "it killed three alone, before it was believed"
     (row,) = await ledger.fetch("select attempts, crashes, errors->-1->>'error' from inboxd.events")
     assert row["crashes"] == 3
-    assert "ended 3 times" in row[2]
+    assert "3 times" in row[2]
 
 
 async def test_a_command_that_kills_its_worker(

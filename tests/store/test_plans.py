@@ -189,15 +189,17 @@ async def test_settlements_of_commands(filled: Database) -> None:
 async def test_a_settlement_planned_while_the_table_was_empty(database: Database) -> None:
     """A handler's session keeps its plan; the table grows, and nothing has analyzed it yet."""
     await database.execute("vacuum analyze inboxd.commands")
-    async with open_pool(settings_of(database), "handlers", 1, plans={}) as pool:
-        async with borrow(pool) as session:
-            for _ in range(8):  # from the sixth on the plan is kept
-                await _settle_one(session)
-            await database.execute(
-                "insert into inboxd.commands (queue, type) select 'big', 'big'"
-                " from generate_series(1, 50000)"
-            )
-            told = await _told(session, _settle_one(session))
+    async with (
+        open_pool(settings_of(database), "handlers", 1, plans={}) as pool,
+        borrow(pool) as session,
+    ):
+        for _ in range(8):  # from the sixth on the plan is kept
+            await _settle_one(session)
+        await database.execute(
+            "insert into inboxd.commands (queue, type) select 'big', 'big'"
+            " from generate_series(1, 50000)"
+        )
+        told = await _told(session, _settle_one(session))
     _hold(told, "commands_pkey")
 
 
