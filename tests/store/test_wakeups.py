@@ -2,14 +2,14 @@
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
 from anyio.abc import TaskStatus
 
 from inboxd.runtime.processor import Page, Processor, Survey
-from inboxd.runtime.wakeup import Fleet, Mode, WakeUp
+from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.store import wakeups
 from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow
@@ -140,6 +140,7 @@ class _Taker:
             f" from inboxd.{place} where status = 'pending'"
         )
         self._chance = chance
+        self.times = 0
 
     async def page(self) -> Page:
         async with borrow(self._pool) as connection, connection.transaction():
@@ -159,15 +160,31 @@ class _Taker:
         """Nothing is remembered."""
 
 
+class _Unlucky(_Taker):
+    """A sweep that finds nothing is followed by an insert, as often as it is told."""
+
+    async def survey(self) -> Survey:
+        seen = await super().survey()
+        if not seen.due and self.times:
+            self.times -= 1
+            async with borrow(self._pool) as connection:
+                await connection.execute(INSERT["events"])
+        return seen
+
+
 @asynccontextmanager
 async def _worker(
-    database: Database, place: Place, mode: Mode, chance: random.Random
-) -> AsyncIterator[Processor]:
+    database: Database,
+    place: Place,
+    chance: random.Random,
+    peers: int = 0,
+    taker: type[_Taker] = _Taker,
+) -> AsyncIterator[_Taker]:
     """A processor, its wake-up and its listener; it polls once a minute, so not in these tests."""
     async with daemon_pool(database, 2) as pool, anyio.create_task_group() as tasks:
-        fleet = Fleet(peers=2)
-        wakeup = WakeUp(place, pool, SQL, mode, 60.0, fleet)
-        processor = Processor(_Taker(pool, place, chance), wakeup, Metrics("test"), 1.0)
+        wakeup = WakeUp(place, pool, SQL, "quiet", 60.0, Fleet(peers=peers))
+        work = taker(pool, place, chance)
+        processor = Processor(work, wakeup, Metrics("test"), 1.0)
 
         async def listen() -> None:
             await wakeups.listen(
@@ -180,31 +197,29 @@ async def _worker(
 
         tasks.start_soon(listen)
         tasks.start_soon(processor.run)
-        yield processor
+        yield work
         tasks.cancel_scope.cancel()
 
 
-async def _produce(database: Database, place: Place, rows: int, chance: random.Random) -> None:
-    """Insert rows one by one in transactions of any length; some roll back, some are due later."""
+async def _produce(connection: Connection, place: Place, chance: random.Random) -> None:
+    """Insert in transactions of any length; some roll back, some rows are due later."""
     write = emit if place == "events" else send
-    async with database.connect() as connection:
-        for _ in range(rows):
-            transaction = connection.transaction()
-            await transaction.start()
-            ids = await write(connection, chance.choice([1, 1, 1, 30]), "test.noop")
-            if chance.random() < 0.2:
-                await connection.execute(
-                    f"update inboxd.{place} set run_at = now() + interval '300 ms'"
-                    " where id = any($1)",
-                    ids,
-                )
-            await anyio.sleep(chance.choice([0, 0, 0, 0.001, 0.02, 0.2]))
-            if chance.random() < 0.1:
-                await transaction.rollback()
-            else:
-                await transaction.commit()
-            # Pauses, so that workers go to sleep again and again.
-            await anyio.sleep(chance.choice([0, 0, 0, 0.02, 0.1]))
+    for _ in range(chance.choice([1, 1, 2, 3])):
+        await anyio.sleep(chance.choice([0, 0.002, 0.01, 0.03]))
+        transaction = connection.transaction()
+        await transaction.start()
+        # Two pages or more make a worker silent, and so the producers that begin meanwhile.
+        ids = await write(connection, chance.choice([1, 1, 1, 60]), "test.noop")
+        if chance.random() < 0.1:
+            await connection.execute(
+                f"update inboxd.{place} set run_at = now() + interval '200 ms' where id = any($1)",
+                ids,
+            )
+        await anyio.sleep(chance.choice([0, 0, 0.01, 0.03, 0.1]))
+        if chance.random() < 0.1:
+            await transaction.rollback()
+        else:
+            await transaction.commit()
 
 
 async def _is_empty(connection: Connection, place: Place) -> bool:
@@ -212,18 +227,24 @@ async def _is_empty(connection: Connection, place: Place) -> bool:
 
 
 async def _leaves_nothing_behind(
-    database: Database, place: Place, workers: int, rows: int, seed: int
+    database: Database, place: Place, workers: int, rounds: int, seed: int
 ) -> None:
+    """Bursts of a few producers; after each, nobody is there to wake a worker by chance."""
     chance = random.Random(seed)
-    async with anyio.create_task_group() as tasks, database.connect() as connection:
+    async with AsyncExitStack() as stack:
+        look = await stack.enter_async_context(database.connect())
+        producers = [await stack.enter_async_context(database.connect()) for _ in range(4)]
+        tasks = await stack.enter_async_context(anyio.create_task_group())
         for _ in range(workers):
-            await tasks.start(_serve, database, place, random.Random(chance.random()))
-        async with anyio.create_task_group() as producers:
-            for _ in range(4):
-                each = random.Random(chance.random())
-                producers.start_soon(_produce, database, place, rows, each)
-        # Far less than the poll of a minute: what is left now was left behind.
-        await eventually(lambda: _is_empty(connection, place), within=8)
+            each = random.Random(chance.random())
+            await tasks.start(_serve, database, place, each, workers - 1)
+        for _ in range(rounds):
+            async with anyio.create_task_group() as burst:
+                for producer in producers:
+                    each = random.Random(chance.random())
+                    burst.start_soon(_produce, producer, place, each)
+            # Far less than the poll of a minute: what is left now was left behind.
+            await eventually(lambda: _is_empty(look, place), within=8)
         tasks.cancel_scope.cancel()
 
 
@@ -231,18 +252,34 @@ async def _serve(
     database: Database,
     place: Place,
     chance: random.Random,
+    peers: int,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    async with _worker(database, place, "quiet", chance):
+    async with _worker(database, place, chance, peers):
         task_status.started()
         await anyio.sleep_forever()
+
+
+async def test_what_comes_right_after_the_last_sweep_is_heard_of(database: Database) -> None:
+    async with (
+        database.connect() as look,
+        _worker(database, "events", random.Random(1), taker=_Unlucky) as work,
+    ):
+        for times in (0, 1, 1, 1):
+            work.times = times
+            await emit(look, 100, "test.noop")  # pages enough to make the worker silent
+            await eventually(lambda: _has_run_out(look, work), within=8)
+
+
+async def _has_run_out(look: Connection, work: _Taker) -> bool:
+    return not work.times and await _is_empty(look, "events")
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 async def test_no_row_is_left_behind(database: Database, workers: int) -> None:
     place = PLACES[workers % 2]
-    await _leaves_nothing_behind(database, place, workers, rows=60, seed=workers)
+    await _leaves_nothing_behind(database, place, workers, rounds=25, seed=workers)
 
 
 @pytest.mark.long
@@ -251,4 +288,4 @@ async def test_no_row_is_left_behind(database: Database, workers: int) -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3])
 async def test_no_row_is_left_behind_for_long(database: Database, workers: int, seed: int) -> None:
     place = PLACES[seed % 2]
-    await _leaves_nothing_behind(database, place, workers, rows=500, seed=100 * seed + workers)
+    await _leaves_nothing_behind(database, place, workers, rounds=250, seed=100 * seed + workers)
