@@ -15,6 +15,7 @@ import pytest
 
 from inboxd.embedded import Server
 from inboxd.model.lane import BEGINNING
+from inboxd.store import commands
 from inboxd.store.connections import Connection
 from inboxd.store.pools import borrow, open_pool
 from tests.support import Database, ExternalServer, create, drop
@@ -73,10 +74,15 @@ def filled(
 
 async def _explain(connection: Connection, name: str, *arguments: object) -> list[dict[str, Any]]:
     """The nodes of a statement's plan as it ran; nothing of what it did stays."""
+    return await _undone(connection, connection.fetch(SQL[name], *arguments))
+
+
+async def _undone(connection: Connection, work: Awaitable[object]) -> list[dict[str, Any]]:
+    """The nodes of all plans that ran for `work`, which is rolled back."""
     transaction = connection.transaction()
     await transaction.start()
     try:
-        return await _told(connection, connection.fetch(SQL[name], *arguments))
+        return await _told(connection, work)
     finally:
         await transaction.rollback()
 
@@ -152,7 +158,7 @@ async def test_claims_of_commands(filled: Database, worker: UUID, type_: str) ->
         lane = (["big"], [type_], [0], [BEGINNING], [0], 10)
         nodes = await _explain(session, "claim_commands", worker, ["big"], [10], *lane)
         _hold(nodes, "commands_lane", "workers_pkey")
-        nodes = await _explain(session, "claim_suspect", worker, ["few"], [])
+        nodes = await _undone(session, commands.claim_suspect(session, SQL, worker, ["few"], []))
         _hold(nodes, "commands_suspects")
 
 
@@ -217,7 +223,8 @@ async def test_what_the_dead_and_the_leaving_held(filled: Database) -> None:
     async with daemon_session(filled) as session:
         nodes = await _explain(session, "return_commands", WORKER, 3)
         _hold(nodes, "commands_running")
-        _hold(await _explain(session, "release_commands", WORKER), "commands_running")
+        nodes = await _undone(session, commands.release(session, SQL, WORKER))
+        _hold(nodes, "commands_running")
 
 
 async def test_heartbeats(filled: Database, worker: UUID) -> None:
