@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 # Before any row: the tables accept no time earlier than this.
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
-Key = tuple[str | int, ...]
+Key = tuple[str | int | None, ...]
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from inboxd.api.context import CommandContext
 from inboxd.api.drafts import encode
 from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.records import CommandHandler
-from inboxd.errors import LeaseLost, Reject, UsageError
+from inboxd.errors import InboxdError, LeaseLost, Reject
 from inboxd.model.backoff import Policy, override
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Unsuccessful, decide, explain
@@ -29,7 +29,7 @@ from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.store import bodies, commands
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Connection, Row, is_passing
+from inboxd.store.connections import Connection, Row, is_closed, is_passing
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import OwnTransaction
 from inboxd.store.pools import borrow
@@ -38,7 +38,14 @@ from inboxd.telemetry.logs import bound, get_logger
 _log = get_logger(__name__)
 _handler_log = get_logger("inboxd.handler")
 
+# How long a command that trouble of ours kept from its end waits, in seconds.
+_LATER = 1.0
+
 CANCELLED = "its cancellation was requested"
+
+
+class _Later(InboxdError):
+    """Trouble that is not the command's own: again soon, without an attempt spent."""
 
 
 class ByteBudget:
@@ -90,12 +97,13 @@ class CommandRun:
         handler = self._parts.registry.commands[row["type"]]
         own = OwnTransaction(self._parts.handler_pool, self._limit(handler))
         started = monotonic()
-        size = row["body_bytes"] or 0
+        size, taken = row["body_bytes"] or 0, 0
         with bound(command_id=row["command_id"], correlation_id=row["correlation_id"]):
             try:
                 if size:
                     on_wait()
                     await self._bytes.take(size)
+                    taken = size
                 await self._attempt(handler, row, own, started, on_wait)
             except LeaseLost as error:
                 _log.warning("lease lost; nothing was written", reason=str(error))
@@ -106,8 +114,8 @@ class CommandRun:
                 await self._failed(row, error, monotonic() - started)
             finally:
                 await own.end()
-                if size:
-                    self._bytes.give(size)
+                if taken:
+                    self._bytes.give(taken)
 
     async def _attempt(
         self,
@@ -131,8 +139,7 @@ class CommandRun:
         finally:
             context.close()
             own.connection.close()
-        if own.broken:
-            raise UsageError("it closed the connection, or ended the transaction, that settles it")
+        own.check()
         result = None if value is None else encode(value)
         parent = Parent("command", row["id"], _children_of(row))
         sent = [(draft, parent) for draft in context.drafts]
@@ -150,25 +157,38 @@ class CommandRun:
         try:
             await commands.settle_and_commit(held, self._parts.sql, self._parts.me.id, ended)
         except Exception as error:
-            if not is_passing(error):
-                raise
-            # Not the handler's failure. If it did commit after all, the fence ends this run.
-            raise Stopped(f"it could not be settled: {explain(error).error}") from error
+            if not (is_passing(error) and is_closed(held)):
+                raise  # such as a deferred constraint, or a lock that it waited for in vain
+            # Not the command's failure. If it did commit after all, the fence ends this run.
+            raise _Later(f"it could not be settled: {explain(error).error}") from error
 
     async def _payload(self, handler: CommandHandler, row: Row) -> object:
         raw = row["payload"]
         if row["body_id"] is not None:
-            async with borrow(self._parts.pool) as connection:
-                found = await bodies.read(connection, self._parts.sql, [row])
-            raw = found.get(row["body_id"])
+            raw = await self._body(row)
         raw = "null" if raw is None else raw
         if handler.event_type is not None:
             return decode_event_command(handler, raw, row["schema_version"], row["attempts"])
         return decode(handler, raw, row["schema_version"])
 
+    async def _body(self, row: Row) -> str | None:
+        try:
+            async with borrow(self._parts.pool) as connection:
+                found = await bodies.read(connection, self._parts.sql, [row])
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            raise _Later(f"its payload could not be read: {explain(error).error}") from error
+        return found.get(row["body_id"])
+
     async def _failed(self, row: Row, error: BaseException, seconds: float) -> None:
         if isinstance(error, Stopped):
             await self._stopped(row, error, seconds)
+            return
+        if isinstance(error, _Later):
+            _log.warning("command is given back", type=row["type"], reason=str(error))
+            again = Setback(row["id"], "pending", delay=_LATER, fence=row["fence"])
+            self.settler.hand_over(Ended(row, again))
             return
         outcome = self.judge(row, error)
         await self.settler.add(Ended(row, setback(outcome, row, self._parts.me.id, row["fence"])))

@@ -10,12 +10,14 @@ back, or fenced. Known limit: a queue's limit holds within this process.
 import asyncio
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import monotonic
 
 import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.model.lane import Lane, Lanes
+from inboxd.model.outcome import explain
 from inboxd.runtime.command_run import CommandRun
 from inboxd.runtime.execution import Breath
 from inboxd.runtime.parts import Parts
@@ -45,6 +47,9 @@ class CommandWork:
         self._idle: deque[asyncio.Event] = deque()
         self._runners = 0
         self._running: Counter[str] = Counter()
+        # What this worker knows that it holds; the rest of its leases is looked for in _look_after.
+        self._known: set[int] = set()
+        self._look_at = 0.0
         self._suspect: int | None = None
         self._suspects_due = True
         self._freed = anyio.Event()
@@ -62,8 +67,9 @@ class CommandWork:
         return self._running.total()
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next."""
+        """The connection was lost: another server may answer next, and a claim may be unknown."""
         self._lanes.forget()
+        self._look_at = 0.0
 
     def suspend(self) -> None:
         """The lease may end: start nothing, stop what runs."""
@@ -95,8 +101,10 @@ class CommandWork:
         async with borrow(self._parts.pool) as connection:
             seen = await commands.survey(connection, self._parts.sql)
         served = [s for s in seen if self._serves(str(s.key[0]), str(s.key[1]))]
-        due = self._lanes.sweep(served)
-        self._suspects_due = self._suspect is None
+        suspects = [s for s in served if s.key[2] is None]
+        due = self._lanes.sweep([s for s in served if s.key[2] is not None])
+        waiting = any(s.oldest is not None for s in suspects)
+        self._suspects_due = waiting and self._suspect is None
         return Survey(
             due or self._suspects_due,
             min((s.next for s in served if s.next is not None), default=None),
@@ -104,21 +112,19 @@ class CommandWork:
 
     async def page(self) -> Page:
         """Lease what there is room for, and let it run."""
-        free = self._free_room()
+        if monotonic() >= self._look_at:
+            await self._look_after()
+        free = min(self._free_room(), self.limits.page_rows)
         if free <= 0 or self._suspended:
             return Page(0, busy=True)
-        rows: list[Row] = []
-        if self._suspects_due and self._suspect is None:
-            rows += await self._claim_suspect()
-        lanes = self._open_lanes()
-        if lanes:
-            rows += await self._claim(lanes, free)
-        for row in rows:
-            self._running[row["queue"]] += 1
-        self._ready.extend(rows)
-        if rows:
-            self._next_runner()
-        return Page(len(rows), full=len(rows) >= min(free, self.limits.page_rows))
+        taken = 0
+        if self._suspects_due:
+            taken += await self._claim_suspect()
+        # The smaller priorities of all queues first; a level that is empty costs one look.
+        for _, level in itertools.groupby(sorted(self._open_lanes(), key=_priority), _priority):
+            if taken < free:
+                taken += await self._claim(list(level), free - taken)
+        return Page(taken, full=taken >= free, busy=taken > 0 and self._was_full)
 
     def _serves(self, queue: str, type_: str) -> bool:
         wanted = self._parts.settings.worker.queues
@@ -136,15 +142,14 @@ class CommandWork:
         return most if limit is None else min(most, limit - self._running[queue])
 
     def _open_lanes(self) -> list[Lane]:
-        """The lanes whose queue has room; the smallest priority first."""
+        """The lanes whose queue has room."""
         known = self._lanes.ordered()
         lanes = [lane for lane in known if self._room_of(str(lane.key[0])) > 0]
         self._was_full = len(lanes) < len(known)
-        return sorted(lanes, key=lambda lane: lane.key[2])
+        return lanes
 
-    async def _claim(self, lanes: list[Lane], free: int) -> list[Row]:
+    async def _claim(self, lanes: list[Lane], most: int) -> int:
         room = {str(lane.key[0]): self._room_of(str(lane.key[0])) for lane in lanes}
-        most = min(free, self.limits.page_rows)
         with self._parts.metrics.claim_seconds.labels("command").time():
             async with borrow(self._parts.pool) as connection:
                 rows = await commands.claim(
@@ -155,19 +160,49 @@ class CommandWork:
             lane, last = lanes[number - 1], list(taken)[-1]
             lane.advance(last["run_at"], last["id"])
             self._lanes.took(lane)
-        return rows
+        self._take(rows)
+        return len(rows)
 
-    async def _claim_suspect(self) -> list[Row]:
+    async def _claim_suspect(self) -> int:
         self._suspects_due = False
-        registry, wanted = self._parts.registry, self._parts.settings.worker.queues
+        full = [queue for queue in self.queues if self._room_of(queue) <= 0]
         async with borrow(self._parts.pool) as connection:
             row = await commands.claim_suspect(
-                connection, self._parts.sql, self._parts.me.id, registry.command_types, list(wanted)
+                connection,
+                self._parts.sql,
+                self._parts.me.id,
+                self._parts.registry.command_types,
+                self._parts.settings.worker.queues,
+                full,
             )
         if row is None:
-            return []
+            return 0
         self._suspect = row["id"]
-        return [row]
+        self._take([row])
+        return 1
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        """Let what was leased run, unless it is to be cancelled or the lease may end meanwhile."""
+        for row in rows:
+            self._known.add(row["id"])
+            self._running[row["queue"]] += 1
+            self._ready.append(row)
+        self.cancel(frozenset(row["id"] for row in rows if row["cancel_requested"]))
+        if self._suspended:
+            self._release_ready()
+        self._next_runner()
+
+    async def _look_after(self) -> None:
+        """Give back what this worker holds and does not know: the answer to its claim was lost."""
+        known = list(self._known | self._settler.ids)
+        async with borrow(self._parts.pool) as connection:
+            unknown = await commands.release(
+                connection, self._parts.sql, self._parts.me.id, but=known
+            )
+        self._look_at = monotonic() + self._parts.settings.worker.lease.total_seconds()
+        if unknown:
+            _log.warning("gave back commands whose claim was not answered", commands=unknown)
+            self.on_room()
 
     # -------------------------------------------------------------------------------- runners
 
@@ -189,6 +224,9 @@ class CommandWork:
                     row = self._ready.popleft()
                     try:
                         await self._run.run(row, self._next_runner)
+                    except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
+                        _log.error("command was lost", id=row["id"], reason=explain(error).error)
+                        self._look_at = 0.0
                     finally:
                         self._ended(row)
                     await breath.take()
@@ -200,6 +238,7 @@ class CommandWork:
             self._runners -= 1
 
     def _ended(self, row: Row) -> None:
+        self._known.discard(row["id"])
         self._running[row["queue"]] -= 1
         if self._running[row["queue"]] <= 0:
             del self._running[row["queue"]]
@@ -238,3 +277,7 @@ class CommandWork:
                     await self.room()
         with anyio.move_on_after(5):
             await self._settler.flush()
+
+
+def _priority(lane: Lane) -> int:
+    return int(lane.key[2] or 0)

@@ -52,12 +52,17 @@ class Settler:
         self._gathered: list[Ended] = []
         self._work = anyio.Event()
         self._written = anyio.Event()
-        self._writing = 0
+        self._writing: list[Ended] = []
 
     @property
     def waiting(self) -> int:
-        """Outcomes that are not written yet."""
-        return len(self._gathered) + self._writing
+        """How many outcomes are not written yet."""
+        return len(self._gathered) + len(self._writing)
+
+    @property
+    def ids(self) -> set[int]:
+        """The commands whose outcomes are not written yet: they are leased still."""
+        return {ended.outcome.id for ended in (*self._gathered, *self._writing)}
 
     async def add(self, ended: Ended) -> None:
         """Hand over an outcome; waits while too many are gathered."""
@@ -81,11 +86,11 @@ class Settler:
             await self._work.wait()
             self._work = anyio.Event()
             page, self._gathered = self._gathered, []
-            self._writing = len(page)
+            self._writing = page
             try:
                 await self._write_all(page)
             finally:
-                self._writing = 0
+                self._writing = []
                 self._written.set()
                 self._written = anyio.Event()
 

@@ -44,7 +44,7 @@ class Settlement:
 
 
 async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
-    """Every lane of pending commands; suspects are in none."""
+    """Every lane of pending commands; the suspects of a queue and type have priority None."""
     rows = await connection.fetch(sql["survey_commands"])
     return [Sighting((row[0], row[1], row[2]), row[3], row[4]) for row in rows]
 
@@ -75,10 +75,18 @@ async def claim(
 
 
 async def claim_suspect(
-    connection: Connection, sql: Statements, worker: UUID, types: Sequence[str], queues: list[str]
+    connection: Connection,
+    sql: Statements,
+    worker: UUID,
+    types: Sequence[str],
+    queues: Sequence[str],
+    full: Sequence[str] = (),
 ) -> Row | None:
-    """Lease one due command that was running when a worker died."""
-    return await connection.fetchrow(sql["claim_suspect"], worker, types, queues)
+    """Lease one due command that was running when a worker died.
+
+    queues: those served, none for all; full: those without room.
+    """
+    return await connection.fetchrow(sql["claim_suspect"], worker, types, queues, full)
 
 
 async def settle(
@@ -172,9 +180,11 @@ async def insert(
         )
 
 
-async def release(connection: Connection, sql: Statements, worker: UUID) -> int:
-    """Give back everything that a worker still holds; returns how many."""
-    return len(await connection.fetch(sql["release_commands"], worker))
+async def release(
+    connection: Connection, sql: Statements, worker: UUID, but: Sequence[int] = ()
+) -> int:
+    """Give back everything that a worker holds, but for these ids; returns how many."""
+    return len(await connection.fetch(sql["release_commands"], worker, but))
 
 
 async def fail_unserved(
@@ -187,6 +197,9 @@ async def fail_unserved(
 ) -> int:
     """Make dead letters of up to `rows` commands of a lane that nobody serves; returns how many."""
     queue, type_, priority = lane.key
+    if priority is None:
+        suspects = sql["fail_unserved_suspects"]
+        return len(await connection.fetch(suspects, queue, type_, error, rows, waited))
     failed = await connection.fetch(
         sql["fail_unserved_commands"], queue, type_, priority, error, rows, waited
     )

@@ -1,6 +1,7 @@
 -- Lease one due command that was running when a worker died (crashes > 0).
 -- A worker runs at most one of these at a time, so that poison does not convict its neighbours.
--- parameters: $1 uuid worker, $2 text[] types served, $3 text[] queues (none: all)
+-- parameters: $1 uuid worker, $2 text[] types served, $3 text[] queues (none: all),
+--             $4 text[] queues without room
 -- returns: as claim_commands.sql, one row at most, lane = 0
 -- locks: the worker's row FOR KEY SHARE, the row; rows that others hold are skipped
 WITH alive AS MATERIALIZED (
@@ -12,6 +13,7 @@ WITH alive AS MATERIALIZED (
           WHERE c.status = 'pending' AND c.crashes > 0 AND c.run_at <= now()
             AND c.type = ANY ($2::text[])
             AND (cardinality($3::text[]) = 0 OR c.queue = ANY ($3::text[]))
+            AND c.queue <> ALL ($4::text[])
           ORDER BY c.run_at, c.id
           LIMIT 1
             FOR UPDATE SKIP LOCKED) c
@@ -23,7 +25,7 @@ UPDATE {schema}.commands c
  WHERE c.id = picked.id
 RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority, c.tenant,
           c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence, c.run_at,
-          c.deadline, c.deadline < clock_timestamp() AS late, c.origin_kind, c.origin_id, c.replay_of,
+          c.deadline, c.deadline < clock_timestamp() AS late, c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of,
           c.correlation_id, c.causation_id, c.traceparent, c.body_id, c.body_at, c.body_bytes,
           c.created_at, extract(epoch FROM clock_timestamp() - c.run_at)::double precision AS waited,
           extract(epoch FROM clock_timestamp() - c.created_at)::double precision AS age, 0 AS lane

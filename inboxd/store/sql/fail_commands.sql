@@ -1,5 +1,6 @@
 -- Write what became of commands that did not succeed, as far as this worker's claims still hold them:
 -- retry, deferral or release (pending), dead letter (failed).
+-- A row whose cancellation was requested is due at once: its next claim settles it as cancelled.
 -- The last 50 errors are kept, so that a row stays bounded. A row with a worker is running (see
 -- settle_commands.sql).
 -- parameters: arrays, one entry a row: $1 bigint[] ids, $2 bigint[] fences, $3 text[] statuses,
@@ -11,7 +12,9 @@
 UPDATE {schema}.commands c
    SET status = new.status,
        attempts = c.attempts + new.spent,
-       run_at = coalesce(new.run_at, clock_timestamp() + make_interval(secs => new.seconds), c.run_at),
+       run_at = CASE WHEN c.cancel_requested THEN clock_timestamp()
+                     ELSE coalesce(new.run_at, clock_timestamp() + make_interval(secs => new.seconds),
+                                   c.run_at) END,
        worker_id = NULL,
        started_at = NULL,
        errors = CASE WHEN new.error IS NULL THEN c.errors

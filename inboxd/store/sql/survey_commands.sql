@@ -1,5 +1,6 @@
 -- Every lane of pending commands: its oldest due row and its next row that is not due yet.
--- Suspects (crashes > 0) are no lane: see claim_suspect.sql. A probe for each lane, as for events.
+-- Suspects (crashes > 0) are no lane: see claim_suspect.sql. They are few, and come by queue and type,
+-- with priority null. A probe for each lane, as for events.
 -- parameters: none
 -- returns: queue, type, priority, oldest (seconds that its oldest due row has waited; null: none is due),
 --          next (seconds until its next row is due; null: none)
@@ -24,3 +25,10 @@ SELECT lane.queue, lane.type, lane.priority,
          WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
            AND c.priority = lane.priority AND c.run_at > now() ORDER BY c.run_at LIMIT 1) AS next
   FROM lane
+UNION ALL
+SELECT c.queue, c.type, NULL,
+       extract(epoch FROM clock_timestamp() - min(c.run_at) FILTER (WHERE c.run_at <= now()))
+           ::double precision,
+       extract(epoch FROM min(c.run_at) FILTER (WHERE c.run_at > now()) - clock_timestamp())
+           ::double precision
+  FROM {schema}.commands c WHERE c.status = 'pending' AND c.crashes > 0 GROUP BY c.queue, c.type

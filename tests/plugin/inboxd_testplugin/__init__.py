@@ -210,6 +210,8 @@ async def _misbehave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a 
             raise ValueError("a\0b")
         case "send to no queue":
             ctx.send({}, type="test.noop", queue="q" * 300)
+        case "run sql":
+            await ctx.connection.execute(how["sql"])
         case "ignore cancellation":
             deadline = time.monotonic() + how["seconds"]
             while time.monotonic() < deadline:

@@ -1,0 +1,17 @@
+-- Make dead letters of a type's due suspects (crashes > 0) that no live worker serves, a page at a time.
+-- parameters: $1 text queue, $2 text type, $3 text error (a JSON object), $4 integer rows,
+--             $5 interval: only rows that have waited this long
+-- returns: id of each
+-- locks: the rows; rows that others hold are skipped
+WITH stranded AS MATERIALIZED (
+    SELECT id FROM {schema}.commands
+     WHERE status = 'pending' AND crashes > 0 AND queue = $1 AND type = $2
+       AND run_at <= now() - $5::interval
+     ORDER BY run_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
+)
+UPDATE {schema}.commands c
+   SET status = 'failed', errors = coalesce(c.errors, '[]') 
+                || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler',
+       updated_at = clock_timestamp()
+  FROM stranded WHERE c.id = stranded.id
+RETURNING c.id

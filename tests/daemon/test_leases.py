@@ -1,0 +1,113 @@
+"""What a worker holds, it knows, runs within its limits, or gives back."""
+
+import pytest
+
+from tests.daemon.inbox import Inbox, errors_of
+from tests.support import Config, eventually
+
+pytestmark = pytest.mark.anyio
+
+LATER = "now() + interval '1 hour'"
+
+
+@pytest.fixture(scope="module")
+def worker_config() -> Config:
+    """A short lease, few commands at a time, and a queue for one."""
+    return {
+        "worker": {"lease": "2s", "heartbeat_interval": "200ms", "unserved_grace": "1s"},
+        "commands": {"concurrency": 2},
+        "queues": {"one": {"concurrency": 1}},
+    }
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_back(inbox: Inbox) -> None:
+    """The claim committed, but its connection broke: the worker holds what it does not know."""
+    [row_id] = await inbox.write_many("command", "test.ledger", [{}], run_at=await later(inbox))
+    await inbox.database.execute(
+        "update inboxd.commands set status = 'running', fence = fence + 1, worker_id = "
+        "(select id from inboxd.workers where state = 'running') where id = $1",
+        row_id,
+    )
+
+    async def given_back() -> bool:
+        row = await inbox.hot("command", row_id)
+        return row is not None and row["status"] == "pending"
+
+    await eventually(given_back)
+    row = await inbox.hot("command", row_id)
+    assert row is not None
+    assert (row["attempts"], row["crashes"], row["worker_id"]) == (0, 0, None)
+
+
+async def test_what_cannot_commit_spends_its_attempts(inbox: Inbox) -> None:
+    """Trouble that passes elsewhere, but comes from the command's own transaction."""
+    await inbox.database.execute(
+        "create table busy (id int);"
+        "create function refuse() returns trigger language plpgsql as "
+        "$$ begin raise exception 'busy' using errcode = '55P03'; end $$;"
+        "create constraint trigger busy after insert on busy deferrable initially deferred "
+        "for each row execute function refuse()"
+    )
+    how = {"how": "run sql", "sql": "insert into busy values (1)"}
+    row_id = await inbox.write("command", "test.misbehave", how)
+    row = await inbox.dead("command", row_id)
+    assert row["attempts"] == 3
+    assert [entry["error"] for entry in errors_of(row)] == ["LockNotAvailableError: busy"] * 3
+    assert await inbox.notes(row_id) == []
+
+
+async def test_a_smaller_priority_goes_first_in_all_queues(inbox: Inbox) -> None:
+    urgent = await inbox.write("command", "test.wait", queue="busy", priority=0)
+    await inbox.succeeded("command", urgent)  # the lane is known from now on, and empty
+    pace = {"wait": 0.1}
+    backlog = await inbox.write_many("command", "test.wait", [pace] * 30, queue="busy", priority=9)
+    soon = await inbox.write_many("command", "test.wait", [pace] * 5, queue="quiet", priority=1)
+    await inbox.succeeded("command", *backlog, *soon)
+    ahead = await inbox.database.fetchval(
+        "select count(*) from inboxd.commands_history where id = any ($1) and finished_at < "
+        "(select max(finished_at) from inboxd.commands_history where id = any ($2))",
+        backlog,
+        soon,
+    )
+    assert ahead < 20
+
+
+async def test_a_cancellation_outlives_the_attempt(inbox: Inbox) -> None:
+    row_id = await inbox.write("command", "test.ledger", run_at=await later(inbox))
+    await inbox.database.execute(
+        "update inboxd.commands set cancel_requested = true, run_at = now() where id = $1", row_id
+    )
+    await inbox.database.execute("notify inboxd_commands")
+    assert (await inbox.settled("command", row_id))["status"] == "cancelled"
+    assert await inbox.notes(row_id) == []
+
+
+async def test_a_suspect_waits_for_room_in_its_queue(inbox: Inbox) -> None:
+    first = await inbox.write("command", "test.wait", {"wait": 0.5}, queue="one")
+    await inbox.running(first)
+    suspect = await inbox.write("command", "test.wait", queue="one", run_at=await later(inbox))
+    await inbox.database.execute(
+        "update inboxd.commands set crashes = 1, run_at = now() where id = $1", suspect
+    )
+    await inbox.database.execute("notify inboxd_commands")
+    await inbox.succeeded("command", first, suspect)
+    rows = await inbox.database.fetch(
+        "select started_at, finished_at from inboxd.commands_history where id = any ($1) "
+        "order by id",
+        [first, suspect],
+    )
+    assert rows[1]["started_at"] >= rows[0]["finished_at"]
+
+
+async def test_a_suspect_that_nobody_serves_is_a_dead_letter(inbox: Inbox) -> None:
+    row_id = await inbox.write("command", "nobody.serves", run_at=await later(inbox))
+    await inbox.database.execute(
+        "update inboxd.commands set crashes = 1, run_at = now() where id = $1", row_id
+    )
+    row = await inbox.dead("command", row_id)
+    assert "NoHandler" in errors_of(row)[-1]["error"]
+
+
+async def later(inbox: Inbox) -> object:
+    """A time in the future, by the database's clock: nobody claims the row before."""
+    return await inbox.database.fetchval(f"select {LATER}")
