@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import traceback
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,6 +25,7 @@ from inboxd.model.backoff import Policy, Rng
 ERROR_LENGTH = 1_000
 TRACEBACK_LENGTH = 4_000
 TRACEBACK_FRAMES = 20
+_ARGUMENT = re.compile(r"(invalid input for query argument \$\d+): .*", re.DOTALL)
 TRACEBACK_CHAIN = 5
 
 
@@ -144,9 +146,9 @@ def _seconds(after: timedelta | str | float) -> float:
 
 
 def _message(error: BaseException) -> str:
-    """What the error says; of a driver's error only the first part, since DETAIL quotes rows."""
+    """What the error says, without what a driver quotes: rows in DETAIL, arguments of a query."""
     try:
-        message = str(error).partition("\nDETAIL:")[0]
+        message = _ARGUMENT.sub(r"\1", str(error).partition("\nDETAIL:")[0])
     except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not cost the settlement
         return f"<{type(broken).__name__} while its message was made>"
     if isinstance(error, BaseExceptionGroup):

@@ -22,8 +22,9 @@ from inboxd.api.records import CommandHandler
 from inboxd.errors import InboxdError, LeaseLost, Reject
 from inboxd.model.backoff import Policy, override
 from inboxd.model.lineage import Lineage, child_of
-from inboxd.model.outcome import Unsuccessful, decide, explain
+from inboxd.model.outcome import Dead, Unsuccessful, decide, explain
 from inboxd.runtime.execution import Stopped
+from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
@@ -77,6 +78,7 @@ class CommandRun:
         """Run commands with the plugins of `parts`."""
         self._parts = parts
         self._bytes = ByteBudget(parts.settings.commands.in_flight_bytes)
+        self._losses = Losses()
         self.settler = Settler(parts, self.judge)
 
     def stop_all(self, reason: str) -> None:
@@ -110,12 +112,20 @@ class CommandRun:
             except BaseException as error:
                 if is_ours(error):
                     raise
+                trouble = self._outage(row, own, error)
                 await own.end()
-                await self._failed(row, error, monotonic() - started)
+                await self._failed(row, trouble or error, monotonic() - started)
             finally:
                 await own.end()
                 if taken:
                     self._bytes.give(taken)
+
+    def _outage(self, row: Row, own: OwnTransaction, error: BaseException) -> _Later | None:
+        """The trouble, if it is not the command's own: its connection was lost, as in an outage."""
+        lost = own.held is not None and is_closed(own.held)
+        if lost and not isinstance(error, Stopped | _Later) and self._losses.excuse(row["id"]):
+            return _Later(f"its connection was lost: {explain(error).error}")
+        return None
 
     async def _attempt(
         self,
@@ -209,8 +219,9 @@ class CommandRun:
         outcome = decide(error, self._policy(row), row["attempts"], timedelta(seconds=row["age"]))
         failure = explain(error)
         self._parts.metrics.tally.fail("command", row["type"], failure.kind)
-        _log.info(
-            "command did not succeed",
+        dead = isinstance(outcome, Dead)
+        (_log.error if dead else _log.info)(
+            "command is a dead letter" if dead else "command did not succeed",
             type=row["type"],
             outcome=name(outcome),
             attempt=row["attempts"] + 1,

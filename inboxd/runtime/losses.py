@@ -1,0 +1,29 @@
+"""Connections that were lost while a row ran: whose failure is it?
+
+Owns the memory of such losses. An outage is nobody's failure (promise 7), but a handler that ends
+its own connection must not run for ever. Promises that a row is excused a few times in a row, and
+blamed after that. Known limit: the memory is this process's, and bounded; a row that is run by many
+workers in turn is excused by each.
+"""
+
+from collections import OrderedDict
+
+_EXCUSED = 2
+_REMEMBERED = 10_000
+
+
+class Losses:
+    """How often each row's connection was lost while it ran here."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[int, int] = OrderedDict()
+
+    def excuse(self, row_id: int) -> bool:
+        """Count a loss; whether it is still taken for an outage."""
+        count = self._counts.pop(row_id, 0) + 1
+        if count > _EXCUSED:
+            return False
+        self._counts[row_id] = count
+        if len(self._counts) > _REMEMBERED:
+            self._counts.popitem(last=False)
+        return True
