@@ -34,6 +34,8 @@ class DaemonHealth:
             Part("worker", ok=not now.draining, detail="draining" if now.draining else "running"),
         ]
         for name, processor in zip(names, now.processors, strict=True):
-            ok = processor.healthy and processor.held_back is None
-            parts.append(Part(name, ok=ok, detail=processor.held_back or ""))
+            reason = processor.held_back
+            if reason is None and now.standing_still(processor):
+                reason = "waits for the database"
+            parts.append(Part(name, ok=processor.healthy and reason is None, detail=reason or ""))
         return parts

@@ -9,6 +9,7 @@ was declared dead comes back as a new incarnation. Known limit: plugins are load
 import hashlib
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -49,6 +50,8 @@ _log = get_logger(__name__)
 
 # What a reaper looks at must be looked at more often than the lease is long.
 _LOOKS_PER_LEASE = 6
+# Seconds that a processor's statements and short waits may take between two sleeps.
+_LONGEST_TURN = 5.0
 
 
 class Incarnation:
@@ -91,6 +94,13 @@ class Incarnation:
     def stop(self) -> None:
         """Drain and leave."""
         self._stop.set()
+
+    def standing_still(self, processor: Processor) -> bool:
+        """Whether it waits for a server that does not answer; a page of events may be long."""
+        if processor is self.processors[0] and self._in_flight()["event"]:
+            return False
+        longest = self.settings.worker.poll_interval.total_seconds() + _LONGEST_TURN
+        return time.monotonic() - processor.turned_at > longest
 
     def reload(self, settings: Settings) -> None:
         """Take over what may change while running: page sizes, concurrency."""

@@ -20,7 +20,7 @@ from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.store import events
 from inboxd.store.connections import Connection, Row, is_closed, is_passing
-from inboxd.store.pools import borrow
+from inboxd.store.pools import borrow, lend, transaction
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -68,7 +68,7 @@ class EventWork:
         if not lanes:
             return Page(0)
         try:
-            async with borrow(self._parts.pool) as connection:
+            async with lend(self._parts.pool) as connection:
                 if self._careful > 0:
                     return await self._page_of_one(connection, lanes)
                 return await self._page(connection, lanes)
@@ -80,7 +80,7 @@ class EventWork:
     async def _page(self, connection: Connection, lanes: Sequence[Lane]) -> Page:
         most, rows, results = self._most, list[Row](), Results()
         try:
-            async with connection.transaction():
+            async with transaction(self._parts.pool, connection):
                 rows = await self._claim(connection, lanes, most)
                 if not rows:
                     return Page(0)
@@ -136,7 +136,7 @@ class EventWork:
     async def _page_of_one(self, connection: Connection, lanes: Sequence[Lane]) -> Page:
         """Run one event alone, its crash counted beforehand: two transactions."""
         keep = self._parts.settings.database.idle_in_transaction_timeout
-        async with connection.transaction():
+        async with transaction(self._parts.pool, connection):
             claimed = await self._claim(connection, lanes, 1)
             if not claimed:
                 return Page(0)
@@ -148,7 +148,7 @@ class EventWork:
         self._marked = row
         results = Results()
         try:
-            async with connection.transaction():
+            async with transaction(self._parts.pool, connection):
                 again = await events.claim_one(connection, self._parts.sql, row["id"])
                 if again is not None:
                     await self.run.run(connection, [again], results)

@@ -67,6 +67,8 @@ class Processor:
     def __init__(self, work: Work, wakeup: WakeUp, metrics: Metrics, sweep_interval: float) -> None:
         """Process `work`; `sweep_interval` in seconds."""
         self.healthy = False
+        # When the loop last came round (monotonic): one that waits for a vanished server does not.
+        self.turned_at = time.monotonic()
         self._work = work
         self._wakeup = wakeup
         self._kind = wakeup.place.removesuffix("s")
@@ -108,6 +110,7 @@ class Processor:
 
     async def _loop(self) -> None:
         while not self._stopping:
+            self.turned_at = time.monotonic()
             if self.held_back is not None:
                 await self._wakeup.sleep(None)
                 continue

@@ -1,15 +1,19 @@
 """Connections to PostgreSQL: how they are opened, bounded, and what their failures mean.
 
-Owns the session settings (time-outs, isolation, keepalives) and the translation of the driver's
-errors. Promises that a session of a stopped or vanished worker ends by itself, and that no error
-shows a password. Known limit: behind a pooler in transaction mode nothing can be set for a session;
-`inboxd.store.pools` sets it for each transaction instead.
+Owns the session settings (time-outs, isolation, keepalives), the way from host to host, and the
+translation of the driver's errors. Promises that a session of a stopped or vanished worker ends by
+itself, that the worker notices a server that vanished, and that no error shows a password. Known
+limits: behind a pooler in transaction mode nothing can be set for a session; `inboxd.store.pools`
+sets it for each transaction instead. Hosts that are named outside the DSN's authority (`?host=`,
+PGHOST) share one time-out.
 """
 
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -29,20 +33,19 @@ LOST = (
     asyncpg.InterfaceError,
     # «another operation is in progress»: the connection was lost in the middle of one.
     asyncpg.InternalClientError,
-    asyncpg.OperatorInterventionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.DatabaseDroppedError,
     asyncpg.InsufficientResourcesError,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,
 )
 
 
-# What a statement meets that is not its own fault: the same statement works a little later.
+# What a statement meets that is not its own fault: the same statement works a little later. Not so
+# one that reached its time limit (57014): the same would reach it again, a smaller one may not.
 PASSING = (*LOST, asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError)
-
-
-def is_lost(error: BaseException) -> bool:
-    """Whether `error` says that the connection, or the server, failed."""
-    return isinstance(error, LOST)
 
 
 def is_closed(connection: Connection) -> bool:
@@ -63,6 +66,19 @@ def is_passing(error: BaseException) -> bool:
     return no_partition or isinstance(error, PASSING)
 
 
+# A peer that answers none of so many probes, so far apart, is gone.
+_PROBE_SECONDS = 5
+_PROBES = 3
+
+# At these the next host may do better; any other refusal is the answer.
+_NEXT_HOST = (
+    OSError,
+    TimeoutError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TargetServerAttributeNotMatched,
+)
+
+
 def _milliseconds(value: Any) -> str:
     return str(round(value.total_seconds() * 1000))
 
@@ -79,8 +95,8 @@ def session_settings(database: Database, purpose: str) -> dict[str, str]:
         "idle_in_transaction_session_timeout": _milliseconds(database.idle_in_transaction_timeout),
         "tcp_user_timeout": _milliseconds(database.tcp_user_timeout),
         "tcp_keepalives_idle": str(round(database.keepalives_idle.total_seconds())),
-        "tcp_keepalives_interval": "5",
-        "tcp_keepalives_count": "3",
+        "tcp_keepalives_interval": str(_PROBE_SECONDS),
+        "tcp_keepalives_count": str(_PROBES),
         # Compiling a plan costs more than any of these short statements.
         "jit": "off",
     }
@@ -98,10 +114,7 @@ OWN_PLANS = {
 
 def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dict[str, Any]:
     """How the driver opens a session for `purpose`, with `plans` among its settings."""
-    arguments: dict[str, Any] = {
-        "dsn": database.dsn.get_secret_value(),
-        "timeout": database.connect_timeout.total_seconds(),
-    }
+    arguments: dict[str, Any] = {}
     if database.transaction_pooler:
         # It hands a session to whoever comes: nothing may be kept in one, or set for one.
         arguments["statement_cache_size"] = 0
@@ -122,11 +135,54 @@ async def connect(
     database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
 ) -> "asyncpg.Connection[asyncpg.Record]":
     """One connection. Raises DatabaseError, which says what to do."""
-    words = arguments(database, purpose, plans)
     try:
-        return await asyncpg.connect(**words)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        return await dial(database, **arguments(database, purpose, plans))
+    except (*LOST, asyncpg.PostgresError) as error:
         raise explain_connecting(error, database) from error
+
+
+async def dial(database: Database, **words: Any) -> "asyncpg.Connection[asyncpg.Record]":
+    """One connection to the first host that takes it, each with its share of `connect_timeout`.
+
+    Of several hosts one that only reads is passed over: it is a standby, or was demoted.
+    """
+    hosts = dsn_of_each_host(database.dsn.get_secret_value())
+    share = database.connect_timeout.total_seconds() / len(hosts)
+    if len(hosts) > 1 and "target_session_attrs=" not in hosts[0]:
+        words["target_session_attrs"] = "read-write"
+    for dsn in hosts[:-1]:
+        with suppress(*_NEXT_HOST):
+            return _watched(await asyncpg.connect(dsn, timeout=share, **words), database)
+    return _watched(await asyncpg.connect(hosts[-1], timeout=share, **words), database)
+
+
+def dsn_of_each_host(dsn: str) -> list[str]:
+    """The DSN as it is, or one for each host that it names: `//user@a:5432,b/shop`."""
+    parts = urlsplit(dsn)
+    login, at, hosts = parts.netloc.rpartition("@")
+    if "," not in hosts:
+        return [dsn]
+    return [parts._replace(netloc=f"{login}{at}{host}").geturl() for host in hosts.split(",")]
+
+
+def _watched(
+    connection: "asyncpg.Connection[asyncpg.Record]", database: Database
+) -> "asyncpg.Connection[asyncpg.Record]":
+    """Let this side notice, too, that the other vanished: `tcp_…` settings are the server's own."""
+    transport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001 - the driver has no other way
+    peer = transport.get_extra_info("socket")
+    if peer is None or peer.family == socket.AF_UNIX:
+        return connection
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", round(database.keepalives_idle.total_seconds())),
+        ("TCP_KEEPINTVL", _PROBE_SECONDS),
+        ("TCP_KEEPCNT", _PROBES),
+        ("TCP_USER_TIMEOUT", int(_milliseconds(database.tcp_user_timeout))),
+    ):
+        if hasattr(socket, name):  # not every system has them all
+            peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), max(1, value))
+    return connection
 
 
 def explain_connecting(error: Exception, database: Database) -> DatabaseError:
@@ -139,6 +195,8 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
             advice = "create the database, or correct database.dsn"
         case asyncpg.TooManyConnectionsError():
             advice = "raise max_connections, or lower database.pool_size and handler_pool_size"
+        case asyncpg.TargetServerAttributeNotMatched():
+            advice = "wait for the failover, or name the primary in database.dsn"
         case TimeoutError():
             advice = "nobody answered in time: check host, port and firewall, or connect_timeout"
         case OSError():

@@ -2,12 +2,15 @@
 
 Owns the borrowing of connections, and what is different behind a pooler in transaction mode (such
 as PgBouncer): there, each borrowing is one transaction, which begins with the settings that a
-session has otherwise. Promises that the first failure to connect says what to do. Known limit:
-listening needs a session of its own, so behind such a pooler new rows are found by the poll.
+session has otherwise; whoever needs more than one in a row lends a connection and opens each with
+`transaction`. Promises that the first failure to connect says what to do, and that no statement is
+waited for much longer than the server may work on it. Known limit: listening needs a session of its
+own, so behind such a pooler new rows are found by the poll.
 """
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import anyio
@@ -19,12 +22,15 @@ from inboxd.store.connections import (
     OWN_PLANS,
     Connection,
     arguments,
+    dial,
     explain_connecting,
+    is_closed,
     session_settings,
 )
 
 # Neither the transport nor the transaction's own level can be set inside a transaction.
 _NOT_LOCAL = ("application_name", "default_transaction", "tcp_")
+_GRACE_SECONDS = 5.0
 
 
 class Pool:
@@ -79,6 +85,9 @@ async def open_pool(
         min_size=0,
         max_size=size,
         max_inactive_connection_lifetime=0,
+        # Beyond what the server allows: this bounds the wait for one that has vanished.
+        command_timeout=database.statement_timeout.total_seconds() + _GRACE_SECONDS,
+        connect=partial(_dial, database),
         **(keep if plans or database.transaction_pooler else {}),
         **arguments(database, purpose, plans),
     )
@@ -93,17 +102,52 @@ async def open_pool(
 
 @asynccontextmanager
 async def borrow(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
-    """A connection from the pool, waiting for a free one at most `within` seconds."""
-    connection = await pool.acquire(within)
-    try:
+    """A connection from the pool for statements; waits for a free one at most `within` seconds."""
+    async with lend(pool, within) as connection:
         if pool.preamble:
-            async with connection.transaction(isolation="read_committed"):
-                await connection.execute(pool.preamble)
+            async with transaction(pool, connection):
                 yield connection
         else:
             yield connection
+
+
+@asynccontextmanager
+async def lend(pool: Pool, within: float = 30.0) -> AsyncIterator[Connection]:
+    """A connection from the pool for transactions: each begins and commits with `transaction`."""
+    connection = await pool.acquire(within)
+    try:
+        yield connection
+    except TimeoutError:
+        _give_up(connection)
+        raise
     finally:
         await pool.release(connection)
+
+
+@asynccontextmanager
+async def transaction(pool: Pool, connection: Connection) -> AsyncIterator[None]:
+    """One transaction of its own on a lent connection, behind a pooler as well."""
+    async with connection.transaction(isolation="read_committed"):
+        try:
+            if pool.preamble:
+                await connection.execute(pool.preamble)
+            yield
+        except TimeoutError:
+            _give_up(connection)
+            raise
+
+
+def _give_up(connection: Connection) -> None:
+    """The server does not answer: neither would it answer a rollback."""
+    if not is_closed(connection):
+        connection.terminate()
+
+
+async def _dial(
+    database: Database, _dsn: None, **words: Any
+) -> "asyncpg.Connection[asyncpg.Record]":
+    """How the driver's pool makes a connection; it passes on the DSN that it was not given."""
+    return await dial(database, **words)
 
 
 async def _keep_session(_connection: object) -> None:
