@@ -85,7 +85,7 @@ class EventRun:
         self, connection: Connection, row: Row, raw: str | None, results: Results
     ) -> None:
         started = time.monotonic()
-        savepoint = PageSavepoint(connection)
+        savepoint = PageSavepoint(connection, self._parts.pool.preamble)
         drafts: list[CommandDraft] = []
         outcome: Outcome = Succeeded()
         handler: EventHandler | None = None
@@ -96,13 +96,16 @@ class EventRun:
                 )
             await savepoint.keep()
         except BaseException as error:
-            if savepoint.broken and not is_ours(error):
+            if is_ours(error):
+                await savepoint.abandon()
+                raise
+            await savepoint.undo()
+            if savepoint.broken:
                 # Remembered: the driver raises an error of its own when the transaction is left.
                 results.spoiled = Spoiled(row, handler, error)
                 raise results.spoiled from error
-            if is_ours(error) or is_closed(connection):
+            if is_closed(connection):
                 raise
-            await savepoint.undo()
             outcome = self.judge(error, row, handler)
         seconds = time.monotonic() - started
         results.counts.append((row["type"], outcome, seconds, row["waited"]))
