@@ -1,27 +1,32 @@
 """Running one handler: in the loop, in a thread or in a process, within its time limit.
 
 Owns the time limit, cancellation by request, and the record of what runs for the loop monitor.
-Promises that whatever a handler does comes back as a result or an exception of its own, and that a
-cancellation of the daemon's passes through. A handler that never waits costs no timer.
+Promises that whatever a handler does comes back as a result or an exception of its own; that a
+cancellation of the daemon's passes through; and that neither context variables nor cancellations of
+a handler's own reach what runs next in the same task. A handler that never waits costs no timer.
 Known limit: a thread cannot be stopped. Past its limit its result counts for nothing, but it goes
-on; what must be killable runs with executor="process".
+on and keeps its place (`inboxd.runtime.threads`); what must be killable runs with
+executor="process".
 """
 
 import asyncio
 import time
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from functools import partial
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import anyio.to_process
-import anyio.to_thread
 from anyio import BrokenWorkerProcess, CapacityLimiter
 
 from inboxd.api.middleware import Invoke, compose
 from inboxd.api.records import Handler
 from inboxd.errors import HandlerCrashed, HandlerTimeout, InboxdError
+from inboxd.runtime.outcomes import is_ours
+from inboxd.runtime.threads import Threads
 from inboxd.telemetry.monitor import LoopMonitor, Running
 
 # A handler that catches its cancellation is cancelled again this often.
@@ -41,39 +46,38 @@ class Stopped(InboxdError):
 class Limit:
     """The time that one execution has, and the handle by which it can be stopped earlier."""
 
-    __slots__ = ("_handle", "_mine", "_on_stubborn", "_patience", "_task", "error")
+    __slots__ = ("_cancelled", "_handle", "_on_stubborn", "_patience", "_task", "error")
 
-    def __init__(self, seconds: float, patience: float, on_stubborn: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        patience: float,
+        on_stubborn: Callable[[], None],
+        on_time: Callable[[], HandlerTimeout],
+    ) -> None:
         """Stop the current task's work after `seconds`; give up on it `patience` later."""
         self._task = asyncio.current_task()
-        self._mine = 0
+        self._cancelled = 0
         self._patience = patience
         self._on_stubborn = on_stubborn
         self.error: InboxdError | None = None
-        message = f"ran longer than its timeout of {seconds:g} s"
         loop = asyncio.get_running_loop()
-        self._handle = loop.call_later(seconds, self.stop, HandlerTimeout(message))
+        self._handle = loop.call_later(seconds, lambda: self.stop(on_time()))
 
     def stop(self, error: InboxdError) -> None:
         """Cancel the handler, and again until it obeys; `error` is what it failed with."""
         self.error = self.error or error
         self._handle.cancel()
-        if self._mine * _INSIST > self._patience:
+        if self._cancelled * _INSIST > self._patience:
             self._on_stubborn()
-        self._mine += 1
+        self._cancelled += 1
         if self._task is not None:
             self._task.cancel()
         self._handle = asyncio.get_running_loop().call_later(_INSIST, self.stop, error)
 
     def end(self) -> None:
-        """The handler ended: take back our cancellations, and raise if we stopped it."""
+        """The handler ended: cancel nothing any more."""
         self._handle.cancel()
-        if self.error is None or self._task is None:
-            return
-        for _ in range(self._mine):
-            self._task.uncancel()
-        if self._task.cancelling() == 0:
-            raise self.error
 
 
 class Executions:
@@ -91,7 +95,7 @@ class Executions:
         """Bound threads and processes; `on_stubborn` hears of a handler that will not end."""
         self.limits: dict[tuple[str, int], Limit] = {}
         self._running = monitor.running
-        self._threads = CapacityLimiter(threads)
+        self._threads = Threads(threads)
         self._processes = CapacityLimiter(processes)
         self._patience = patience
         self._on_stubborn = on_stubborn
@@ -113,53 +117,68 @@ class Executions:
         of this task, needs no timer, and nothing else could have run anyway.
         """
         task = asyncio.current_task()
+        before = 0 if task is None else task.cancelling()
         self._running[task] = Running(kind, handler.type, row_id)
         # By identity: a handler's record lives as long as the registry.
         invoke = self._invokers.get(id(handler))
         if invoke is None:
             invoke = self._invokers[id(handler)] = self._make_invoker(handler)
+        # The handler's own context, since this task runs other rows later: 0.1 microseconds.
+        context_vars = copy_context()
         coroutine: Coroutine[Any, Any, object] = invoke(payload, context)  # type: ignore[assignment]
         try:
             try:
-                first = coroutine.send(None)
+                first = context_vars.run(coroutine.send, None)
             except StopIteration as done:
                 return done.value
             if on_wait is not None:
                 on_wait()
-            return await self._within(kind, row_id, handler, coroutine, first, seconds)
+            rest = _resume(coroutine, first, context_vars)
+            return await self._within(kind, row_id, handler, rest, seconds)
         finally:
             del self._running[task]
+            if task is not None and task.cancelling() > before:
+                await _take_back(task, before)
 
     async def _within(
         self,
         kind: str,
         row_id: int,
         handler: Handler,
-        coroutine: Coroutine[Any, Any, object],
-        first: Any,
+        rest: Awaitable[object],
         seconds: float,
     ) -> object:
         who = f"handler of {kind} {handler.type} (id {row_id}) ignores its cancellation"
-        limit = Limit(seconds, self._patience, lambda: self._on_stubborn(who))
+        limit = Limit(
+            seconds,
+            self._patience,
+            lambda: self._on_stubborn(who),
+            partial(self._time_is_up, asyncio.current_task(), seconds),
+        )
         self.limits[kind, row_id] = limit
         try:
-            result = await _resume(coroutine, first)
-        except BaseException:
-            limit.end()  # raises in place of the cancellation that it caused
-            raise
+            result = await rest
+        except BaseException as error:
+            if limit.error is None or is_ours(error):
+                raise
+            raise limit.error from error
         finally:
             del self.limits[kind, row_id]
-            limit._handle.cancel()  # noqa: SLF001 - the limit's own helper; ends with the execution
-        limit.end()
+            limit.end()
+        if limit.error is not None:
+            raise limit.error
         return result
+
+    def _time_is_up(self, task: asyncio.Task[Any] | None, seconds: float) -> HandlerTimeout:
+        if task in self._threads.waiting:
+            return HandlerTimeout(f"waited its whole timeout of {seconds:g} s: {self._threads}")
+        return HandlerTimeout(f"ran longer than its timeout of {seconds:g} s")
 
     def _make_invoker(self, handler: Handler) -> Invoke:
         func = handler.func
 
         async def in_thread(payload: Any, context: Any) -> object:
-            return await anyio.to_thread.run_sync(
-                func, payload, context, abandon_on_cancel=True, limiter=self._threads
-            )
+            return await self._threads.run(func, payload, context)
 
         async def in_process(payload: Any, _context: Any) -> object:
             try:
@@ -192,19 +211,30 @@ class Breath:
             self._last = time.monotonic()
 
 
+async def _take_back(task: asyncio.Task[Any], before: int) -> None:
+    """Undo the cancellations of a handler that has ended: they were not meant for what follows."""
+    try:
+        await asyncio.sleep(0)  # one that the handler has not met yet comes here
+    except asyncio.CancelledError as error:
+        if is_ours(error):
+            raise
+    while task.cancelling() > before:
+        task.uncancel()
+
+
 @types.coroutine
-def _resume(coroutine: Coroutine[Any, Any, object], yielded: Any) -> Generator[Any, Any, object]:
-    """Drive a coroutine on that was started by hand and has yielded once."""
+def _resume(
+    coroutine: Coroutine[Any, Any, object], yielded: Any, context: Context
+) -> Generator[Any, Any, object]:
+    """Drive a coroutine on, in its context, that was started by hand and has yielded once."""
     while True:
         try:
             sent = yield yielded
         except BaseException as error:  # noqa: BLE001 - whatever the loop throws in is the handler's
-            try:
-                yielded = coroutine.throw(error)
-            except StopIteration as done:
-                return done.value
+            step = partial(coroutine.throw, error)
         else:
-            try:
-                yielded = coroutine.send(sent)
-            except StopIteration as done:
-                return done.value
+            step = partial(coroutine.send, sent)
+        try:
+            yielded = context.run(step)
+        except StopIteration as done:
+            return done.value

@@ -5,9 +5,11 @@ and commands fail in the same words.
 """
 
 import asyncio
+import math
 from typing import Any
 from uuid import UUID
 
+import anyio
 import orjson
 
 from inboxd.api.messages import Row
@@ -17,11 +19,13 @@ from inboxd.telemetry import tally
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether `error` is a cancellation by the daemon, which a handler's failure must not hide."""
-    if not isinstance(error, asyncio.CancelledError):
-        return False
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    """Whether `error` is a cancellation by the daemon, which a handler's failure must not hide.
+
+    The daemon cancels by scopes only, so a scope around the runner tells; a count of cancellations
+    does not, since a handler (or a library of its) may have raised it and never taken it back.
+    """
+    stopping = anyio.current_effective_deadline() == -math.inf
+    return stopping and isinstance(error, asyncio.CancelledError)
 
 
 def error_entry(failure: Failure, attempt: int, worker: UUID) -> str:

@@ -1,0 +1,83 @@
+"""The threads of sync handlers: so many and no more, also when handlers hang in them.
+
+Owns the places that threads take. Promises that a place is free again when its thread has ended,
+not when its handler was given up, so that hanging handlers cannot pile threads up (promise 9); and
+that the log says it, once, when those keep others waiting. Known limit: a thread that never ends
+keeps its place until the process ends.
+"""
+
+import asyncio
+import math
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+class Threads:
+    """A bounded number of threads; `waiting` are the tasks that wait for one."""
+
+    def __init__(self, most: int) -> None:
+        """Run at most `most` functions at a time."""
+        self.waiting: set[asyncio.Task[Any] | None] = set()
+        self._places = CapacityLimiter(most)
+        self._unbounded = CapacityLimiter(math.inf)  # the library's own; ours is the bound
+        self._given_up: set[threading.Lock] = set()
+        self._told = False
+
+    def __str__(self) -> str:
+        most, given_up = self._places.total_tokens, len(self._given_up)
+        return (
+            f"all {most:g} threads are held, {given_up} of them by handlers past their timeout; "
+            'what may hang needs time-outs of its own, or executor="process"'
+        )
+
+    async def run(self, function: Callable[..., object], *args: Any) -> object:
+        """Call the function in a thread, as soon as there is one; a cancellation gives it up."""
+        # Whoever gets this lock, the thread when it begins or we when it never will, gives back.
+        begun = threading.Lock()
+        loop = asyncio.get_running_loop()
+        await self._take(begun)
+
+        def body() -> object:
+            if not begun.acquire(blocking=False):
+                return None
+            try:
+                return function(*args)
+            finally:
+                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    loop.call_soon_threadsafe(self._give, begun)
+
+        try:
+            return await anyio.to_thread.run_sync(
+                body, abandon_on_cancel=True, limiter=self._unbounded
+            )
+        except BaseException:
+            if begun.acquire(blocking=False):
+                self._give(begun)
+            elif begun in self._places.statistics().borrowers:
+                self._given_up.add(begun)
+            raise
+
+    async def _take(self, place: threading.Lock) -> None:
+        task = asyncio.current_task()
+        self.waiting.add(task)
+        if self._given_up and not self._told and self._places.available_tokens <= 0:
+            self._told = True
+            _log.warning("sync handlers wait for threads", reason=str(self))
+        try:
+            await self._places.acquire_on_behalf_of(place)
+        finally:
+            self.waiting.discard(task)
+
+    def _give(self, place: threading.Lock) -> None:
+        self._places.release_on_behalf_of(place)
+        self._given_up.discard(place)
+        self._told = self._told and bool(self._given_up)
