@@ -28,8 +28,10 @@ from inboxd import (
     Reject,
     Retry,
 )
+from inboxd_testplugin.leaving import add_to
 
 handlers = Handlers("testplugin")
+add_to(handlers)
 
 QUICK = Fixed(base="100ms", attempts=3, jitter="none")
 

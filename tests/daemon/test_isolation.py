@@ -1,0 +1,180 @@
+"""What a handler leaves behind is its own failure, or gone: it never meets the next row.
+
+Every test has neighbours after the bad row, in the same page or on the same runner.
+"""
+
+import threading
+
+import pytest
+
+from inboxd import BlockingCommandContext, Handlers
+from inboxd.errors import HandlerTimeout
+from inboxd.runtime.execution import Executions
+from inboxd.runtime.plugins import build_registry
+from inboxd.telemetry.monitor import LoopMonitor
+from tests.daemon.inbox import KINDS, Inbox, Kind, errors_of
+from tests.support import Config
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def worker_config() -> Config:
+    """One command at a time, so that all run on one runner, one after the other."""
+    return {"commands": {"concurrency": 1}}
+
+
+async def _neighbours(inbox: Inbox, kind: Kind, how: str) -> tuple[int, list[int]]:
+    """A bad row between two good ones, all in one page; the good ones have succeeded."""
+    hows = ("nothing", how, "nothing")
+    first, bad, last = await inbox.write_many(kind, "test.leave", [{"how": h} for h in hows])
+    await inbox.succeeded(kind, first, last)
+    return bad, [first, last]
+
+
+async def _errors(inbox: Inbox, kind: Kind, row_id: int) -> list[str]:
+    row = await inbox.dead(kind, row_id)
+    assert row["attempts"] == 2
+    return [each["error"] for each in errors_of(row)]
+
+
+# ------------------------------------------------------------------------------ its statements
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("statement beside a failure", "DivisionByZeroError"),
+        ("statement", "UsageError: the handler ended while a statement of its own"),
+    ],
+)
+async def test_a_statement_that_is_still_under_way(
+    inbox: Inbox, kind: Kind, how: str, error: str
+) -> None:
+    bad, _ = await _neighbours(inbox, kind, how)
+    assert all(error in each for each in await _errors(inbox, kind, bad))
+    assert await _long_statements(inbox) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_statements_side_by_side_queue(inbox: Inbox, kind: Kind) -> None:
+    row_id, _ = await _neighbours(inbox, kind, "statements side by side")
+    await inbox.succeeded(kind, row_id)
+
+
+async def test_a_thread_in_the_middle_of_a_statement(inbox: Inbox) -> None:
+    bad = await inbox.write("event", "test.leave_thread", {"seconds": 30})
+    good = await inbox.write("event", "test.leave_thread", {"seconds": 0})
+    assert all("HandlerTimeout" in each for each in await _errors(inbox, "event", bad))
+    await inbox.succeeded("event", good)
+    assert await _long_statements(inbox) == 0
+
+
+async def _long_statements(inbox: Inbox) -> int:
+    count: int = await inbox.database.fetchval(
+        "select count(*) from pg_stat_activity where state = 'active' "
+        "and query like 'select pg_sleep%' and datname = current_database()"
+    )
+    return count
+
+
+# --------------------------------------------------------------------------- its cancellations
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_cancellation_that_was_never_taken_back(inbox: Inbox, kind: Kind) -> None:
+    """The next handler's timeout is still that handler's, and not the daemon's own end."""
+    hows = ("cancellation", "hang", "nothing")
+    left, hung, good = await inbox.write_many(kind, "test.leave", [{"how": h} for h in hows])
+    assert all("as a library says" in each for each in await _errors(inbox, kind, left))
+    assert all("HandlerTimeout" in each for each in await _errors(inbox, kind, hung))
+    await inbox.succeeded(kind, good)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_cancellation_that_the_handler_did_not_live_to_meet(
+    inbox: Inbox, kind: Kind
+) -> None:
+    row_id, _ = await _neighbours(inbox, kind, "unmet cancellation")
+    await inbox.succeeded(kind, row_id)
+
+
+# ------------------------------------------------------------------------------- its variables
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_context_variables(inbox: Inbox, kind: Kind) -> None:
+    row_id, good = await _neighbours(inbox, kind, "variable")
+    await inbox.succeeded(kind, row_id)
+    assert [note.split()[-1] for _, _, note in await inbox.notes(*good)] == ["clean", "clean"]
+
+
+# --------------------------------------------------------------------------- its session state
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_session_state(inbox: Inbox, kind: Kind) -> None:
+    """Settings, role, locks, cursors, channels: as they were, in this page and in the next."""
+    bad, good = await _neighbours(inbox, kind, "session")
+    later = await inbox.write(kind, "test.leave", {"how": "nothing"})
+    await inbox.succeeded(kind, later)
+    first, *others = [note for _, _, note in await inbox.notes(*good, later)]
+    assert first == '"$user", public 30s postgres clean'
+    assert others == [first, first]
+    if kind == "event":
+        await inbox.succeeded(kind, bad)
+    else:  # its own role may not settle it
+        assert all("permission denied" in each for each in await _errors(inbox, kind, bad))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_locks_of_a_handler_that_failed(inbox: Inbox, kind: Kind) -> None:
+    bad, good = await _neighbours(inbox, kind, "locks")
+    await _errors(inbox, kind, bad)
+    assert all("4711" not in note for _, _, note in await inbox.notes(*good))
+    held = "select count(*) from pg_locks where locktype = 'advisory' and objid = 4711"
+    assert await inbox.database.fetchval(held) == 0
+
+
+# --------------------------------------------------------------------------------- its threads
+
+
+@pytest.fixture
+def executions() -> Executions:
+    """Two threads for all sync handlers."""
+
+    def refuse(reason: str) -> None:
+        raise AssertionError(reason)
+
+    monitor = LoopMonitor(stall_timeout=60, on_stall=refuse, on_lag=lambda _: None)
+    return Executions(monitor, threads=2, processes=1, patience=60, on_stubborn=refuse)
+
+
+async def test_threads_past_their_timeout_keep_their_place(executions: Executions) -> None:
+    handlers, go_on = Handlers("threads"), threading.Event()
+    began: list[int] = []
+
+    @handlers.command("test.hang")
+    def hang(command: int, ctx: BlockingCommandContext) -> None:
+        began.append(command)
+        go_on.wait(30)
+
+    handler = build_registry([("threads", handlers)]).commands["test.hang"]
+
+    async def run(n: int, seconds: float) -> object:
+        return await executions.run("command", n, handler, n, None, seconds)
+
+    try:
+        for n in (1, 2):
+            with pytest.raises(HandlerTimeout, match="ran longer than its timeout"):
+                await run(n, 0.05)
+        for n in (3, 4):
+            with pytest.raises(HandlerTimeout, match="all 2 threads are held, 2 of them by"):
+                await run(n, 0.05)
+        assert began == [1, 2]
+    finally:
+        go_on.set()
+    for n in (5, 6, 7):
+        await run(n, 30)
+    assert began == [1, 2, 5, 6, 7]

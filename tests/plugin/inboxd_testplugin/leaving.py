@@ -1,0 +1,113 @@
+"""Handlers that leave something behind, and one that looks for it: what one row may do to the next.
+
+All ways have one type for events and one for commands, so that they share a page and a runner.
+"""
+
+import asyncio
+import contextvars
+from typing import Any
+
+from inboxd import (
+    BlockingEventContext,
+    CommandContext,
+    Event,
+    EventContext,
+    Fixed,
+    Handlers,
+)
+
+_QUICK = Fixed(base="100ms", attempts=2, jitter="none")
+_var = contextvars.ContextVar("left_behind", default="clean")
+_tasks: list[asyncio.Task[Any]] = []
+
+_SESSION = """
+set search_path to nowhere; set local app.tenant to 'A'; set statement_timeout to '7s';
+create temp table left_behind (n int); declare left_open cursor with hold for select 1;
+select pg_advisory_lock(4711); listen left_behind; set role pg_monitor
+"""
+_LOOK = """
+insert into public.ledger (kind, row_id, note) select $1, $2, concat_ws(' ',
+    current_setting('search_path'), nullif(current_setting('app.tenant', true), ''),
+    current_setting('statement_timeout'), to_regclass('pg_temp.left_behind'),
+    (select string_agg(name, ' ') from pg_cursors where name = 'left_open'),
+    (select string_agg(objid::text, ' ') from pg_locks where locktype = 'advisory'
+        and pid = pg_backend_pid() and objid = 4711),
+    (select string_agg(c, ' ') from pg_listening_channels() as c where c = 'left_behind'),
+    current_user, $3::text)
+"""
+
+
+def add_to(handlers: Handlers) -> None:
+    """Register the handlers of this module."""
+    handlers.event("test.leave", retry=_QUICK, timeout="700ms")(leaving_event)
+    handlers.command("test.leave", retry=_QUICK, timeout="700ms")(leaving_command)
+    handlers.event("test.leave_thread", retry=_QUICK, timeout="300ms")(leaving_thread_event)
+
+
+async def leaving_event(event: Event[dict[str, Any]], ctx: EventContext) -> None:
+    """Leave behind what it is told to."""
+    await _leave(event.payload["how"], ctx, "event", event.id)
+
+
+async def leaving_command(command: dict[str, Any], ctx: CommandContext) -> None:
+    """Leave behind what it is told to."""
+    await _leave(command["how"], ctx, "command", ctx.id)
+
+
+def leaving_thread_event(event: Event[dict[str, Any]], ctx: BlockingEventContext) -> None:
+    """Be in the middle of a statement when its time is over."""
+    ctx.connection.execute("select pg_sleep($1)", float(event.payload["seconds"]))
+
+
+async def _leave(  # noqa: C901 - a table of ways, each a line or two
+    how: str, ctx: EventContext | CommandContext, kind: str, row_id: int
+) -> None:
+    match how:
+        case "nothing":
+            await ctx.connection.execute(_LOOK, kind, row_id, _var.get())
+        case "hang":
+            await asyncio.sleep(3600)
+        case "cancellation":
+            await _cancelled_and_caught()
+            raise TimeoutError("as a library says")
+        case "unmet cancellation":
+            _myself().cancel()
+        case "variable":
+            _var.set("tenant A")
+            await asyncio.sleep(0)
+            _var.set("tenant B")
+        case "session":
+            await ctx.connection.execute(_SESSION)
+        case "locks":
+            await ctx.connection.execute("select pg_advisory_lock(4711)")
+            raise ValueError("as told")
+        case "statement beside a failure":
+            await asyncio.gather(
+                ctx.connection.execute("select 1 / 0"), ctx.connection.execute(_LONG)
+            )
+        case "statement":
+            _tasks.append(asyncio.create_task(ctx.connection.execute(_LONG)))
+            await asyncio.sleep(0.1)
+        case "statements side by side":
+            numbers = await asyncio.gather(
+                *(ctx.connection.fetchval("select $1::int", n) for n in range(20))
+            )
+            assert numbers == list(range(20))
+
+
+_LONG = "select pg_sleep(30)"
+
+
+def _myself() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+async def _cancelled_and_caught() -> None:
+    """What a library's time limit does that cancels its task and never takes that back."""
+    asyncio.get_running_loop().call_later(0.02, _myself().cancel)
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        return
