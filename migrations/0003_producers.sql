@@ -221,9 +221,31 @@ $$;
 -- The same from plain SQL: one argument, a JSON array of objects whose keys are the arguments of
 -- emit_event and send_command.
 
+CREATE FUNCTION {schema}.refuse_unknown_keys(items jsonb, known text[]) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    place bigint;
+    name  text;
+BEGIN
+    SELECT item.n, key INTO place, name
+      FROM jsonb_array_elements(items) WITH ORDINALITY AS item(value, n)
+     CROSS JOIN LATERAL jsonb_object_keys(item.value) AS key
+     WHERE key <> ALL (known)
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'item % has the unknown key %', place, quote_ident(name)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'known: ' || array_to_string(known, ', ');
+    END IF;
+END
+$$;
+
 CREATE FUNCTION {schema}.emit_events(events jsonb)
     RETURNS TABLE (ordinal bigint, id bigint, event_id uuid, duplicate boolean)
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {schema}.refuse_unknown_keys(events, ARRAY[
+        'event_id', 'topic', 'type', 'schema_version', 'source', 'tenant',
+        'entity_type', 'entity_id', 'payload', 'headers', 'correlation_id',
+        'causation_id', 'traceparent', 'occurred_at', 'run_at']);
     SELECT written.*
       FROM (SELECT array_agg(r.type) AS types, array_agg(r.payload) AS payloads,
                    array_agg(r.topic) AS topics, array_agg(r.event_id) AS event_ids,
@@ -254,6 +276,10 @@ $$;
 CREATE FUNCTION {schema}.send_commands(commands jsonb)
     RETURNS TABLE (ordinal bigint, id bigint, command_id uuid, duplicate boolean)
     LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT {schema}.refuse_unknown_keys(commands, ARRAY[
+        'command_id', 'queue', 'type', 'schema_version', 'payload', 'priority',
+        'run_at', 'deadline', 'max_attempts', 'tenant', 'entity_type', 'entity_id',
+        'correlation_id', 'causation_id', 'traceparent']);
     SELECT written.*
       FROM (SELECT array_agg(r.type) AS types, array_agg(r.payload) AS payloads,
                    array_agg(r.queue) AS queues,

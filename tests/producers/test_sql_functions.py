@@ -78,6 +78,14 @@ async def test_arrays_of_different_lengths_are_refused(database: Database) -> No
         )
 
 
+@pytest.mark.parametrize("call", ["emit_events", "send_commands"])
+async def test_a_key_that_no_column_has_is_refused(database: Database, call: str) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="item 2 has the unknown key tena"):
+        await database.fetch(
+            f"""select * from inboxd.{call}('[{{"type": "a.b"}}, {{"type": "a.b", "tena": 1}}]')"""
+        )
+
+
 async def test_same_keys_in_opposite_orders_do_not_deadlock(database: Database) -> None:
     keys = [str(uuid4()) for _ in range(200)]
 
