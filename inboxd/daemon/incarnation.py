@@ -20,6 +20,7 @@ from uuid import uuid4
 import anyio
 from anyio.abc import TaskGroup
 
+from inboxd.errors import InboxdError
 from inboxd.model.backoff import Policy
 from inboxd.model.outcome import explain
 from inboxd.runtime.command_run import CommandRun
@@ -112,7 +113,10 @@ class Incarnation:
             self._event_work.run.limits = settings.events
 
     async def run(self, on_ready: Callable[[], None]) -> bool:
-        """Live until stopped (False) or declared dead (True). Raises InboxdError when it cannot."""
+        """Live until stopped (False) or declared dead (True).
+
+        Raises InboxdError when it cannot, or when it ended without having been told to.
+        """
         async with self._open() as (pool, handler_pool):
             parts = Parts(
                 settings=self.settings,
@@ -133,6 +137,9 @@ class Incarnation:
             finally:
                 self.ready = False
                 await self._leave(pool)
+        if not self._stop.is_set():
+            # A task group takes a stray cancellation, such as a handler may leave, for its own.
+            raise InboxdError("the worker's tasks were cancelled, and nobody had told it to stop")
         return self.lease.dead
 
     @asynccontextmanager

@@ -1,16 +1,18 @@
 """The process: loop, signals, exit codes, HTTP face, service manager.
 
 Owns what happens between `inboxd run` and its exit code. Promises: TERM or INT drains until the
-deadline, a second one stops at once, HUP reads the settings again; the exit codes are those of
-sysexits.h (docs/cli.md), so that a service manager can tell what a restart may mend. Known limit: a
-process whose loop is blocked past `worker.stall_timeout` ends itself with 70, and its commands wait
-for the reaper.
+deadline, a second one stops at once, whatever handlers do, HUP reads the settings again; the exit
+codes are those of sysexits.h (docs/cli.md), so that a service manager can tell what a restart may
+mend; a worker that was declared dead comes back, however long the database is away just then. Known
+limit: a process whose loop is blocked past `worker.stall_timeout` ends itself with 70, and its
+commands wait for the reaper.
 """
 
 import asyncio
 import os
 import signal
 import sys
+import threading
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,9 +25,11 @@ from inboxd.daemon.health import DaemonHealth
 from inboxd.daemon.incarnation import Incarnation
 from inboxd.errors import InboxdError, SettingsError
 from inboxd.model.backoff import Policy
+from inboxd.model.outcome import explain
 from inboxd.runtime.execution import Executions
 from inboxd.runtime.plugins import Registry, default_policy, load_registry
 from inboxd.settings import Settings, load, reloadable
+from inboxd.store.connections import is_passing
 from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.monitor import LoopMonitor
@@ -34,7 +38,12 @@ from inboxd.telemetry.systemd import Notifier
 _log = logs.get_logger(__name__)
 
 _INTERNAL_ERROR = 70
+# As a shell has it for a process that a signal ended.
+_BY_SIGNAL = 128
 _THREADS = 40
+# What a second signal leaves for goodbyes, and the pause before joining again, in seconds.
+_COURTESY = 2.0
+_PAUSE = 1.0
 
 
 def run(settings: Settings, *, config: Path | None = None) -> int:
@@ -63,6 +72,7 @@ class _Daemon:
         self._notifier = Notifier()
         self._health = DaemonHealth()
         self._stopping = False
+        self._has_lived = False
 
     async def main(self) -> int:
         """Live until stopped."""
@@ -102,11 +112,22 @@ class _Daemon:
                 self._settings, self._registry, self._policy, self._metrics, executions
             )
             self._health.incarnation = incarnation
-            died = await incarnation.run(lambda now=incarnation: self._ready(now))  # type: ignore[misc]
-            if not died:
-                return
+            try:
+                died = await incarnation.run(lambda now=incarnation: self._ready(now))  # type: ignore[misc]
+            except Exception as error:
+                # At the first start somebody looks on; later the database comes back by itself.
+                if not (self._has_lived and is_passing(_sole(error))):
+                    raise
+                _log.warning(
+                    "the next life waits for the database", reason=explain(_sole(error)).error
+                )
+                await anyio.sleep(_PAUSE)
+            else:
+                if not died:
+                    return
 
     def _ready(self, incarnation: Incarnation) -> None:
+        self._has_lived = True
         self._notifier.ready()
         self._notifier.status("processing")
         _log.info(
@@ -123,7 +144,7 @@ class _Daemon:
                 if number == signal.SIGHUP:
                     self._reload()
                 elif self._stopping:
-                    _log.warning("stopping at once")
+                    self._stop_at_once(number)
                     group.cancel_scope.cancel()
                 else:
                     self._drain(signal.Signals(number).name)
@@ -135,6 +156,18 @@ class _Daemon:
         _log.info("draining", reason=reason, deadline=timeout)
         if self._health.incarnation is not None:
             self._health.incarnation.stop()
+
+    def _stop_at_once(self, number: int) -> None:
+        """A handler may swallow its cancellation: a thread ends the process all the same."""
+        _log.warning("stopping at once")
+        last = threading.Timer(
+            _COURTESY,
+            _end_at_once,
+            [f"a second {signal.Signals(number).name}, and something goes on"],
+            {"code": _BY_SIGNAL + number},
+        )
+        last.daemon = True
+        last.start()
 
     def _reload(self) -> None:
         self._notifier.reloading()
@@ -151,17 +184,17 @@ class _Daemon:
         self._notifier.ready()
 
 
-def _end_at_once(reason: str) -> None:
+def _end_at_once(reason: str, code: int = _INTERNAL_ERROR) -> None:
     """Called where nothing else can be done: what is held is fenced, and reaped."""
     _log.critical("ending the process", reason=reason)
     sys.stderr.flush()
-    os._exit(_INTERNAL_ERROR)
+    os._exit(code)
 
 
-def _sole(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _sole(error: BaseException) -> BaseException:
     """The error that ended the daemon: an InboxdError says more than what it tore down."""
     flat: list[BaseException] = []
-    todo: list[BaseException] = [group]
+    todo: list[BaseException] = [error]
     while todo:
         error = todo.pop()
         if isinstance(error, BaseExceptionGroup):

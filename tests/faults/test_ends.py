@@ -1,0 +1,107 @@
+"""How a worker ends, and how it goes on: never quietly, never for ever, never with a wrong word."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import Config, Database, StartWorker, eventually
+from tests.support.rows import ExactlyOnce, Hasty, emit, send
+
+pytestmark = pytest.mark.anyio
+
+# Loaded by one worker, found as an installed plugin is.
+STRAY = '''
+import asyncio
+import time
+
+from inboxd import CommandContext, Event, EventContext, Handlers
+
+handlers = Handlers("stray")
+
+
+@handlers.event("stray.cancel")
+async def cancel(event: Event[dict], ctx: EventContext) -> None:
+    """Leave a cancellation behind that hits its task after the handler's end."""
+    asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)
+
+
+@handlers.command("stray.stubborn")
+async def stubborn(command: dict, ctx: CommandContext) -> None:
+    """Swallow every cancellation."""
+    while True:
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            time.sleep(0.001)
+'''
+
+
+@pytest.fixture
+def stray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+    """Settings of a worker that loads `STRAY`."""
+    (tmp_path / "stray.py").write_text(STRAY)
+    info = tmp_path / "stray-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stray\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[inboxd.handlers]\nstray = stray:handlers\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    return {"worker": {"plugins": ["stray"], "drain_timeout": "1h"}}
+
+
+async def test_a_worker_that_was_not_told_to_end_ends_with_70(
+    database: Database, start_worker: StartWorker, stray: Config
+) -> None:
+    worker = await start_worker(stray)
+    await emit(database, 1, "stray.cancel")
+    assert await worker.wait() == 70
+    assert "nobody had told it to stop" in worker.output()
+
+
+async def test_a_page_that_takes_too_long_is_halved(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
+) -> None:
+    await ledger.execute(
+        "create function slow() returns trigger language plpgsql as"
+        " 'begin perform pg_sleep(0.05); return new; end';"
+        "create trigger slow before insert on inboxd.events_history"
+        " for each row execute function slow()"
+    )
+    ids = await emit(ledger, 40)
+    await start_worker({"database": {"statement_timeout": "1s"}})
+    await exactly_once("event", ids)
+
+
+async def test_a_second_term_ends_what_swallows_its_cancellation(
+    database: Database, start_worker: StartWorker, stray: Config
+) -> None:
+    worker = await start_worker(stray)
+    await send(database, 1, "stray.stubborn")
+    await eventually(lambda: _is_running(database))
+    worker.process.terminate()
+    await worker.logged("draining")
+    worker.process.terminate()
+    assert await worker.wait(within=8) == 143
+    assert "a second SIGTERM" in worker.output()
+
+
+async def _is_running(database: Database) -> bool:
+    return bool(await database.fetchval("select status = 'running' from inboxd.commands"))
+
+
+async def test_a_dead_worker_comes_back_when_the_database_does(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    worker = await start_worker(hasty())
+    await ledger.execute(
+        "create function refuse() returns trigger language plpgsql as"
+        " $$ begin raise 'not now' using errcode = 'lock_not_available'; end $$;"
+        "create trigger refuse before insert on inboxd.workers"
+        " for each row execute function refuse();"
+        "update inboxd.workers set state = 'dead', ended_at = now()"
+    )
+    await worker.logged("the next life waits for the database")
+    assert (await worker.get("/readyz"))[0] == 503
+    await ledger.execute("drop trigger refuse on inboxd.workers")
+    await worker.ready()
+    await exactly_once("event", await emit(ledger, 3))
+    assert await worker.stop() == 0
