@@ -245,8 +245,8 @@ class OwnTransaction:
     async def _open(self) -> Connection:
         if self.held is None:  # not the second try of a handler whose first was cancelled
             self.held = await self._pool.acquire(self._within)
-        # The driver resets a session when it is given back, but not its role.
+        # The driver reset the session when it was given back, these excepted.
         await self.held.execute(
-            f"RESET SESSION AUTHORIZATION; RESET ROLE; BEGIN; {self._pool.preamble}"
+            f"RESET SESSION AUTHORIZATION; RESET ROLE; DISCARD TEMP; BEGIN; {self._pool.preamble}"
         )
         return self.held

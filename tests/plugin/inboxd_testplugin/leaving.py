@@ -23,7 +23,7 @@ _tasks: list[asyncio.Task[Any]] = []
 _SESSION = """
 set search_path to nowhere; set local app.tenant to 'A'; set statement_timeout to '7s';
 create temp table left_behind (n int); declare left_open cursor with hold for select 1;
-select pg_advisory_lock(4711); listen left_behind; set role pg_monitor
+select pg_advisory_lock(4711); listen left_behind; set role inboxd_worker
 """
 _LOOK = """
 insert into public.ledger (kind, row_id, note) select $1, $2, concat_ws(' ',
