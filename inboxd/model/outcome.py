@@ -25,7 +25,12 @@ from inboxd.model.backoff import Policy, Rng
 ERROR_LENGTH = 1_000
 TRACEBACK_LENGTH = 4_000
 TRACEBACK_FRAMES = 20
-_ARGUMENT = re.compile(r"(invalid input for query argument \$\d+): .*", re.DOTALL)
+# asyncpg quotes the argument; of its reason only what quotes nothing is kept.
+_ARGUMENT = re.compile(
+    r"(invalid input for query argument \$\d+): .*?"
+    r"( \((?:expected \w+, got \w+|[a-z0-9 ]+ out of (?:\w+ )?range)\))?$",
+    re.DOTALL,
+)
 TRACEBACK_CHAIN = 5
 
 
@@ -148,7 +153,7 @@ def _seconds(after: timedelta | str | float) -> float:
 def _message(error: BaseException) -> str:
     """What the error says, without what a driver quotes: rows in DETAIL, arguments of a query."""
     try:
-        message = _ARGUMENT.sub(r"\1", str(error).partition("\nDETAIL:")[0])
+        message = _ARGUMENT.sub(r"\1\2", str(error).partition("\nDETAIL:")[0])
     except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not cost the settlement
         return f"<{type(broken).__name__} while its message was made>"
     if isinstance(error, BaseExceptionGroup):

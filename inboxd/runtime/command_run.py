@@ -9,6 +9,7 @@ least once; `ctx.idempotency_key` is for them.
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -97,7 +98,8 @@ class CommandRun:
     async def run(self, row: Row, on_wait: Callable[[], None]) -> None:
         """Run one command to its outcome, and see it settled or handed to the settler."""
         handler = self._parts.registry.commands[row["type"]]
-        own = OwnTransaction(self._parts.handler_pool, self._limit(handler))
+        waited = partial(self._extend, row["id"])
+        own = OwnTransaction(self._parts.handler_pool, self._limit(handler), waited)
         started = monotonic()
         size, taken = row["body_bytes"] or 0, 0
         with bound(command_id=row["command_id"], correlation_id=row["correlation_id"]):
@@ -120,10 +122,19 @@ class CommandRun:
                 if taken:
                     self._bytes.give(taken)
 
+    def _extend(self, row_id: int, seconds: float) -> None:
+        limit = self._parts.executions.limits.get(("command", row_id))
+        if limit is not None:
+            limit.extend(seconds)
+
     def _outage(self, row: Row, own: OwnTransaction, error: BaseException) -> _Later | None:
-        """The trouble, if it is not the command's own: its connection was lost, as in an outage."""
+        """The trouble, if it is not the command's own: no connection to be had, or a lost one."""
+        if isinstance(error, Stopped | _Later):
+            return None
         lost = own.held is not None and is_closed(own.held)
-        if lost and not isinstance(error, Stopped | _Later) and self._losses.excuse(row["id"]):
+        if own.starved and not lost:
+            return _Later(f"it got no connection: {explain(error).error}")
+        if lost and self._losses.excuse(row["id"]):
             return _Later(f"its connection was lost: {explain(error).error}")
         return None
 

@@ -20,7 +20,7 @@ from inboxd.api.payload import decode, wrap_event
 from inboxd.api.records import EventHandler
 from inboxd.errors import InboxdError
 from inboxd.model.lineage import Lineage, child_of
-from inboxd.model.outcome import Outcome, Succeeded, Unsuccessful, decide, explain
+from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide, explain
 from inboxd.runtime.execution import Breath
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
@@ -143,8 +143,9 @@ class EventRun:
         failure = explain(error)
         self._parts.metrics.tally.fail("event", row["type"], failure.kind)
         with bound(event_id=row["event_id"], correlation_id=row["correlation_id"]):
-            _log.info(
-                "event did not succeed",
+            dead = isinstance(outcome, Dead)
+            (_log.error if dead else _log.info)(
+                "event is a dead letter" if dead else "event did not succeed",
                 type=row["type"],
                 outcome=name(outcome),
                 attempt=row["attempts"] + 1,

@@ -11,10 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from inboxd.errors import HandlerCrashed
+from inboxd.errors import DatabaseError, HandlerCrashed
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.outcome import Dead, explain
 from inboxd.runtime.event_run import EventRun, Results, Spoiled
+from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import setback
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
@@ -39,6 +40,7 @@ class EventWork:
         # The event that runs alone, while its crash is counted beforehand.
         self._marked: Row | None = None
         self.in_flight = 0
+        self._losses = Losses()
 
     def be_careful(self) -> None:
         """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
@@ -109,6 +111,8 @@ class EventWork:
         """The page did not commit. Halve it until the event that spoils it stands alone."""
         self._lanes.forget()
         if isinstance(error, Spoiled):
+            if is_closed(connection) and self._losses.excuse(error.row["id"]):
+                raise DatabaseError(f"the page's connection was lost: {explain(error).error}")
             raise error
         if is_closed(connection):
             # An outage, most likely; alone, the next ones will tell.

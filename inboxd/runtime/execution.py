@@ -46,7 +46,7 @@ class Stopped(InboxdError):
 class Limit:
     """The time that one execution has, and the handle by which it can be stopped earlier."""
 
-    __slots__ = ("_cancelled", "_handle", "_on_stubborn", "_patience", "_task", "error")
+    __slots__ = ("_cancelled", "_handle", "_on_stubborn", "_on_time", "_patience", "_task", "error")
 
     def __init__(
         self,
@@ -62,7 +62,18 @@ class Limit:
         self._on_stubborn = on_stubborn
         self.error: InboxdError | None = None
         loop = asyncio.get_running_loop()
-        self._handle = loop.call_later(seconds, lambda: self.stop(on_time()))
+        self._on_time = on_time
+        self._handle = loop.call_later(seconds, self._expire)
+
+    def extend(self, seconds: float) -> None:
+        """Give back time that the handler spent waiting for what the daemon owed it."""
+        if self.error is None:
+            self._handle.cancel()
+            loop = asyncio.get_running_loop()
+            self._handle = loop.call_at(self._handle.when() + seconds, self._expire)
+
+    def _expire(self) -> None:
+        self.stop(self._on_time())
 
     def stop(self, error: InboxdError) -> None:
         """Cancel the handler, and again until it obeys; `error` is what it failed with."""

@@ -14,6 +14,7 @@ event, also one that was declared INITIALLY IMMEDIATE: SQL has no way back to wh
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any, TypeVar
 
 import anyio
@@ -207,14 +208,22 @@ class PageSavepoint:
 
 
 class OwnTransaction:
-    """A command's own transaction, on a connection from the handlers' pool."""
+    """A command's own transaction, on a connection from the handlers' pool.
 
-    __slots__ = ("_pool", "_within", "connection", "held")
+    on_waited hears how many seconds the handler waited for its connection, which is not its fault.
+    starved: it asked for its connection and did not get it (yet).
+    """
 
-    def __init__(self, pool: Pool, within: float) -> None:
+    __slots__ = ("_on_waited", "_pool", "_within", "connection", "held", "starved")
+
+    def __init__(
+        self, pool: Pool, within: float, on_waited: Callable[[float], None] = lambda _seconds: None
+    ) -> None:
         self._pool = pool
         self._within = within
+        self._on_waited = on_waited
         self.held: Connection | None = None
+        self.starved = False
         self.connection = LazyConnection(self._open)
 
     def check(self) -> None:
@@ -243,10 +252,14 @@ class OwnTransaction:
             await self._pool.release(held)
 
     async def _open(self) -> Connection:
+        self.starved = True
         if self.held is None:  # not the second try of a handler whose first was cancelled
+            asked_at = monotonic()
             self.held = await self._pool.acquire(self._within)
+            self._on_waited(monotonic() - asked_at)
         # The driver reset the session when it was given back, these excepted.
         await self.held.execute(
             f"RESET SESSION AUTHORIZATION; RESET ROLE; DISCARD TEMP; BEGIN; {self._pool.preamble}"
         )
+        self.starved = False
         return self.held

@@ -1,0 +1,68 @@
+"""An outage is nobody's failure: a row with one attempt survives it."""
+
+import pytest
+
+from tests.daemon.inbox import TABLES, Inbox
+from tests.support import Database, StartWorker, eventually
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_connection_cut_under_a_command_spends_no_attempt(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await database.execute(TABLES)
+    inbox = Inbox(database)
+    await start_worker({})
+    ids = await inbox.write_many("command", "test.ledger", [{"wait": 1}] * 5, max_attempts=1)
+    await cut_when_idle_in_transaction(inbox, 5)
+    await inbox.succeeded("command", *ids)
+    rows = await database.fetch("select attempts, errors, crashes from inboxd.commands_history")
+    assert {(row["attempts"], row["errors"], row["crashes"]) for row in rows} == {(1, None, 0)}
+    assert len(await inbox.notes(*ids)) == len(ids)
+
+
+async def test_a_connection_cut_under_an_event_spends_no_attempt(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await database.execute(TABLES)
+    inbox = Inbox(database)
+    await start_worker({"types": {"test.ledger": {"retry": {"attempts": 1}}}})
+    row_id = await inbox.write("event", "test.ledger", {"wait": 1})
+    await cut_when_idle_in_transaction(inbox, 1)
+    await inbox.succeeded("event", row_id)
+    [row] = await database.fetch("select attempts, errors from inboxd.events_history")
+    assert (row["attempts"], row["errors"]) == (1, None)
+    assert len(await inbox.notes(row_id)) == 1
+
+
+async def cut_when_idle_in_transaction(inbox: Inbox, sessions: int) -> None:
+    """End the sessions of handlers that wait in the middle of their transactions."""
+    waiting = (
+        "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
+        "and state = 'idle in transaction' and query ilike 'insert into ledger%'"
+    )
+
+    async def all_wait() -> bool:
+        found = await inbox.database.fetchval(f"select count(*) {waiting}")
+        return bool(found == sessions)
+
+    await eventually(all_wait)
+    await inbox.database.fetch(f"select pg_terminate_backend(pid) {waiting}")
+
+
+async def test_a_command_that_gets_no_connection_spends_no_attempt(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """One connection for five handlers, and less time than they need together."""
+    await database.execute(TABLES)
+    inbox = Inbox(database)
+    await start_worker(
+        {
+            "database": {"handler_pool_size": 1},
+            "types": {"test.ledger": {"timeout": "800ms"}},
+        }
+    )
+    ids = await inbox.write_many("command", "test.ledger", [{"wait": 0.4}] * 5, max_attempts=1)
+    await inbox.succeeded("command", *ids)
+    assert len(await inbox.notes(*ids)) == len(ids)
