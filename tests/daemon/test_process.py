@@ -1,5 +1,6 @@
 """The process: signals, drain, what the service manager hears, and the exit codes (docs/cli.md)."""
 
+import json
 import signal
 import socket
 from collections.abc import Iterator
@@ -156,10 +157,12 @@ async def test_hup_changes_log_level_and_limits(own: Inbox, start_worker: StartW
     )
     worker.process.send_signal(signal.SIGHUP)
     await own.running(first, second)
-    before = worker.output()
-    row_id = await own.write("command", "test.misbehave", {"how": "reject"})
-    await own.dead("command", row_id)
-    assert worker.output() == before
+    before = len(worker.output())
+    retried = await own.write("command", "test.misbehave", {"how": "raise"})
+    await own.dead("command", retried)
+    await worker.logged("command is a dead letter")
+    lines = [json.loads(line) for line in worker.output()[before:].splitlines()]
+    assert [line["level"] for line in lines] == ["error"], "its retries were not logged"
 
 
 async def test_hup_with_wrong_settings_changes_nothing(
