@@ -89,6 +89,6 @@ def cancel(ids: Ids, reason: Reason = None, config: Config = None, json: Json = 
         print_json({"cancelled": done.at_once, "requested": done.requested})
         return
     if done.at_once:
-        typer.echo(f"Cancelled: {', '.join(map(str, done.at_once))}")
+        typer.echo(f"Cancelled at once: command {', '.join(map(str, done.at_once))}")
     if done.requested:
         typer.echo(f"Running, asked to end: {', '.join(map(str, done.requested))}")

@@ -101,7 +101,7 @@ def retry(
     if json:
         print_json({"retried": retried})
     else:
-        typer.echo(f"Retried: {', '.join(map(str, retried))}")
+        typer.echo(f"Retried: {place.removesuffix('s')} {', '.join(map(str, retried))}")
 
 
 def actor() -> str:

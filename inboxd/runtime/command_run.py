@@ -20,7 +20,7 @@ from inboxd.api.context import CommandContext
 from inboxd.api.drafts import encode
 from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.records import CommandHandler
-from inboxd.errors import InboxdError, LeaseLost, Reject
+from inboxd.errors import InboxdError, LeaseLost, PayloadError, Reject
 from inboxd.model.backoff import Policy, override
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Dead, Unsuccessful, decide, explain
@@ -161,7 +161,7 @@ class CommandRun:
             context.close()
             own.connection.close()
         own.check()
-        result = None if value is None else encode(value)
+        result = None if value is None else _encode_result(value)
         parent = Parent("command", row["id"], _children_of(row))
         sent = [(draft, parent) for draft in context.drafts]
         seconds = monotonic() - started
@@ -254,6 +254,13 @@ class CommandRun:
         self._parts.metrics.tally.add(
             "command", row["type"], outcome, seconds, row["waited"], row["queue"]
         )
+
+
+def _encode_result(value: object) -> str:
+    try:
+        return encode(value)
+    except PayloadError as error:
+        raise PayloadError(f"the result cannot be stored: {error.message}", error.path) from None
 
 
 def _children_of(row: Row) -> Lineage:

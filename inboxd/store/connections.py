@@ -89,7 +89,6 @@ def session_settings(database: Database, purpose: str) -> dict[str, str]:
         "application_name": f"{database.application_name} {purpose}"[:63],
         "timezone": "UTC",
         "default_transaction_isolation": "read committed",
-        "default_transaction_read_only": "off",
         "statement_timeout": _milliseconds(database.statement_timeout),
         "lock_timeout": _milliseconds(database.lock_timeout),
         "idle_in_transaction_session_timeout": _milliseconds(database.idle_in_transaction_timeout),

@@ -100,4 +100,7 @@ class Reaper:
             commands=len(returned),
             dead_letters=dead_letters,
         )
+        for row in returned:
+            if row["status"] == "failed":
+                _log.error("command is a dead letter", id=row["id"], type=row["type"])
         await self._on_returned()
