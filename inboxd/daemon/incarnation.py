@@ -35,10 +35,10 @@ from inboxd.runtime.processor import Processor
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
 from inboxd.store import commands, migrations, wakeups, workers
-from inboxd.store.connections import explained
+from inboxd.store.connections import Connection, explained
 from inboxd.store.pools import Pool, borrow, open_pool
 from inboxd.store.statements import Statements
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import Flag, Place
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 from inboxd.upkeep.duty import repeat
@@ -53,6 +53,7 @@ _log = get_logger(__name__)
 _LOOKS_PER_LEASE = 6
 # Seconds that a processor's statements and short waits may take between two sleeps.
 _LONGEST_TURN = 5.0
+_PLACES: tuple[Place, ...] = ("events", "commands")
 
 
 class Incarnation:
@@ -203,9 +204,9 @@ class Incarnation:
     def _flags(self, parts: Parts) -> Mapping[Place, WakeUp]:
         mode = self.settings.wakeups.mode
         poll = self.settings.worker.poll_interval.total_seconds()
-        places: tuple[Place, ...] = ("events", "commands")
         return {
-            place: WakeUp(place, parts.pool, self._sql, mode, poll, self._fleet) for place in places
+            place: WakeUp(place, parts.pool, self._sql, mode, poll, self._fleet)
+            for place in _PLACES
         }
 
     async def _keep_lease(self, flags: list[WakeUp], work: CommandWork) -> None:
@@ -271,18 +272,24 @@ class Incarnation:
                 async with borrow(pool) as connection:
                     released = await commands.release(connection, self._sql, self.me.id)
                     await workers.leave(connection, self._sql, self.me.id)
-                    if self.settings.wakeups.mode != "off":
-                        await wakeups.notify(connection, self._sql, "commands")
+                    await self._wake_everybody(connection)
                 if released:
                     _log.info("gave back commands", commands=released)
             except Exception as error:  # noqa: BLE001 - leaving is a courtesy
                 _log.warning("left without a word", reason=explain(error).error)
 
+    async def _wake_everybody(self, connection: Connection) -> None:
+        """Whatever kept the processors from it: the flags are not this worker's any more."""
+        if self.settings.wakeups.mode != "off":
+            for place in _PLACES:
+                await wakeups.set_flag(connection, self._sql, place, Flag.NOTIFY)
+                await wakeups.notify(connection, self._sql, place)
+
 
 async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:
     """A worker died: its rows are claimable again, and it may have left producers silent."""
     for wakeup in flags.values():
-        wakeup.distrust()
+        wakeup.distrust("timer")
         await wakeup.tell_others()
 
 

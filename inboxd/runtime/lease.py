@@ -121,9 +121,10 @@ class Lease:
         due = time.monotonic()
         while not (self._stopping or self.dead):
             try:
+                if connection is None or connection.is_closed():
+                    # Bounded by its own time-out: several hosts may need longer than a beat.
+                    connection = await connect(self._settings.database, "heartbeat")
                 async with asyncio.timeout(interval):
-                    if connection is None or connection.is_closed():
-                        connection = await connect(self._settings.database, "heartbeat")
                     if time.monotonic() >= due:
                         await self._beat(connection)
                         due = time.monotonic() + interval
@@ -139,13 +140,16 @@ class Lease:
             connection.terminate()
 
     async def _wait(self, due: float) -> None:
-        silent = any(wakeup.silent_since is not None for wakeup in self._wakeups)
         pause = max(0.0, due - time.monotonic())
+        if any(wakeup.silent_since is not None for wakeup in self._wakeups):
+            pause = min(pause, _LONGEST_SILENCE / 2)
+        elif any(wakeup.owed is not None for wakeup in self._wakeups):
+            pause = min(pause, _GUARD_INTERVAL)
         self._attention.clear()
         if self._stopping:
             return
         try:
-            async with asyncio.timeout(min(pause, _LONGEST_SILENCE / 2) if silent else pause):
+            async with asyncio.timeout(pause):
                 await self._attention.wait()
         except TimeoutError:
             return
@@ -164,11 +168,17 @@ class Lease:
 
     async def _break_silence(self, connection: Connection) -> None:
         for wakeup in self._wakeups:
-            since = wakeup.silent_since
-            if since is not None and time.monotonic() - since > _LONGEST_SILENCE:
-                await wakeups.set_flag(connection, self._sql, wakeup.place, Flag.NOTIFY)
+            since, owed = wakeup.silent_since, wakeup.owed
+            if since is not None:
+                if time.monotonic() - since > _LONGEST_SILENCE:
+                    await wakeups.set_flag(connection, self._sql, wakeup.place, Flag.NOTIFY)
+                    await wakeups.notify(connection, self._sql, wakeup.place)
+                    wakeup.raised(since)
+            elif owed is not None and await wakeups.no_silent_producer(
+                connection, self._sql, wakeup.place
+            ):
                 await wakeups.notify(connection, self._sql, wakeup.place)
-                wakeup.raised()
+                wakeup.paid(owed)
 
     # --------------------------------------------------------------------------- the event loop
 

@@ -32,7 +32,7 @@ async def listen(parts: Parts, flags: Mapping[Place, WakeUp]) -> None:
         attempts = 0
         connected.set(1)
         for wakeup in flags.values():
-            wakeup.wake("reconnect")
+            wakeup.distrust("reconnect")
 
     while True:
         try:

@@ -30,7 +30,7 @@ _LONGEST_PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one claim brought. busy: rows may be due, but there is no room to take them now."""
+    """What one claim brought. busy: more rows may be due, but there is no room to take them now."""
 
     rows: int
     full: bool = False
@@ -116,7 +116,7 @@ class Processor:
                 continue
             page = await self._work.page()
             if page.rows:
-                await self._wakeup.working(full_page=page.full)
+                await self._wakeup.working(full_page=page.full, has_room=not page.busy)
                 if time.monotonic() >= self._next_sweep:
                     await self._survey("sweep")
             elif page.busy:

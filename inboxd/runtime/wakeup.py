@@ -3,8 +3,10 @@
 Owns the flag of one table as this worker sees it (design section 5; the producers' half is in
 migrations/0002_wakeups.sql). Promises that before a sleep, in this order, the flag was set to 1,
 every producer that was silent has ended, and a sweep after that found nothing; so no row is left
-behind, and with every notification lost the poll still finds it (promise 4). Known limit: a silent
-producer that stays open for long keeps the processor looking again, a quarter second apart.
+behind, and with every notification lost the poll still finds it (promise 4). Peers are told twice
+of a silence that ended: when the flag is set, and when the last silent producer has ended. Known
+limit: a silent producer that stays open for long keeps the processor looking again, a quarter
+second apart.
 """
 
 import time
@@ -25,6 +27,8 @@ Cause = Literal["notify", "poll", "timer", "sweep", "reconnect"]
 
 _SHORTEST_LOOK = 0.001
 _LONGEST_LOOK = 0.25
+# How long a worker that leaves waits for silent producers, whose rows nobody else would hear of.
+_LONGEST_GOODBYE = 1.0
 # From the second page in a row on, producers' notifications cost more than they bring.
 _PAGES_BEFORE_SILENCE = 2
 
@@ -48,6 +52,8 @@ class WakeUp:
         self.place = place
         # When the last page was claimed while the flag was 0; read by the heartbeat's thread.
         self.silent_since: float | None = None
+        # Producers of a silence that may still be open: peers must hear when they have ended.
+        self.owed: float | None = None
         self._pool = pool
         self._sql = sql
         self._mode = mode
@@ -55,7 +61,8 @@ class WakeUp:
         self._fleet = fleet
         self._woken = anyio.Event()
         self._cause: Cause = "reconnect"
-        self._armed = False
+        # When the flag was last known to be 1 with no silent producer left.
+        self._armed_at: float | None = None
         self._look = _SHORTEST_LOOK
         self._pages = 0
 
@@ -66,43 +73,74 @@ class WakeUp:
 
     def forget(self) -> None:
         """The connection was lost: the flag may be anything, on another server even."""
-        self.silent_since = None
-        self._armed = False
+        self.silent_since = self.owed = None
+        self._armed_at = None
         self._pages = 0
 
-    def distrust(self) -> None:
-        """Somebody died, perhaps while the flag was 0: before the next sleep it is set again."""
-        self._armed = False
-        self.wake("timer")
+    def distrust(self, cause: Cause) -> None:
+        """The flag may have changed, as when somebody died: before the next sleep it is set."""
+        self._armed_at = None
+        self.wake(cause)
 
-    async def working(self, *, full_page: bool) -> None:
+    async def working(self, *, full_page: bool, has_room: bool) -> None:
         """A page was found: be silent while it pays, and let peers help with a full one."""
         self._pages += 1
         self._look = _SHORTEST_LOOK
-        may_be_silent = self._mode == "quiet" and self._fleet.uniform
+        may_be_silent = self._mode == "quiet" and self._fleet.uniform and has_room
         if may_be_silent and self._pages >= _PAGES_BEFORE_SILENCE:
-            if self.silent_since is None:
-                self._armed = False
-                await self._set(Flag.SILENT)
-                self._fleet.on_silence()
-            self.silent_since = time.monotonic()
+            await self._be_silent()
+        elif self.silent_since is not None:
+            await self._speak()
         if full_page and self._fleet.peers and self._pages == 1:
             await self.tell_others()
 
-    def raised(self) -> None:
-        """The heartbeat's thread set the flag to 1, because a page took too long."""
+    async def _be_silent(self) -> None:
+        already = self.silent_since is not None
+        self.silent_since = time.monotonic()
+        if not already:
+            self._armed_at = None
+            self.owed = self.silent_since
+            # Watched from before it begins; again after, since it may have been ended too early.
+            self._fleet.on_silence()
+            await self._set(Flag.SILENT)
+            self.silent_since = time.monotonic()
+
+    async def _speak(self) -> None:
+        await self._set(Flag.NOTIFY)
         self.silent_since = None
+        await self.tell_others()
+
+    def raised(self, since: float) -> None:
+        """The flag was set to 1: the page of `since` took too long. A newer silence goes on."""
+        if self.silent_since == since:
+            self.silent_since = None
+
+    def paid(self, owed: float) -> None:
+        """Peers heard that no producer of that silence is left."""
+        if self.owed == owed:
+            self.owed = None
 
     async def arm(self) -> bool:
         """Whether it is safe to sleep if a sweep from now on finds nothing."""
         self._pages = 0
-        if self._mode == "off" or self._armed:
+        if self._mode == "off" or self._is_armed():
             return True
         async with borrow(self._pool) as connection:
+            now, owed = time.monotonic(), self.owed
             await wakeups.set_flag(connection, self._sql, self.place, Flag.NOTIFY)
             self.silent_since = None
-            self._armed = await wakeups.no_silent_producer(connection, self._sql, self.place)
-        return self._armed
+            if not await wakeups.no_silent_producer(connection, self._sql, self.place):
+                return False
+            if owed is not None:
+                if self._fleet.peers:
+                    await self.notify(connection)
+                self.paid(owed)
+        self._armed_at = now
+        return True
+
+    def _is_armed(self) -> bool:
+        # Somebody may have died since and left the flag at 0: each poll interval it is set again.
+        return self._armed_at is not None and time.monotonic() - self._armed_at < self._poll
 
     async def look_again(self) -> None:
         """A silent producer is still open: wait a little, longer each time, then look again."""
@@ -120,9 +158,6 @@ class WakeUp:
             await self._woken.wait()
             cause = self._cause
         self._woken = anyio.Event()
-        if cause == "poll":
-            # Somebody may have died and left the flag at 0: this look starts from the beginning.
-            self._armed = False
         return cause
 
     async def tell_others(self) -> None:
@@ -139,9 +174,11 @@ class WakeUp:
         """This processor stops: the others must hear of new rows from now on."""
         if self._mode == "off":
             return
-        await self._set(Flag.NOTIFY)
-        self.silent_since = None
-        await self.tell_others()
+        await self._speak()
+        if self.owed is not None:
+            with anyio.move_on_after(_LONGEST_GOODBYE):
+                while not await self.arm():
+                    await self.look_again()
 
     async def start(self) -> None:
         """Say what this mode wants of the triggers."""

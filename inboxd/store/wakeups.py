@@ -61,7 +61,8 @@ async def listen(
     """
     connection = await connect(database, "listener")
     heard = anyio.Event()
-    echo = f"{sql.schema}_echo_{uuid4().hex}"
+    # Without the schema's name, which may be long: a channel has 63 bytes at most.
+    echo = f"inboxd_echo_{uuid4().hex}"
 
     def on_notification(_connection: object, _pid: int, channel: str, _payload: object) -> None:
         if channel == echo:

@@ -29,7 +29,8 @@ WITH needed(object, wanted) AS (VALUES
     SELECT 'EXECUTE', format('function {schema}.%I', proname),
            format('GRANT EXECUTE ON FUNCTION {schema}.%I', proname)
       FROM pg_proc
-     WHERE pronamespace = to_regnamespace('{schema}') AND prorettype <> 'trigger'::regtype
+     WHERE pronamespace = to_regnamespace('{schema}')
+       AND proname IN ('new_uuid', 'make_partitions', 'settle_command')
        AND NOT has_function_privilege(oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking
