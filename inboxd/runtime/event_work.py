@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from inboxd.errors import DatabaseError, HandlerCrashed
+from inboxd.errors import HandlerCrashed
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.outcome import Dead, explain
 from inboxd.runtime.event_run import EventRun, Results, Spoiled
@@ -111,9 +111,11 @@ class EventWork:
         """The page did not commit. Halve it until the event that spoils it stands alone."""
         self._lanes.forget()
         if isinstance(error, Spoiled):
-            if is_closed(connection) and self._losses.excuse(error.row["id"]):
-                raise DatabaseError(f"the page's connection was lost: {explain(error).error}")
-            raise error
+            if not (is_closed(connection) and self._losses.excuse(error.row["id"])):
+                raise error
+            # If it is an outage, the next page will tell by failing to begin.
+            _log.warning("a page lost its connection", rows=len(rows), reason=str(error))
+            return Page(0, busy=True)
         if is_closed(connection):
             # An outage, most likely; alone, the next ones will tell.
             self.be_careful()
