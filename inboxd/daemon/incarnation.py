@@ -71,6 +71,7 @@ class Incarnation:
         self.settings = settings
         self.ready = False
         self.draining = False
+        self._joined = False
         self._registry = registry
         self._policy = policy
         self._metrics = metrics
@@ -160,6 +161,7 @@ class Incarnation:
             async with borrow(pool) as connection:
                 await migrations.check(connection, self._sql)
                 await workers.join(connection, self._sql, self.me)
+                self._joined = True
                 queues = {
                     type_: handler.queue for type_, handler in self._registry.commands.items()
                 }
@@ -266,6 +268,8 @@ class Incarnation:
 
     async def _leave(self, pool: Pool) -> None:
         """Give back what is still held, and leave; without a database the reaper does it."""
+        if not self._joined:
+            return
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             try:
                 await Statistics(pool, self._sql, self._metrics, self.me.id).write()

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -47,7 +48,8 @@ async def test_half_open_connections_of_the_processors(
 async def test_the_worker_probes_the_server_too(database: Database) -> None:
     connection = await connect(Settings.model_validate({"dsn": database.dsn}), "test")
     try:
-        peer = connection._transport.get_extra_info("socket")
+        transport: Any = getattr(connection, "_transport")  # noqa: B009 - the driver does not type it
+        peer = transport.get_extra_info("socket")
         assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
         assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000

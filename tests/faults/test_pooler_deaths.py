@@ -34,7 +34,7 @@ async def test_an_event_that_kills_is_convicted(
     last = await start_worker(hasty(**POOLER))
 
     async def is_dead() -> bool:
-        return (await _row(ledger))["status"] == "failed"
+        return bool((await _row(ledger))["status"] == "failed")
 
     await eventually(is_dead)
     assert last.process.poll() is None
