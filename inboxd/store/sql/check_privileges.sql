@@ -1,4 +1,5 @@
 -- What this role lacks of what the daemon needs, each with the statement that grants it.
+-- Of functions, those that the worker's role is granted (migrations/0004_worker_role.sql).
 -- Partitions are reached through their parents; what is made later is made by the schema's owner.
 -- parameters: none
 -- returns: privilege, object, remedy (SQL); no row when nothing is missing
@@ -30,7 +31,8 @@ WITH needed(object, wanted) AS (VALUES
            format('GRANT EXECUTE ON FUNCTION {schema}.%I', proname)
       FROM pg_proc
      WHERE pronamespace = to_regnamespace('{schema}')
-       AND proname IN ('new_uuid', 'make_partitions', 'settle_command')
+       AND proname IN ('new_uuid', 'make_partitions', 'settle_command', 'emit_event', 'emit_events',
+                       'send_command', 'send_commands')
        AND NOT has_function_privilege(oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking
