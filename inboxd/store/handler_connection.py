@@ -22,6 +22,7 @@ import anyio
 from inboxd.errors import UsageError
 from inboxd.store.connections import Connection, is_closed
 from inboxd.store.pools import Pool
+from inboxd.store.statements import shared
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ _SESSION = (
     "CLOSE ALL; RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL; UNLISTEN *; DISCARD TEMP; "
 )
 # Nor does a rollback give these back.
-_LOCKS = "SELECT pg_advisory_unlock_all(); "
+_LOCKS = shared("unlock_session") + "; "
 _CONTROL = re.compile(
     r"(?:^|;)\s*(?:begin|start|commit|end|abort|rollback|savepoint|release|prepare\s+transaction"
     r"|set\s+(?:session\s+)?(?:transaction|constraints))\b",

@@ -29,6 +29,11 @@ class Statements(Mapping[str, str]):
         return len(self._texts)
 
 
+def shared(name: str) -> str:
+    """A statement that names nothing of ours, the same in every schema."""
+    return _files()[name]
+
+
 def render(text: str, schema: str) -> str:
     """Put the schema's name into SQL.
 
