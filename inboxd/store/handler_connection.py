@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 # Seconds that a cancelled statement, or an undoing one, may take before its connection is dropped.
 _PATIENCE = 5.0
+# The handler's own time limit bounds its statements; the pool's would end a longer one too early.
+_LONGEST = 86_400.0
 _ENDED = "the handler has ended; its connection cannot be used any more"
 _LEFT = (
     "the handler ended while a statement of its own was still under way: await what it starts, "
@@ -70,28 +72,30 @@ class LazyConnection:
 
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:
         """Run a statement; the status, such as "INSERT 0 1"."""
-        return await self._do(query, lambda c: c.execute(query, *args, timeout=timeout))
+        return await self._do(query, lambda c: c.execute(query, *args, timeout=timeout or _LONGEST))
 
     async def executemany(
         self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
     ) -> None:
         """Run a statement once for each sequence of parameters."""
-        await self._do(command, lambda c: c.executemany(command, args, timeout=timeout))
+        await self._do(command, lambda c: c.executemany(command, args, timeout=timeout or _LONGEST))
 
     async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> Sequence[Any]:
         """All rows."""
-        return await self._do(query, lambda c: c.fetch(query, *args, timeout=timeout))
+        return await self._do(query, lambda c: c.fetch(query, *args, timeout=timeout or _LONGEST))
 
     async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Any:
         """The first row, or None."""
-        return await self._do(query, lambda c: c.fetchrow(query, *args, timeout=timeout))
+        return await self._do(
+            query, lambda c: c.fetchrow(query, *args, timeout=timeout or _LONGEST)
+        )
 
     async def fetchval(
         self, query: str, *args: Any, column: int = 0, timeout: float | None = None
     ) -> Any:
         """A value of the first row, or None where there is no row."""
         return await self._do(
-            query, lambda c: c.fetchval(query, *args, column=column, timeout=timeout)
+            query, lambda c: c.fetchval(query, *args, column=column, timeout=timeout or _LONGEST)
         )
 
     @asynccontextmanager

@@ -13,7 +13,7 @@ from inboxd.runtime.execution import Executions
 from inboxd.runtime.plugins import build_registry
 from inboxd.telemetry.monitor import LoopMonitor
 from tests.daemon.inbox import KINDS, Inbox, Kind, errors_of
-from tests.support import Config
+from tests.support import Config, StartWorker
 
 pytestmark = pytest.mark.anyio
 
@@ -174,3 +174,13 @@ async def test_threads_past_their_timeout_keep_their_place(executions: Execution
     for n in (5, 6, 7):
         await run(n, 30)
     assert began == [1, 2, 5, 6, 7]
+
+
+async def test_a_handler_may_give_its_statement_more_time(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """Longer than the daemon's own statements get, and than they get from the driver."""
+    await start_worker({"database": {"statement_timeout": "1s"}})
+    more = "set local statement_timeout = 0; select pg_sleep(6.5)"
+    row_id = await own.write("command", "test.patient", {"sql": more})
+    await own.succeeded("command", row_id)

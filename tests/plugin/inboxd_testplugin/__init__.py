@@ -342,3 +342,9 @@ def dying_process_command(command: Process) -> str:
         case "raise":
             raise ValueError("from another process")
     return "lived"
+
+
+@handlers.command("test.patient", timeout="30s")
+async def patient_command(command: dict[str, str], ctx: CommandContext) -> None:
+    """Run what it is told, however long it takes."""
+    await ctx.connection.execute(command["sql"])
