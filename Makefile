@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # -qq: errors only.
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
-# The plugins that tests and demo load through their entry points, as far as they are there.
-PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard tests/plugin/pyproject.toml examples/*/pyproject.toml))
+# The plugins that tests, demo and benchmarks load through their entry points, as far as they are there.
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard tests/plugin/pyproject.toml examples/*/pyproject.toml \
+  benchmarks/plugin/pyproject.toml))
 READY := $(VENV)/.ready
 SOURCES := $(wildcard inboxd tests examples benchmarks)
 # A root user's pip warns that it is one; in a virtual environment of its own that says nothing.
@@ -49,8 +50,13 @@ test-long: $(READY) ## the long tests
 demo: $(READY) ## a school sends e-mails: real input, real processes, its own PostgreSQL
 	@$(BIN)/python examples/school/demo.py
 
-bench: $(READY) ## how fast a worker drains, beside the raw SQL of the same run (ROWS=100000)
-	@$(BIN)/python benchmarks/drain.py --rows $(or $(ROWS),100000)
+# One after the other, never side by side. ONLY=drain,inserts ROWS=20000 REPEAT=3 LINES="no-op events"
+SUBJECTS := $(basename $(notdir $(wildcard benchmarks/*.py)))
+comma := ,
+bench: $(READY) ## how fast it is, beside limits and peers (ONLY=drain,emit ROWS= REPEAT= LINES=)
+	@set -e; for subject in $(or $(subst $(comma), ,$(ONLY)),$(SUBJECTS)); do \
+	  $(BIN)/python benchmarks/$$subject.py --rows $(or $(ROWS),100000) --repeat $(or $(REPEAT),5) \
+	    --lines '$(LINES)'; done
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,218 +1,221 @@
-"""How fast one worker drains a backlog, beside the raw SQL of the same statements in the same run.
+"""How fast workers drain a backlog, beside the raw SQL of the same statements in the same turns.
 
-    make bench                       # or: python benchmarks/drain.py --rows 100000
+    make bench ONLY=drain            # or: python benchmarks/drain.py --rows 100000
 
-Machines drift, so read the ratio first. Both sides use the whole schema with all its indexes, a
-durable server on this machine, and payloads of about 200 bytes; the worker also decodes payloads,
-calls handlers, and keeps metrics and statistics. The latency is from the insert's transaction to
-the settlement, one event every 20 ms.
+From the first call of a handler until the last row is settled. Both sides use the whole schema, a
+durable server on this machine, and the same payloads; the worker also decodes them into pydantic
+models, calls handlers under the default time-out, and keeps metrics and statistics. The raw side is
+one connection that does nothing but claim and settle (for commands with an insert: eight).
 """
 
-import argparse
 import asyncio
-import os
-import subprocess
-import sys
-import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from uuid import uuid4
 
 import asyncpg
-from pydantic import SecretStr
 
-from inboxd.embedded import Server, free_port
+from harness.backlog import fill_commands, fill_events
+from harness.bench import Bench, called, emptied, main
+from harness.cpu import seconds
+from harness.figures import Comparison, Line, Run, Target
+from inboxd.api.drafts import CommandDraft
 from inboxd.model.lane import Lane
-from inboxd.settings import Database
-from inboxd.store import commands, events, workers
-from inboxd.store.connections import OWN_PLANS
-from inboxd.store.migrations import migrate
+from inboxd.model.lineage import Lineage, uuid7
+from inboxd.settings import Settings
+from inboxd.store import bodies, commands, events, workers
 from inboxd.store.statements import Statements
 
 SQL = Statements("inboxd")
-SERVER = {"shared_buffers": "512MB", "max_wal_size": "4GB"}
-FILL = {
-    "events": "insert into inboxd.events (type, payload) select 'test.noop', "
-    "jsonb_build_object('n', n, 'pad', repeat('x', 170)) from generate_series(1, $1::int) n",
-    "fan": "insert into inboxd.events (type, payload) select 'test.fan', "
-    "jsonb_build_object('n', n, 'sends', 1, 'pad', repeat('x', 160)) "
-    "from generate_series(1, $1::int) n",
-    "commands": "insert into inboxd.commands (type, queue, payload) select 'test.noop', 'default', "
-    "jsonb_build_object('n', n, 'pad', repeat('x', 170)) from generate_series(1, $1::int) n",
-    "own": "insert into inboxd.commands (type, queue, payload) select 'test.ledger', 'default', "
-    "jsonb_build_object('n', 0, 'pad', repeat('x', 170)) from generate_series(1, $1::int) n",
-}
-LEFT = "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands)"
-SPAN = (
-    "select count(*) / extract(epoch from max(finished_at) - min(finished_at))::float8 "
-    "from inboxd.{} where type = $1"
-)
+EVENTS, COMMANDS = Settings().events, Settings().commands
+SMALL, LARGE = 200, 8_192
+
+Raw = Callable[["Drain", asyncpg.Connection, Bench], Awaitable[None]]
 
 
-async def fresh(dsn: str) -> asyncpg.Connection:
-    """An empty, migrated database on this connection."""
-    admin = await asyncpg.connect(dsn)
-    await admin.execute("drop database if exists bench with (force)")
-    await admin.execute("create database bench")
-    await admin.close()
-    target = dsn.removesuffix("/postgres") + "/bench"
-    await migrate(Database(dsn=SecretStr(target)))
-    connection = await asyncpg.connect(target, server_settings={**OWN_PLANS, "jit": "off"})
-    await connection.execute("create table ledger (kind text, row_id bigint, note text)")
-    return connection
+@dataclass(frozen=True)
+class Drain:
+    """One kind of backlog, and how it is drained."""
+
+    what: str
+    table: str
+    rows: int
+    type: str = "bench.noop"
+    size: int = SMALL
+    workers: int = 1
+    calls_a_row: int = 1
+    tables: tuple[str, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)
+
+    async def fill(self, connection: asyncpg.Connection) -> None:
+        """Make the backlog."""
+        fill = fill_events if self.table == "events" else fill_commands
+        await fill(connection, self.rows, self.type, self.size)
+
+    async def measure(self, bench: Bench) -> Run:
+        """Drain it by workers."""
+        async with bench.fresh() as connection:
+            await self.fill(connection)
+            async with bench.held_daemons(self.workers, self.settings) as (daemons, release):
+                server, worker = bench.server_seconds(), sum(seconds(d.pid) for d in daemons)
+                await release()
+                await called(daemons, self.rows * self.calls_a_row)
+                ended = await emptied(connection, *(self.tables or (self.table,)))
+                server = bench.server_seconds() - server
+                worker = sum(seconds(d.pid) for d in daemons) - worker
+            first = min(d.marks.first for d in daemons if d.marks.calls)
+            await self._check(connection)
+        each = 1e6 / self.rows
+        return Run(self.rows / (ended - first), worker * each, server * each)
+
+    async def _check(self, connection: asyncpg.Connection) -> None:
+        done = await connection.fetchval(
+            f"select count(*) from inboxd.{self.table}_history where status = 'succeeded'"
+        )
+        if done != self.rows:
+            raise SystemExit(f"{self.what}: {done} of {self.rows} rows succeeded")
+
+    async def measure_raw(self, raw: Raw, bench: Bench) -> Run:
+        """Drain it by the statements alone."""
+        async with bench.fresh() as connection:
+            await self.fill(connection)
+            before, started = bench.server_seconds(), time.perf_counter()
+            await raw(self, connection, bench)
+            took = time.perf_counter() - started
+            await self._check(connection)
+        return Run(self.rows / took, None, (bench.server_seconds() - before) * 1e6 / self.rows)
 
 
-async def fill(connection: asyncpg.Connection, what: str, rows: int) -> None:
-    """Rows to drain, on a table that is vacuumed, as before each measurement."""
-    await connection.execute(FILL[what], rows, timeout=300)
-    await connection.execute("vacuum analyze inboxd.events, inboxd.commands")
-    await connection.execute("checkpoint")
-
-
-@contextmanager
-def worker(dsn: str) -> Iterator[str]:
-    """A daemon as a user runs it; gives the URL of its health and metrics."""
-    port = free_port()
-    environment = os.environ | {
-        "INBOXD_DATABASE__DSN": dsn.removesuffix("/postgres") + "/bench",
-        "INBOXD_HTTP__PORT": str(port),
-        "INBOXD_WORKER__PLUGINS": "testplugin",
-        "INBOXD_LOG__LEVEL": "warning",
-    }
-    process = subprocess.Popen([sys.executable, "-m", "inboxd", "run"], env=environment)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-async def drain(dsn: str, what: str, rows: int, history: str, type_: str) -> float:
-    """Rows a second, between the first and the last settlement."""
-    connection = await fresh(dsn)
-    await fill(connection, what, rows)
-    with worker(dsn) as url:
-        await ready(url)
-        await drained(connection)
-    rate: float = await connection.fetchval(SPAN.format(history), type_)
-    await connection.close()
-    return rate
-
-
-async def raw_events(dsn: str, rows: int) -> float:
+async def raw_events(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
     """The event processor's own statements, without a processor."""
-    connection = await fresh(dsn)
-    await fill(connection, "events", rows)
-    me, done, lane = uuid4(), 0, Lane(("default", "test.noop"))
-    started = time.perf_counter()
-    while done < rows:
+    me, done, lane = uuid4(), 0, Lane(("default", drain.type))
+    while done < drain.rows:
         async with connection.transaction():
-            page = await events.claim(connection, SQL, [lane], 1000)
+            page = await events.claim(connection, SQL, [lane], EVENTS.page_rows)
+            for portion in bodies.portions(page, EVENTS.page_bytes):
+                await bodies.read(connection, SQL, portion)
+            if drain.type == "bench.keep":
+                await commands.insert(connection, SQL, [_child(row) for row in page])
             await events.settle(connection, SQL, [(row["id"], 0.0) for row in page], me)
         lane.advance(page[-1]["run_at"], page[-1]["id"])
         done += len(page)
-    rate = rows / (time.perf_counter() - started)
-    await connection.close()
-    return rate
 
 
-async def raw_commands(dsn: str, rows: int) -> float:
+def _child(row: asyncpg.Record) -> tuple[CommandDraft, commands.Parent]:
+    draft = CommandDraft(uuid7(), "bench.kept", row["payload"], queue="kept")
+    return draft, commands.Parent("event", row["id"], Lineage(None, row["event_id"], None))
+
+
+async def raw_commands(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
     """The command processor's own statements, without a processor."""
-    connection = await fresh(dsn)
-    await fill(connection, "commands", rows)
-    me = workers.Incarnation(uuid4(), "raw", "raw", 1, "0", (), (), (), "")
-    await workers.join(connection, SQL, me)
-    done, lane = 0, Lane(("default", "test.noop", 0))
-    started = time.perf_counter()
-    while done < rows:
-        page = await commands.claim(connection, SQL, me.id, {"default": 100}, [lane], 100)
+    me, done, lane = await _join(connection), 0, Lane(("default", drain.type, 0))
+    while done < drain.rows:
+        page = await _claim(connection, me, lane)
         ended = [
             commands.Settlement(row["id"], row["fence"], "succeeded", 0.0, None) for row in page
         ]
         await commands.settle(connection, SQL, me.id, ended)
-        lane.advance(page[-1]["run_at"], page[-1]["id"])
         done += len(page)
-    rate = rows / (time.perf_counter() - started)
-    await connection.close()
-    return rate
 
 
-async def latency(dsn: str, count: int) -> list[float]:
-    """Milliseconds from the insert to the settlement: p50, p95, p99."""
-    connection = await fresh(dsn)
-    with worker(dsn) as url:
-        await ready(url)
-        for _ in range(count):
-            await connection.execute(
-                "insert into inboxd.events (type, payload) values ('test.noop', '{\"n\": 1}')"
-            )
-            await asyncio.sleep(0.02)
-        await drained(connection)
-        found: list[float] = await connection.fetchval(
-            "select percentile_cont(array[0.5, 0.95, 0.99]) within group (order by "
-            "extract(epoch from finished_at - created_at) * 1000) from inboxd.events_history"
+async def raw_own(drain: Drain, connection: asyncpg.Connection, bench: Bench) -> None:
+    """A transaction for each command: its insert and its settlement, on eight connections."""
+    me, lane = await _join(connection), Lane(("default", drain.type, 0))
+    claimed: asyncio.Queue[asyncpg.Record | None] = asyncio.Queue(2 * COMMANDS.page_rows)
+
+    async def settle() -> None:
+        own = await bench.connect()
+        while row := await claimed.get():
+            await own.execute("begin")
+            await own.execute("insert into ledger (n, note) values ($1, $2)", row["id"], "done")
+            ended = commands.Settlement(row["id"], row["fence"], "succeeded", 0.0, None)
+            await commands.settle_and_commit(own, SQL, me.id, ended)
+        await own.close()
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(8):
+            tasks.create_task(settle())
+        done = 0
+        while done < drain.rows:
+            page = await _claim(connection, me, lane)
+            for row in page:
+                await claimed.put(row)
+            done += len(page)
+        for _ in range(8):
+            await claimed.put(None)
+
+
+async def _join(connection: asyncpg.Connection) -> workers.Incarnation:
+    me = workers.Incarnation(uuid4(), "raw", "raw", 1, "0", (), (), (), "")
+    await workers.join(connection, SQL, me)
+    return me
+
+
+async def _claim(
+    connection: asyncpg.Connection, me: workers.Incarnation, lane: Lane
+) -> list[asyncpg.Record]:
+    rows = COMMANDS.page_rows
+    page = await commands.claim(connection, SQL, me.id, {"default": rows}, [lane], rows)
+    lane.advance(page[-1]["run_at"], page[-1]["id"])
+    return page
+
+
+def _beside_raw(bench: Bench, drain: Drain, raw: Raw, target: Target | None = None) -> Comparison:
+    other = partial(drain.measure_raw, raw, bench)
+    return Comparison(drain.what, partial(drain.measure, bench), target, "raw SQL", other)
+
+
+def drains(bench: Bench) -> Iterator[Comparison]:
+    """One worker, beside the raw SQL."""
+    rows, fewer = bench.rows, max(1, bench.rows // 5)
+    default = {"WORKER__QUEUES": "default"}
+    noop = Drain("no-op events", "events", rows)
+    yield _beside_raw(bench, noop, raw_events, Target(60_000, 0.7))
+    large = Drain("no-op events of 8 KB", "events", fewer, size=LARGE)
+    yield _beside_raw(bench, large, raw_events, Target(15_000))
+    keep = Drain(
+        "events that each send one command", "events", rows, "bench.keep", settings=default
+    )
+    yield _beside_raw(bench, keep, raw_events, Target(35_000))
+    what = "events that each send one command, with the commands"
+    send = Drain(what, "events", rows, "bench.send", calls_a_row=2, tables=("events", "commands"))
+    yield Comparison(what, partial(send.measure, bench))
+    command = Drain("no-op commands", "commands", rows)
+    yield _beside_raw(bench, command, raw_commands, Target(40_000))
+    large = Drain("no-op commands of 8 KB", "commands", fewer, size=LARGE)
+    yield _beside_raw(bench, large, raw_commands)
+    own = Drain("commands with one insert", "commands", fewer, "bench.insert")
+    yield _beside_raw(bench, own, raw_own, Target(7_000))
+
+
+def of_two_workers(bench: Bench) -> Iterator[Comparison]:
+    """Two workers that start together, beside one."""
+    for table in ("events", "commands"):
+        one = Drain(table, table, 2 * bench.rows)
+        two = replace(one, workers=2)
+        measure, other = partial(two.measure, bench), partial(one.measure, bench)
+        yield Comparison(
+            f"no-op {table}, two workers", measure, Target(share=1.3), "one worker", other
         )
-    await connection.close()
-    return found
 
 
-async def drained(connection: asyncpg.Connection) -> None:
-    """Wait until nothing is left; looking costs a little, so it is not done often."""
-    for _ in range(3000):
-        if not await connection.fetchval(LEFT):
-            return
-        await asyncio.sleep(0.2)
-    raise SystemExit("the backlog was not drained in ten minutes")
+def unbatched(bench: Bench) -> Iterator[Comparison]:
+    """Pages of one row, beside the pages of the default settings."""
+    for table in ("events", "commands"):
+        batched = Drain(table, table, bench.rows)
+        page = {f"{table.upper()}__PAGE_ROWS": "1"}
+        single = replace(batched, rows=max(1, bench.rows // 20), settings=page)
+        measure, other = partial(single.measure, bench), partial(batched.measure, bench)
+        yield Comparison(f"no-op {table}, one a page", measure, None, "batched", other)
 
 
-async def ready(url: str) -> None:
-    """Wait until the worker processes."""
-    for _ in range(100):
-        try:
-            await asyncio.to_thread(urllib.request.urlopen, f"{url}/readyz")
-        except OSError:
-            await asyncio.sleep(0.1)
-        else:
-            return
-    raise SystemExit("the worker did not become ready")
-
-
-async def main(rows: int) -> None:
-    """Measure everything, one after the other, each on a fresh database."""
-    with tempfile.TemporaryDirectory() as folder:
-        server = Server.start(Path(folder) / "data", settings=SERVER)
-        try:
-            await measure(server.dsn(), rows)
-        finally:
-            server.stop()
-
-
-async def measure(dsn: str, rows: int) -> None:
-    """Print a line for each measurement."""
-    raw = await raw_events(dsn, rows)
-    rate = await drain(dsn, "events", rows, "events_history", "test.noop")
-    print(
-        f"no-op events             {rate:9,.0f}/s   raw SQL {raw:9,.0f}/s   ratio {rate / raw:.2f}"
-    )
-    rate = await drain(dsn, "fan", rows, "events_history", "test.fan")
-    print(f"events sending a command {rate:9,.0f}/s   (its commands are drained beside them)")
-    raw = await raw_commands(dsn, rows)
-    rate = await drain(dsn, "commands", rows, "commands_history", "test.noop")
-    print(
-        f"no-op commands           {rate:9,.0f}/s   raw SQL {raw:9,.0f}/s   ratio {rate / raw:.2f}"
-    )
-    rate = await drain(dsn, "own", rows // 5, "commands_history", "test.ledger")
-    print(f"commands with an insert  {rate:9,.0f}/s   (a transaction each)")
-    p50, p95, p99 = await latency(dsn, 500)
-    print(f"latency at 50/s          p50 {p50:.1f} ms, p95 {p95:.1f} ms, p99 {p99:.1f} ms")
+def figures(bench: Bench) -> AsyncIterator[Line]:
+    """A line for each kind of backlog."""
+    return bench.compare(chain(drains(bench), of_two_workers(bench), unbatched(bench)))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=100_000, help="rows of each backlog")
-    asyncio.run(main(parser.parse_args().rows))
+    main(figures, __doc__)

@@ -1,0 +1,41 @@
+"""Rows to drain: made by one statement, on tables that are vacuumed, as before each measurement."""
+
+import asyncpg
+
+# Like 8 KB of real data, `pad` cannot be compressed: what can be would weigh a hundred bytes.
+_PAD = "(select string_agg(md5(i::text), '') from generate_series(1, 260) i)"
+
+
+def _payload(size: int) -> str:
+    # 30 bytes are the object itself. Weighed as text; as jsonb it is about as much.
+    return f"jsonb_build_object('n', n, 'pad', left(pad, {size - 30}))"
+
+
+async def fill_events(
+    connection: asyncpg.Connection, rows: int, type_: str = "bench.noop", size: int = 200
+) -> None:
+    """Events of one type, with a payload of so many bytes."""
+    await connection.execute(
+        "insert into inboxd.events (type, payload) "
+        f"select '{type_}', {_payload(size)} from {_PAD} as t(pad), generate_series(1, {rows}) n",
+        timeout=600,
+    )
+    await _settle_down(connection)
+
+
+async def fill_commands(
+    connection: asyncpg.Connection, rows: int, type_: str = "bench.noop", size: int = 200
+) -> None:
+    """Commands of one type, with a payload of so many bytes."""
+    await connection.execute(
+        "insert into inboxd.commands (type, queue, payload) select "
+        f"'{type_}', 'default', {_payload(size)} from {_PAD} as t(pad), "
+        f"generate_series(1, {rows}) n",
+        timeout=600,
+    )
+    await _settle_down(connection)
+
+
+async def _settle_down(connection: asyncpg.Connection) -> None:
+    await connection.execute("vacuum analyze inboxd.events, inboxd.commands, inboxd.bodies")
+    await connection.execute("checkpoint")

@@ -1,0 +1,199 @@
+"""One server, durable, and on it a fresh database for each measurement; workers as users run them.
+
+Owns the processes, and the life of a measurement. Promises that a backlog is drained from one
+moment on: it is filled, vacuumed and locked; the workers start, and are ready; then the lock goes.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+from pydantic import SecretStr
+
+from harness import cpu
+from harness.figures import HEADER, Comparison, Line
+from inboxd.embedded import Server, free_port
+from inboxd.settings import Database
+from inboxd.store.connections import OWN_PLANS
+from inboxd.store.migrations import migrate
+from inboxd_bench.marks import Marks
+
+SERVER = {"shared_buffers": "512MB", "max_wal_size": "4GB"}
+_LONGEST = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """One worker process: its marks and its id."""
+
+    pid: int
+    url: str
+    marks: Marks
+
+    async def ready(self) -> None:
+        """Wait until it processes."""
+        async for _ in _patiently(0.05):
+            try:
+                await asyncio.to_thread(urllib.request.urlopen, f"{self.url}/readyz")
+            except OSError:
+                continue
+            return
+
+
+@dataclass(slots=True)
+class Bench:
+    """What a benchmark gets: the server, how many rows, how many turns."""
+
+    server: Server
+    folder: Path
+    rows: int
+    repeat: int
+    lines: str
+    _count: int = field(default=0)
+
+    @property
+    def dsn(self) -> str:
+        """Of the database that `fresh` makes."""
+        return self.server.dsn("bench")
+
+    def wants(self, what: str) -> bool:
+        """Whether this line was asked for."""
+        return self.lines in what
+
+    async def compare(self, comparisons: Iterable[Comparison]) -> AsyncIterator[Line]:
+        """The lines of those comparisons that were asked for."""
+        for comparison in comparisons:
+            if self.wants(comparison.what):
+                yield await comparison.line(self.repeat)
+
+    def server_seconds(self) -> float:
+        """CPU seconds of all backends so far."""
+        return cpu.seconds(self.server.pid)
+
+    async def connect(self) -> asyncpg.Connection:
+        """A connection as the daemon's own ones are."""
+        return await asyncpg.connect(self.dsn, server_settings={**OWN_PLANS, "jit": "off"})
+
+    @asynccontextmanager
+    async def fresh(self) -> AsyncIterator[asyncpg.Connection]:
+        """A connection to an empty, migrated database."""
+        await self.recreate()
+        await migrate(Database(dsn=SecretStr(self.dsn)))
+        connection = await self.connect()
+        await connection.execute("create table ledger (n bigint, note text)")
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    async def recreate(self) -> None:
+        """Make the database anew, without anything in it."""
+        admin = await asyncpg.connect(self.server.dsn())
+        await admin.execute("drop database if exists bench with (force)")
+        await admin.execute("create database bench")
+        await admin.close()
+
+    @contextmanager
+    def daemon(self, settings: dict[str, str] | None = None) -> Iterator[Daemon]:
+        """A worker as a user runs it; `settings` are environment variables without `INBOXD_`."""
+        self._count += 1
+        port, path = free_port(), self.folder / f"marks-{self._count}"
+        given = {
+            "DATABASE__DSN": self.dsn,
+            "HTTP__PORT": str(port),
+            "WORKER__PLUGINS": "bench",
+            "LOG__LEVEL": "warning",
+            **(settings or {}),
+        }
+        environment = {f"INBOXD_{key}": value for key, value in given.items()}
+        marks = Marks.at(path)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "inboxd", "run"],
+            env={**os.environ, **environment, **Marks.environment(path)},
+        )
+        try:
+            yield Daemon(process.pid, f"http://127.0.0.1:{port}", marks)
+        finally:
+            process.terminate()
+            process.wait(60)
+
+    @asynccontextmanager
+    async def held_daemons(
+        self, count: int, settings: dict[str, str] | None = None
+    ) -> AsyncIterator[tuple[list[Daemon], Callable[[], "asyncio.Future[object]"]]]:
+        """Workers that are ready and wait for a lock; the function that takes it off."""
+        async with AsyncExitStack() as stack:
+            processes = stack.enter_context(ExitStack())
+            holder = await self.connect()
+            stack.push_async_callback(holder.close)
+            await holder.execute(
+                "begin; lock table inboxd.events, inboxd.commands in exclusive mode"
+            )
+            daemons = [processes.enter_context(self.daemon(settings)) for _ in range(count)]
+            for daemon in daemons:
+                await daemon.ready()
+            yield daemons, lambda: asyncio.ensure_future(holder.execute("commit"))
+
+
+async def called(daemons: list[Daemon], calls: int) -> None:
+    """Wait until handlers were called so many times, at no cost to anybody."""
+    async for _ in _patiently(0.005):
+        if sum(daemon.marks.calls for daemon in daemons) >= calls:
+            return
+
+
+async def emptied(connection: asyncpg.Connection, *tables: str) -> float:
+    """Wait until the tables are empty; when they were, by the machine's monotonic clock."""
+    empty = " and ".join(f"not exists (select from inboxd.{table})" for table in tables)
+    async for _ in _patiently(0.005):
+        if await connection.fetchval(f"select {empty}"):
+            break
+    return time.monotonic()
+
+
+async def _patiently(pause: float) -> AsyncIterator[None]:
+    deadline = time.monotonic() + _LONGEST
+    while time.monotonic() < deadline:
+        yield
+        await asyncio.sleep(pause)
+    raise SystemExit(f"gave up after {_LONGEST:.0f} seconds")
+
+
+Subject = Callable[[Bench], AsyncIterator[Line]]
+
+
+def main(subject: Subject, about: str | None) -> None:
+    """Run a benchmark from the command line."""
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=100_000, help="rows of a backlog")
+    parser.add_argument("--repeat", type=int, default=5, help="how often each is measured")
+    parser.add_argument("--lines", default="", help="only lines that have this text in their name")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server.start(Path(folder) / "data", settings=SERVER)
+        try:
+            bench = Bench(server, Path(folder), given.rows, given.repeat, given.lines)
+            asyncio.run(_print(subject, bench))
+        finally:
+            server.stop()
+
+
+async def _print(subject: Subject, bench: Bench) -> None:
+    name = Path(sys.argv[0]).stem
+    print(f"### {name}: {bench.rows:,} rows, {bench.repeat} turns\n\n{HEADER}", flush=True)
+    before = cpu.calibrate()
+    async for line in subject(bench):
+        print(line, flush=True)
+    print(f"\nA fixed loop took {before:.0f} ms before and {cpu.calibrate():.0f} ms after.\n")

@@ -1,0 +1,124 @@
+"""Figures: measured in turns with their counterparts, and printed as a line of a Markdown table."""
+
+import statistics
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+HEADER = (
+    "| what | measured | beside it | ratio | target | reached | worker, server CPU µs a row |\n"
+    "|---|---|---|---|---|---|---|"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measurement; CPU microseconds a row where they were looked at."""
+
+    value: float
+    worker: float | None = None
+    server: float | None = None
+
+
+Measure = Callable[[], Awaitable[Run]]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What to reach: a value, a share of the counterpart, or both; `most` turns the value round."""
+
+    value: float | None = None
+    share: float | None = None
+    most: bool = False
+
+    def reached(self, value: float, ratio: float | None) -> bool:
+        """Whether figures reach all that is asked."""
+        if self.value is not None and (value > self.value if self.most else value < self.value):
+            return False
+        return self.share is None or (ratio is not None and ratio >= self.share)
+
+    def __str__(self) -> str:
+        parts = [] if self.value is None else [f"{'≤ ' if self.most else ''}{number(self.value)}"]
+        return ", ".join(parts + ([] if self.share is None else [f"ratio {self.share:.2f}"]))
+
+
+@dataclass(slots=True)
+class Line:
+    """One figure: its runs, those of its counterpart, and what it should reach."""
+
+    what: str
+    runs: list[Run]
+    beside: str = ""
+    others: list[Run] = field(default_factory=list)
+    target: Target | None = None
+    unit: str = "/s"
+
+    @property
+    def value(self) -> float:
+        """The median."""
+        return statistics.median(run.value for run in self.runs)
+
+    @property
+    def ratio(self) -> float | None:
+        """The median of the turns' ratios."""
+        pairs = zip(self.runs, self.others, strict=False)
+        ratios = [run.value / other.value for run, other in pairs]
+        return statistics.median(ratios) if ratios else None
+
+    def __str__(self) -> str:
+        others = f"{self.beside} {_spread(self.others)}{self.unit}" if self.others else ""
+        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
+        reached = ""
+        if self.target is not None:
+            reached = "yes" if self.target.reached(self.value, self.ratio) else "**no**"
+        target = "" if self.target is None else str(self.target)
+        measured = _spread(self.runs) + self.unit
+        cells = (self.what, measured, others, ratio, target, reached, _cpu(self.runs))
+        return f"| {' | '.join(cells)} |"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is measured, the counterpart that takes its turns with it, and what to reach."""
+
+    what: str
+    measure: Measure
+    target: Target | None = None
+    beside: str = ""
+    other: Measure | None = None
+
+    async def line(self, repeat: int) -> Line:
+        """Measure both so many times."""
+        if self.other is None:
+            runs, others = (await in_turns(repeat, self.measure))[0], []
+        else:
+            runs, others = await in_turns(repeat, self.measure, self.other)
+        return Line(self.what, runs, self.beside, others, self.target)
+
+
+async def in_turns(repeat: int, *sides: Measure) -> list[list[Run]]:
+    """Measure each side so many times, every other turn backwards; the runs of each side."""
+    runs: list[list[Run]] = [[] for _ in sides]
+    for turn in range(repeat):
+        order = range(len(sides))
+        for side in reversed(order) if turn % 2 else order:
+            runs[side].append(await sides[side]())
+    return runs
+
+
+def number(value: float) -> str:
+    """Three digits at least, with separators."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _spread(runs: Sequence[Run]) -> str:
+    values = sorted(run.value for run in runs)
+    median = number(statistics.median(values))
+    return median if len(values) == 1 else f"{median} ({number(values[0])} to {number(values[-1])})"
+
+
+def _cpu(runs: Sequence[Run]) -> str:
+    worker = [run.worker for run in runs if run.worker is not None]
+    server = [run.server for run in runs if run.server is not None]
+    if not worker or not server:
+        return ""
+    return f"{statistics.median(worker):.1f} + {statistics.median(server):.1f}"

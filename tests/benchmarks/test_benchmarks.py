@@ -1,0 +1,43 @@
+"""Each benchmark runs, with few rows: that it measures is looked at, how fast is not."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def lines_of(script: str, *options: str, rows: int = 200) -> list[list[str]]:
+    """The table that a benchmark prints: a list of cells for each line."""
+    ran = subprocess.run(
+        [sys.executable, f"benchmarks/{script}.py", f"--rows={rows}", "--repeat=1", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "A fixed loop took" in ran.stdout
+    table = [line.split(" | ") for line in ran.stdout.splitlines() if line.startswith("| ")]
+    return [line for line in table if line[0] != "| what"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "no-op events of 8 KB",
+        "each send one command",
+        "no-op commands, two workers",
+        "no-op commands, one a page",
+        "commands with one insert",
+    ],
+)
+def test_drain(name: str) -> None:
+    lines = lines_of("drain", f"--lines={name}")
+    assert lines
+    for line in lines:
+        assert name in line[0]
+        assert re.match(r"[\d,]+/s", line[1])
