@@ -66,8 +66,8 @@ async def test_a_page_that_takes_too_long_is_halved(
         "create trigger slow before insert on inboxd.events_history"
         " for each row execute function slow()"
     )
-    ids = await emit(ledger, 40)
-    await start_worker({"database": {"statement_timeout": "1s"}})
+    ids = await emit(ledger, 16)
+    await start_worker({"database": {"statement_timeout": "500ms"}})
     await exactly_once("event", ids)
 
 

@@ -25,7 +25,7 @@ async def test_half_open_connections_of_the_processors(
     with proxy(ledger.dsn) as way:
         worker = await start_worker(
             {
-                "database": {"dsn": way.dsn, "statement_timeout": "3s"},
+                "database": {"dsn": way.dsn, "statement_timeout": "1s"},
                 "worker": {"poll_interval": "500ms"},
             }
         )

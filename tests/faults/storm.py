@@ -1,0 +1,197 @@
+"""A storm: one kind of fault, again and again at random moments, while producers write.
+
+Owns the load, the moments, and the proof. The seed is in the test's name and repeats the storm: who
+is hit, with what, how long after which progress. The proof is the ledger, which handlers write in
+their own transaction: every effect once, nothing that was accepted lost, every child sent once.
+Known limit: the seed cannot repeat what the processes do meanwhile; more seeds are for that.
+"""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.store.connections import LOST
+from tests.support import Config, Database, StartWorker, Worker, eventually
+from tests.support.rows import effects, emit, send, unsettled
+
+# Deaths and lost connections come so often here that they would convict innocent rows.
+ROUGH: dict[str, dict[str, Any]] = {
+    "types": {"test.ledger": {"retry": {"attempts": 100}}},
+    "worker": {"crash_limit": 100, "lease": "3s", "heartbeat_interval": "700ms"},
+}
+_WITHIN = 60.0
+
+
+def seeds(short: int = 1, long: int = 5) -> list[Any]:
+    """Parameters for `seed`: the first ones for `make test`, the others for `make test-long`."""
+    return [
+        pytest.param(n, id=f"seed{n}", marks=[] if n < short else [pytest.mark.long])
+        for n in range(short + long)
+    ]
+
+
+class Storm:
+    """The load on a database, the blows, and the proof."""
+
+    def __init__(self, database: Database, seed: int) -> None:
+        """Prepare; all that is random comes from `seed`."""
+        self.chance = random.Random(seed)
+        self._database = database
+        self._stopping = False
+        # What was committed for certain; where the answer was lost, the database knows.
+        self.accepted: dict[str, list[int]] = {"event": [], "command": []}
+
+    # ------------------------------------------------------------------------------- the load
+
+    @asynccontextmanager
+    async def load(self) -> AsyncIterator[None]:
+        """Producers that write meanwhile, whatever becomes of the database."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._produce)
+            yield
+            self._stopping = True
+
+    async def _produce(self) -> None:
+        while not self._stopping:
+            try:
+                async with self._database.connect() as connection:
+                    while not self._stopping:
+                        await self._write(connection)
+                        await eventually(self._is_wanted, _WITHIN)
+            except LOST:
+                continue
+
+    async def _write(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        async with connection.transaction():
+            events = await emit(connection, 3, wait=0.002, sends=1)
+            commands = await send(connection, 2, wait=0.01)
+            # These never touch the database: their settlements are gathered.
+            commands += await send(connection, 2, "test.wait", wait=0.01)
+        self.accepted["event"] += events
+        self.accepted["command"] += commands
+
+    async def _is_wanted(self) -> bool:
+        """Whether the workers keep up, so that what is asked of them ends in time."""
+        backlog: int = await self._database.fetchval(
+            "select (select count(*) from inboxd.events where run_at <= now())"
+            " + (select count(*) from inboxd.commands where run_at <= now() and status = 'pending')"
+        )
+        return self._stopping or backlog < 100
+
+    # ------------------------------------------------------------------------------ the blows
+
+    async def strike(
+        self,
+        times: int,
+        blow: Callable[[], Awaitable[None]],
+        *,
+        rows: int = 20,
+        spread: float = 0.3,
+    ) -> None:
+        """So many blows, each after `rows` more rows of both kinds and up to `spread` seconds."""
+        for _ in range(times):
+            await self.progress(rows)
+            # Not a wait for anything: the moment is what varies.
+            await anyio.sleep(self.chance.uniform(0, spread))
+            await blow()
+        await self.progress(rows)
+
+    async def progress(self, rows: int) -> None:
+        """Wait until so many more rows of both kinds are settled."""
+        before = await eventually(self._settled)
+
+        async def more() -> bool:
+            return await self._settled() >= before + rows
+
+        await eventually(more, _WITHIN)
+
+    async def _settled(self) -> int:
+        # One more, so that nothing yet is an answer too.
+        count: int = await self._database.fetchval(
+            "select 1 + least((select count(*) from inboxd.events_history),"
+            " (select count(*) from inboxd.commands_history))"
+        )
+        return count
+
+    # ------------------------------------------------------------------------------ the proof
+
+    async def verify(self) -> None:
+        """Wait until all is settled, and hold that every effect took place once."""
+        try:
+            await eventually(self._nothing_left, _WITHIN)
+        except AssertionError as error:
+            left = {
+                table: await unsettled(self._database, table) for table in ("events", "commands")
+            }
+            counts = {table: len(rows) for table, rows in left.items()}
+            some = [row for rows in left.values() for row in rows[:5]]
+            raise AssertionError(f"{counts} rows are left: {some}") from error
+        for kind, accepted in self.accepted.items():
+            await self._verify_kind(kind, accepted)
+        wrong = await self._database.fetch(
+            "select e.id, count(c.id) from inboxd.events_history e left join"
+            " inboxd.commands_history c on c.origin_kind = 'event' and c.origin_id = e.id"
+            " group by 1 having count(c.id) <> 1"
+        )
+        assert not wrong, f"events whose child was not sent once: {wrong[:5]}"
+
+    async def _verify_kind(self, kind: str, accepted: list[int]) -> None:
+        history = await self._database.fetch(f"select id, type, status from inboxd.{kind}s_history")
+        ids = [row["id"] for row in history]
+        assert len(ids) == len(set(ids)), f"a {kind} is twice in history"
+        assert not set(accepted) - set(ids), f"a {kind} was accepted, and lost"
+        assert {row["status"] for row in history} == {"succeeded"}
+        written = {row["id"] for row in history if row["type"] == "test.ledger"}
+        seen = await effects(self._database, kind)
+        wrong = {row: seen[row] for row in {*written, *seen} if seen[row] != (row in written)}
+        assert not wrong, f"effects of {kind}s that are not exactly one: {wrong}"
+
+    async def _nothing_left(self) -> bool:
+        left: int = await self._database.fetchval(
+            "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands)"
+        )
+        return left == 0
+
+    async def no_crash(self) -> None:
+        """Hold that nobody was declared dead, and no crash was counted."""
+        crashed = await self._database.fetch(
+            "select 'command', id from inboxd.commands_history where crashes > 0 union all"
+            " select 'event', id from inboxd.events_history where crashes > 0 union all"
+            " select 'worker', pid from inboxd.workers where state = 'dead'"
+        )
+        assert not crashed, "nobody died"
+
+
+class Crew:
+    """Workers of which some die, and others come in their stead."""
+
+    def __init__(self, start: StartWorker, config: Config, chance: random.Random) -> None:
+        """Start them with `start` and `config`; victims are drawn by `chance`."""
+        self._start = start
+        self._config = config
+        self._chance = chance
+        self.workers: list[Worker] = []
+
+    async def hire(self, count: int = 1) -> None:
+        """Start so many more, and wait until they are ready."""
+        for _ in range(count):
+            self.workers.append(await self._start(self._config))
+
+    async def kill(self) -> None:
+        """SIGKILL one; another one takes its place."""
+        victim = self._chance.choice(self.workers)
+        victim.kill()
+        self.workers.remove(victim)
+        await self.hire()
+
+    async def stop(self, longest: float) -> None:
+        """SIGSTOP one for up to so many seconds."""
+        victim = self._chance.choice(self.workers)
+        victim.pause()
+        await anyio.sleep(self._chance.uniform(0, longest))
+        victim.resume()

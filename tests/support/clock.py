@@ -1,0 +1,38 @@
+"""Wrong clocks: libfaketime before a process, so that it lives at a time that the test sets.
+
+Promises: only the clock of the day is wrong, as on a real machine; the monotonic one goes on. A
+test that asks for a clock is skipped where libfaketime is missing (Debian: `apt install faketime`).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+_PLACES = ("usr/lib/*/faketime", "usr/lib64/faketime", "usr/lib/faketime")
+_LIBRARY = "libfaketimeMT.so.1"
+
+
+class Clock:
+    """How far from the truth the processes are that were started with `environment`."""
+
+    def __init__(self, folder: Path, seconds: float = 0.0) -> None:
+        """Keep the difference in a file of `folder`, which every user must be able to enter."""
+        found = [path for place in _PLACES for path in Path("/").glob(f"{place}/{_LIBRARY}")]
+        if not found:
+            pytest.skip("libfaketime is not installed: apt install faketime")
+        self._file = folder / f"clock{seconds:+g}"
+        self.off(seconds)
+        self.environment: Mapping[str, str] = {
+            "LD_PRELOAD": str(found[0]),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def off(self, seconds: float) -> None:
+        """Let the clock be wrong by so many seconds from now on, also where it runs already."""
+        new = self._file.with_suffix(".new")
+        new.write_text(f"{seconds:+.3f}\n")
+        new.chmod(0o644)
+        new.rename(self._file)  # at once: a reader never sees half of it
