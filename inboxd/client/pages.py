@@ -16,7 +16,7 @@ from uuid import UUID
 from inboxd.client.drafts import Column, Kind
 from inboxd.client.payload import encode
 from inboxd.errors import PayloadError, UsageError
-from inboxd.model.lineage import uuid7
+from inboxd.model.lineage import uuid7s
 
 R = TypeVar("R")
 
@@ -116,8 +116,11 @@ def _query(kind: Kind[R], schema: str, page: _Page) -> Query[R]:
 
 def _with_ids(given: list[UUID | None]) -> list[UUID]:
     """Missing ids are filled in ascending order, also if the clock was set back meanwhile."""
-    made = iter(sorted(uuid7() for _ in range(given.count(None))))
-    return [next(made) if id_ is None else id_ for id_ in given]
+    made = uuid7s(given.count(None))
+    if len(made) == len(given):
+        return list[UUID](made)
+    missing = iter(made)
+    return [next(missing) if id_ is None else id_ for id_ in given]
 
 
 def _check(kind: Kind[R], column: Column, start: int, values: list[Any]) -> None:

@@ -276,6 +276,8 @@ class Incarnation:
                 async with borrow(pool) as connection:
                     released = await commands.release(connection, self._sql, self.me.id)
                     await workers.leave(connection, self._sql, self.me.id)
+                    if self._event_work is not None:
+                        await self._event_work.give_back()
                     await self._wake_everybody(connection)
                 if released:
                     _log.info("gave back commands", commands=released)

@@ -8,6 +8,7 @@ Known limit: two UUIDs made within a quarter of a microsecond of each other may 
 from __future__ import annotations
 
 import os
+import struct
 import time
 import uuid
 from collections.abc import Callable
@@ -59,6 +60,20 @@ def _uuid7() -> UUID:
     fraction = (nanoseconds << 12) // 1_000_000
     tail = int.from_bytes(os.urandom(8), "big") & (2**62 - 1)
     return UUID(int=milliseconds << 80 | 7 << 76 | fraction << 64 | 2 << 62 | tail)
+
+
+def uuid7s(count: int) -> list[UUID]:
+    """So many at once, in ascending order: a third of the time, since randomness is asked for once.
+
+    As `uuid7`, but each fraction is the one before and one more, whatever the clock says meanwhile.
+    """
+    milliseconds, nanoseconds = divmod(time.time_ns(), 1_000_000)
+    first = milliseconds << 12 | (nanoseconds << 12) // 1_000_000
+    tails = struct.unpack(f"{count}Q", os.urandom(8 * count))
+    return [
+        UUID(int=tick >> 12 << 80 | 7 << 76 | (tick & 0xFFF) << 64 | 2 << 62 | tail & (2**62 - 1))
+        for tick, tail in enumerate(tails, first)
+    ]
 
 
 # Python 3.14 brought its own; sorted by time, new rows land on the last pages of their indexes.

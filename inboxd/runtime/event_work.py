@@ -64,8 +64,7 @@ class EventWork:
 
     async def page(self) -> Page:
         """Claim a page, run its events, settle them, commit."""
-        if self._marked is not None:
-            await self._unmark(self._marked)
+        await self.give_back()
         lanes = self._lanes.ordered()
         if not lanes:
             return Page(0)
@@ -130,7 +129,10 @@ class EventWork:
 
     async def _blame(self, spoiled: Spoiled) -> Page:
         """Fail the one event, on a connection that works: in an outage nobody is blamed."""
-        async with borrow(self._parts.pool) as connection, connection.transaction():
+        async with (
+            lend(self._parts.pool) as connection,
+            transaction(self._parts.pool, connection),
+        ):
             row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
             if row is not None:
                 outcome = self.run.judge(spoiled.error, row, spoiled.handler)
@@ -150,13 +152,14 @@ class EventWork:
             if row["crashes"] >= self._parts.settings.worker.crash_limit:
                 await self._convict(connection, row)
                 return Page(1)
+            self._marked = row  # before it commits: the answer may be lost
             await events.mark_crash(connection, self._parts.sql, row["id"], keep)
-        self._marked = row
         results = Results()
         try:
             async with transaction(self._parts.pool, connection):
                 again = await events.claim_one(connection, self._parts.sql, row["id"])
                 if again is not None:
+                    await events.unmark_crash(connection, self._parts.sql, row)
                     await self.run.run(connection, [again], results)
                     await self.run.write(connection, results)
         except Exception as error:  # noqa: BLE001 - sorted out there
@@ -169,13 +172,12 @@ class EventWork:
         self.run.count(results)
         return Page(1)
 
-    async def _unmark(self, row: Row) -> None:
-        """Its run ended with the connection, but this process lives: that was no crash."""
-        async with borrow(self._parts.pool) as connection, connection.transaction():
-            if await events.claim_one(connection, self._parts.sql, row["id"]) is not None:
-                back = events.Setback(row["id"], "pending", delay=0.0, crashes=row["crashes"])
-                await events.set_back(connection, self._parts.sql, [back])
-        self._marked = None
+    async def give_back(self) -> None:
+        """The run of a marked event ended without its outcome, this process lives: no crash."""
+        if self._marked is not None:
+            async with borrow(self._parts.pool) as connection:
+                await events.unmark_crash(connection, self._parts.sql, self._marked)
+            self._marked = None
 
     async def _convict(self, connection: Connection, row: Row) -> None:
         crashes = row["crashes"]

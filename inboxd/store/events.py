@@ -85,6 +85,11 @@ async def mark_crash(
     await connection.execute(sql["mark_crash"], event_id, keep)
 
 
+async def unmark_crash(connection: Connection, sql: Statements, before: Row) -> None:
+    """Take back the crash that was counted; `before` is the row as it was."""
+    await connection.execute(sql["unmark_crash"], before["id"], before["crashes"], before["run_at"])
+
+
 async def claim_one(connection: Connection, sql: Statements, event_id: int) -> Row | None:
     """The event by id, locked; None when it is gone."""
     return await connection.fetchrow(sql["claim_event"], event_id)

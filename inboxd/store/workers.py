@@ -12,7 +12,7 @@ from uuid import UUID
 import asyncpg
 
 from inboxd.store.connections import Connection, Row
-from inboxd.store.pools import Pool, borrow
+from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.statements import Statements
 
 
@@ -107,7 +107,7 @@ async def bury(
     Returns id, type and status of each; None when the worker showed a sign of life: it beat, ended,
     or holds its row in a claim.
     """
-    async with borrow(pool) as connection, connection.transaction():
+    async with lend(pool) as connection, transaction(pool, connection):
         try:
             held = await connection.fetchval(sql["lock_worker"], worker, heartbeat)
         except asyncpg.LockNotAvailableError:

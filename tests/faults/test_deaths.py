@@ -53,8 +53,8 @@ async def test_killed_in_a_page_of_events(
     if survivor == "a restarted worker":
         await start_worker(hasty())
     await exactly_once("event", ids)
-    spent = await ledger.fetchval("select max(attempts) from inboxd.events_history")
-    assert spent == 1, "a death is no attempt"
+    (row,) = await ledger.fetch("select max(attempts), max(crashes) from inboxd.events_history")
+    assert tuple(row) == (1, 0), "a death is no attempt, and no crash of those that ran alone after"
 
 
 async def test_killed_in_the_middle_of_commands(

@@ -1,20 +1,31 @@
 """Servers that vanish without a word, or do not take writes any more: noticed, and passed over."""
 
 import socket
+import time
 from collections.abc import Iterator
-from typing import Any
+from contextlib import AsyncExitStack
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
+import anyio
 import pytest
 
 from inboxd.embedded import Server
 from inboxd.errors import DatabaseError
+from inboxd.model.lane import Lane
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.settler import Ended, Settler
 from inboxd.settings import Database as Settings
-from inboxd.store.connections import Connection, connect
+from inboxd.store import commands, workers
+from inboxd.store.commands import Settlement
+from inboxd.store.connections import LOST, Connection, connect
+from inboxd.store.pools import borrow, open_pool
+from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, StartWorker, eventually
 from tests.support.databases import AnyServer
 from tests.support.proxy import proxy
-from tests.support.rows import ExactlyOnce, emit, send
+from tests.support.rows import SQL, ExactlyOnce, daemon_session, emit, join, send
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +54,54 @@ async def test_half_open_connections_of_the_processors(
         await exactly_once("command", commands)
         await worker.ready()
         worker.kill()
+
+
+async def test_a_vanished_server_is_waited_for_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not answer a rollback either: settlements and burials go to a new connection."""
+    monkeypatch.setattr("inboxd.store.pools._GRACE_SECONDS", 0.0)
+    async with AsyncExitStack() as stack:
+        way = stack.enter_context(proxy(database.dsn))
+        settings = Settings.model_validate({"dsn": way.dsn, "statement_timeout": "3s"})
+        pool = await stack.enter_async_context(open_pool(settings, "test", 2))
+        session = await stack.enter_async_context(daemon_session(database))
+        worker, dead = await join(session), await join(session, "dead")
+        await send(session, 1, "test.noop")
+        lane = Lane(("default", "test.noop", 0))
+        async with borrow(pool) as connection, borrow(pool):
+            (row,) = await commands.claim(connection, SQL, worker, {"default": 1}, [lane], 1)
+        me = SimpleNamespace(id=worker)
+        parts = SimpleNamespace(sql=SQL, metrics=Metrics("test"), me=me, pool=pool)
+        settler = Settler(cast("Parts", parts), lambda _row, error: pytest.fail(str(error)))
+
+        async def bury() -> None:
+            with pytest.raises(LOST):
+                await workers.bury(pool, SQL, dead, 0, 3)
+
+        async def waiting(count: int) -> bool:
+            found: int = await database.fetchval(
+                "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+                " and datname = current_database()"
+            )
+            return found == count
+
+        ended = Settlement(row["id"], row["fence"], "succeeded", 1.0, None)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(settler.run)
+            async with session.transaction():
+                await session.execute("lock inboxd.commands in access exclusive mode")
+                settler.hand_over(Ended(row, ended))
+                tasks.start_soon(bury)
+                await eventually(lambda: waiting(2))
+                assert way.swallow("test") == 2
+                began = time.monotonic()
+                await eventually(lambda: waiting(0))  # the server's own time limit
+            await settler.flush()
+            assert time.monotonic() - began < 5.5, "less than twice the limit of 3 seconds"
+            tasks.cancel_scope.cancel()
+        assert await database.fetchval("select count(*) from inboxd.commands_history") == 1
+        assert await workers.bury(pool, SQL, dead, 0, 3) == []
 
 
 async def test_the_worker_probes_the_server_too(database: Database) -> None:
