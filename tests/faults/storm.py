@@ -1,8 +1,8 @@
 """A storm: one kind of fault, again and again at random moments, while producers write.
 
-Owns the load, the moments, and the proof. The seed is in the test's name and repeats the storm: who
-is hit, with what, how long after which progress. The proof is the ledger, which handlers write in
-their own transaction: every effect once, nothing that was accepted lost, every child sent once.
+Owns the load, the moments, the crew, and the proof. The seed is in the test's name and repeats the
+storm: who is hit, with what, how long after which progress. The proof is the ledger, which handlers
+write in their own transaction: every effect once, nothing accepted lost, every child sent once.
 Known limit: the seed cannot repeat what the processes do meanwhile; more seeds are for that.
 """
 
@@ -195,3 +195,21 @@ class Crew:
         victim.pause()
         await anyio.sleep(self._chance.uniform(0, longest))
         victim.resume()
+
+
+@asynccontextmanager
+async def supervised(start: StartWorker, config: Config) -> AsyncIterator[list[Worker]]:
+    """A worker that is started again whenever it dies, as a service manager does."""
+    lives: list[Worker] = []
+    over = False
+
+    async def supervise() -> None:
+        while not over:
+            lives.append(await start(config, ready=False))
+            await lives[-1].wait(within=120)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(supervise)
+        yield lives
+        over = True
+        lives[-1].kill()

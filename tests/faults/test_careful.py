@@ -1,11 +1,21 @@
 """Events that run alone after a death, each with its crash counted beforehand (ADR 3)."""
 
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
 import pytest
 
+from tests.faults.storm import seeds, supervised
 from tests.support import Database, StartWorker, eventually
 from tests.support.rows import ExactlyOnce, Hasty, emit
 
 pytestmark = pytest.mark.anyio
+
+# A marked event whose worker died is tried again after this.
+KEPT: dict[str, dict[str, Any]] = {"database": {"idle_in_transaction_timeout": "1200ms"}}
 
 
 async def _in_a_page(database: Database) -> bool:
@@ -40,3 +50,98 @@ async def test_an_end_in_the_middle_of_a_careful_event_is_no_crash(
         assert tuple(row) == ("pending", 0, True)
     await start_worker(config)
     await exactly_once("event", ids)
+
+
+# ------------------------------------------------------------------------------------ poison
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A group of processes that may have 150 MB together, or the kernel ends one."""
+    for root, limit in (
+        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        ("/sys/fs/cgroup", "memory.max"),
+    ):
+        folder = Path(root) / f"inboxd-test-{uuid4().hex[:8]}"
+        try:
+            folder.mkdir()
+            (folder / limit).write_text(str(150_000_000))
+        except OSError:
+            if folder.exists():
+                folder.rmdir()
+            continue
+        yield folder
+        folder.rmdir()
+        return
+    pytest.skip("no memory limit can be set here: that needs root, and control groups")
+
+
+@pytest.mark.parametrize("seed", seeds(long=2))
+@pytest.mark.parametrize(
+    "how",
+    [
+        "kill",
+        pytest.param("crash", marks=pytest.mark.long),
+        pytest.param("eat memory", marks=pytest.mark.long),
+    ],
+)
+async def test_one_of_a_page_of_a_thousand_kills(
+    request: pytest.FixtureRequest,
+    ledger: Database,
+    start_worker: StartWorker,
+    exactly_once: ExactlyOnce,
+    hasty: Hasty,
+    how: str,
+    seed: int,
+) -> None:
+    """One death in the page, three alone; the fifth life believes it, and has done the others."""
+    words: dict[str, Any] = {"how": how}
+    if how == "eat memory":
+        words["group"] = str(request.getfixturevalue("group"))
+    before = random.Random(seed).randrange(1000)
+    async with ledger.connect() as producer, producer.transaction():
+        ids = await emit(producer, before)
+        (poison,) = await emit(producer, 1, "test.misbehave", **words)
+        ids += await emit(producer, 999 - before)
+    async with supervised(start_worker, hasty(**KEPT)) as lives:
+        await eventually(lambda: _convicted(ledger, poison), within=60)
+        await exactly_once("event", ids)
+    assert len(lives) == 5
+    (row,) = await ledger.fetch("select attempts, crashes, errors->-1->>'error' from inboxd.events")
+    assert row["crashes"] == 3
+    assert "3 times" in row[2]
+
+
+@pytest.mark.parametrize("seed", seeds(long=3))
+async def test_poison_among_more_neighbours_than_a_page_has_rows(
+    ledger: Database,
+    start_worker: StartWorker,
+    exactly_once: ExactlyOnce,
+    hasty: Hasty,
+    seed: int,
+) -> None:
+    """Between two deaths alone it may get into a page again, but only once."""
+    chance = random.Random(seed)
+    ids = await emit(ledger, chance.randrange(100))
+    (poison,) = await emit(ledger, 1, "test.misbehave", how="kill")
+    async with supervised(start_worker, hasty(**KEPT, events={"page_rows": 10})) as lives:
+        for _ in range(200):
+            ids += await emit(ledger, chance.randrange(40))
+            if await _convicted(ledger, poison):
+                break
+            await eventually(lambda: _few_are_left(ledger), within=20)
+        await eventually(lambda: _convicted(ledger, poison), within=60)
+        await exactly_once("event", ids)
+    assert len(lives) <= 1 + 2 * 3 + 1
+
+
+async def _few_are_left(database: Database) -> bool:
+    left: int = await database.fetchval("select count(*) from inboxd.events")
+    return left < 20
+
+
+async def _convicted(database: Database, row: int) -> bool:
+    found: bool = await database.fetchval(
+        "select status = 'failed' from inboxd.events where id = $1", row
+    )
+    return found

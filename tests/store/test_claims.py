@@ -1,12 +1,13 @@
 """Claims of commands and events: who may, what, and how much, held by two sessions at once."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import anyio
 import pytest
 
-from inboxd.model.lane import BEGINNING, Lane, Sighting
+from inboxd.model.lane import BEGINNING, Lane, Lanes, Sighting
 from inboxd.store import commands, events, workers
 from inboxd.store.connections import Connection, Row
 from tests.support import Database, eventually
@@ -66,22 +67,109 @@ async def test_the_dead_neither_claim_nor_beat(database: Database) -> None:
         assert await workers.beat(session, SQL, worker, 0, "running") is None
 
 
-async def test_a_claim_that_waits_for_the_burial_gets_nothing(database: Database) -> None:
-    late: list[Row] = []
+async def _nothing_but_the_worker(session: Connection, worker: UUID) -> object:
+    return await _claim(session, worker) or None
+
+
+async def _the_suspect(session: Connection, worker: UUID) -> object:
+    await session.execute("update inboxd.commands set crashes = 1")
+    return await commands.claim_suspect(session, SQL, worker, ["test.noop"], [])
+
+
+async def _a_beat(session: Connection, worker: UUID) -> object:
+    return await workers.beat(session, SQL, worker, 1, "running")
+
+
+@pytest.mark.parametrize("late", [_nothing_but_the_worker, _the_suspect, _a_beat])
+async def test_who_waits_for_the_burial_gets_nothing(
+    database: Database, late: Callable[[Connection, UUID], Awaitable[object]]
+) -> None:
+    """A claim, or a heartbeat, that reaches the server while its worker is declared dead."""
+    answers: list[object] = []
     async with daemon_session(database) as reaper, daemon_session(database) as stopped:
         worker = await join(reaper)
         await send(reaper, 1, "test.noop")
 
-        async def claim_late() -> None:
-            late.extend(await _claim(stopped, worker))
+        async def come_late() -> None:
+            answers.append(await late(stopped, worker))
 
         async with anyio.create_task_group() as tasks, reaper.transaction():
             await reaper.fetchval(SQL["lock_worker"], worker, 0)
-            tasks.start_soon(claim_late)
+            tasks.start_soon(come_late)
             await eventually(lambda: _waits_for_a_lock(database))
             await reaper.execute(SQL["bury_worker"], worker)
-    assert late == []
+            await reaper.fetch(SQL["return_commands"], worker, 3)
+    assert answers == [None]
     assert await database.fetchval("select status from inboxd.commands") == "pending"
+    assert await database.fetchval("select state from inboxd.workers") == "dead"
+
+
+async def test_a_claim_that_committed_just_before_the_burial_is_taken_back(
+    database: Database,
+) -> None:
+    """The reaper's transaction began before the claim committed; its later statement sees it."""
+    async with daemon_session(database) as reaper, daemon_session(database) as other:
+        worker = await join(other)
+        sent = await send(other, 3, "test.noop")
+        async with reaper.transaction():
+            assert await reaper.fetchval("select count(*) from inboxd.commands") == 3
+            await _claim(other, worker)
+            assert await reaper.fetchval(SQL["lock_worker"], worker, 0) == worker
+            await reaper.execute(SQL["bury_worker"], worker)
+            returned = await reaper.fetch(SQL["return_commands"], worker, 3)
+    assert sorted(_ids(returned)) == sent
+
+
+async def test_two_reapers_bury_once(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        sent = await send(session, 5, "test.noop")
+        await _claim(session, worker)
+        returned: list[list[Row] | None] = []
+
+        async def bury() -> None:
+            returned.append(await workers.bury(pool, SQL, worker, 0, 3))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(bury)
+        (rows,) = [rows for rows in returned if rows is not None]
+        assert sorted(_ids(rows)) == sent
+        crashes = await session.fetch("select distinct status, crashes from inboxd.commands")
+        assert [tuple(row) for row in crashes] == [("pending", 1)]
+
+
+async def test_a_marked_event_is_nobody_elses_until_it_was_run(database: Database) -> None:
+    """Between the two transactions of a careful event it is locked by nobody, but kept."""
+    lane = Lane(("default", "test.noop"))
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        (row_id,) = await emit(one, 1, "test.noop")
+        async with one.transaction():
+            (row,) = await events.claim(one, SQL, [lane], 1)
+            await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
+        async with two.transaction():
+            assert await events.claim(two, SQL, [lane], 10) == []
+        async with one.transaction():
+            again = await events.claim_one(one, SQL, row_id)
+            assert again is not None
+            assert (again["crashes"], again["id"]) == (1, row_id)
+            await events.unmark_crash(one, SQL, row)
+            assert await two.fetchval("select crashes from inboxd.events") == 1, "if it dies now"
+        async with two.transaction():
+            (free,) = await events.claim(two, SQL, [lane], 10)
+            assert (free["crashes"], free["run_at"]) == (0, row["run_at"])
+
+
+async def test_a_mark_of_somebody_elses_is_left_alone(database: Database) -> None:
+    lane = Lane(("default", "test.noop"))
+    async with daemon_session(database) as one:
+        (row_id,) = await emit(one, 1, "test.noop")
+        async with one.transaction():
+            (row,) = await events.claim(one, SQL, [lane], 1)
+        for _ in range(2):  # mine, and then another worker's
+            await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
+        await events.unmark_crash(one, SQL, row)
+        assert await one.fetchval("select crashes from inboxd.events") == 2
 
 
 async def _waits_for_a_lock(database: Database) -> bool:
@@ -156,6 +244,39 @@ async def test_no_queue_gets_more_than_its_room(database: Database) -> None:
         assert [row["priority"] for row in rows if row["queue"] == "print"] == [0] * 3
         rows = await commands.claim(session, SQL, worker, {"mail": 100, "print": 100}, lanes, 4)
         assert len(rows) == 4, "no more than the page"
+
+
+@pytest.mark.parametrize("place", ["events", "commands"])
+async def test_the_sweep_finds_what_committed_long_after_the_cursor_passed(
+    database: Database, place: str
+) -> None:
+    """The producer drew now() first and committed last: the cursor is beyond it, the survey not."""
+    async with daemon_session(database) as session, daemon_session(database) as slow:
+        worker = await join(session)
+        write, read = (emit, events.survey) if place == "events" else (send, commands.survey)
+        key: tuple[str | int, ...] = ("default", "test.noop", 0)[: 2 if place == "events" else 3]
+        lane = Lane(key)
+
+        async def take() -> list[int]:
+            if place == "commands":
+                return _ids(await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9))
+            async with session.transaction():
+                rows = await events.claim(session, SQL, [lane], 9)
+                await session.execute("delete from inboxd.events where id = any($1)", _ids(rows))
+            return _ids(rows)
+
+        async with slow.transaction():
+            (late,) = await write(slow, 1, "test.noop")
+            await slow.execute(f"update inboxd.{place} set run_at = now() - interval '1 minute'")
+            (early,) = await write(session, 1, "test.noop")
+            assert await take() == [early]
+            now = await session.fetchval("select now()")
+            lane.advance(now, early)
+        assert await take() == []
+        lanes = Lanes()
+        assert lanes.sweep(await read(session, SQL)), "the survey sees it"
+        lane.rewind()
+        assert await take() == [late]
 
 
 @pytest.mark.parametrize("place", ["events", "commands"])

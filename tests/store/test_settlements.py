@@ -1,5 +1,6 @@
 """Settlements: they count only for the claim that holds the lease, and change one thing once."""
 
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -105,6 +106,103 @@ async def test_a_stale_commit_leaves_no_effect(
         await own.execute("ROLLBACK")
         assert await _state(session) == before
     assert await database.fetchval("select count(*) from ledger") == 0
+
+
+# ------------------------------------------------------------ at the same time, in two sessions
+
+
+async def _gathered(session: Connection, worker: UUID, row: Row) -> bool:
+    return bool(await commands.settle(session, SQL, worker, [_succeeded(row)]))
+
+
+async def _set_back(session: Connection, worker: UUID, row: Row) -> bool:
+    return bool(await commands.set_back(session, SQL, worker, [_retry(row)]))
+
+
+async def _folded(session: Connection, worker: UUID, row: Row) -> bool:
+    """In the handler's transaction, which the ledger tells of; COMMIT comes with it."""
+    await session.execute("BEGIN; insert into ledger values ('command', 1, 'mine')")
+    try:
+        await commands.settle_and_commit(session, SQL, worker, _succeeded(row))
+    except LeaseLost:
+        await session.execute("ROLLBACK")
+        return False
+    return True
+
+
+SETTLEMENTS = [_gathered, _set_back, _folded]
+Settle = Callable[[Connection, UUID, Row], Awaitable[bool]]
+
+
+async def _waits(database: Database) -> bool:
+    found: bool = await database.fetchval(
+        "select exists (select from pg_stat_activity where wait_event_type = 'Lock'"
+        " and datname = current_database())"
+    )
+    return found
+
+
+@pytest.mark.parametrize("settle", SETTLEMENTS)
+@pytest.mark.parametrize("taker", ["reaper", "release", "its own next claim"])
+async def test_a_settlement_that_waits_for_its_loss_changes_nothing(
+    database: Database, settle: Settle, taker: str
+) -> None:
+    """The row is being taken back just when the settlement reaches it."""
+    await create_ledger(database)
+    counted: list[bool] = []
+    async with daemon_session(database) as other, daemon_session(database) as own:
+        worker = await join(other)
+        (row,) = await _claimed(other, worker)
+
+        async def try_to_settle() -> None:
+            counted.append(await settle(own, worker, row))
+
+        async with anyio.create_task_group() as tasks, other.transaction():
+            if taker == "reaper":
+                assert await other.fetchval(SQL["lock_worker"], worker, 0) == worker
+                await other.execute(SQL["bury_worker"], worker)
+                assert len(await other.fetch(SQL["return_commands"], worker, 3)) == 1
+            else:
+                assert await commands.release(other, SQL, worker) == 1
+            if taker == "its own next claim":  # the fence alone tells
+                lane = Lane(("default", "test.noop", 0))
+                assert await commands.claim(other, SQL, worker, {"default": 9}, [lane], 9)
+            tasks.start_soon(try_to_settle)
+            await eventually(lambda: _waits(database))
+            before = await _state(other)
+        assert counted == [False]
+        assert await _state(other) == before
+    assert await database.fetchval("select count(*) from ledger") == 0
+
+
+@pytest.mark.parametrize("settle", [_gathered, _set_back])
+@pytest.mark.parametrize("taker", ["reaper", "release"])
+async def test_who_takes_back_waits_for_a_settlement_under_way(
+    database: Database, settle: Settle, taker: str
+) -> None:
+    returned: list[int] = []
+    async with (
+        daemon_pool(database) as pool,
+        daemon_session(database) as other,
+        daemon_session(database) as own,
+    ):
+        worker = await join(other)
+        (row,) = await _claimed(other, worker)
+
+        async def take_back() -> None:
+            if taker == "reaper":
+                rows = await workers.bury(pool, SQL, worker, 0, 3)
+                returned.append(-1 if rows is None else len(rows))
+            else:
+                returned.append(await commands.release(other, SQL, worker))
+
+        async with anyio.create_task_group() as tasks, own.transaction():
+            assert await settle(own, worker, row)
+            tasks.start_soon(take_back)
+            await eventually(lambda: _waits(database))
+            before = await _state(own)
+        assert returned == [0]
+        assert await _state(other) == before
 
 
 async def test_a_settlement_moves_the_row_into_history_once(database: Database) -> None:

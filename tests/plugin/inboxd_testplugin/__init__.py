@@ -5,6 +5,7 @@ can count every effect; the others misbehave in the one way that their name says
 """
 
 import asyncio
+import ctypes
 import os
 import signal
 import time
@@ -191,6 +192,14 @@ async def _misbehave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a 
             await ctx.connection.execute("insert into child (parent) values (-1)")
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "crash":
+            ctypes.string_at(0)
+        case "eat memory":
+            # The test has bounded this group; the kernel ends who goes beyond.
+            (Path(how["group"]) / "cgroup.procs").write_text(str(os.getpid()))
+            eaten = []
+            while True:
+                eaten.append(b"x" * 16_000_000)
         case "retry":
             raise Retry(after=0.05, reason="as told")
         case "reject":
