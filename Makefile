@@ -14,7 +14,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-long demo bench clean
+.PHONY: help setup check fmt test test-long chaos demo bench clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test: $(READY) ## every test but the long ones
 
 test-long: $(READY) ## the long tests
 	@$(BIN)/pytest -m long
+
+chaos: $(READY) ## workers, producers and faults side by side; then all is counted (MINUTES=5 SEED=7)
+	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 demo: $(READY) ## a school sends e-mails: real input, real processes, its own PostgreSQL
 	@$(BIN)/python examples/school/demo.py

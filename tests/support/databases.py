@@ -78,11 +78,11 @@ class Database:
 
 
 @contextmanager
-def temporary_server() -> Iterator[Server]:
-    """An embedded server in a folder that is gone afterwards."""
+def temporary_server(**settings: str) -> Iterator[Server]:
+    """An embedded server in a folder that is gone afterwards; `settings` are PostgreSQL's."""
     folder = Path(tempfile.mkdtemp(prefix="inboxd-test-"))
     try:
-        with Server.start(folder, settings=_SETTINGS, durable=_DURABLE) as server:
+        with Server.start(folder, settings=_SETTINGS | settings, durable=_DURABLE) as server:
             yield server
         shutil.rmtree(server.home)
     finally:

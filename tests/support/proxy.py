@@ -2,7 +2,7 @@
 
 Knows a connection by the `application_name` of its start-up message, so that a test can hurt the
 listener and leave the others alone. Runs in threads, so that it goes on whatever the test's loop
-does. Known limit: no TLS; `dsn` says sslmode=disable.
+does, and whatever becomes of the server. Known limit: no TLS; `dsn` says sslmode=disable.
 """
 
 import socket
@@ -17,15 +17,23 @@ _BUFFER = 65536
 class _Link:
     """One connection through the proxy; two threads carry it."""
 
-    def __init__(self, client: socket.socket, server: socket.socket) -> None:
-        self.greeting = client.recv(_BUFFER)
+    def __init__(self, client: socket.socket, server: socket.socket, greeting: bytes) -> None:
+        self.greeting = greeting
         self.swallows = False
+        self.ended = False
         self._ends = (client, server)
-        server.sendall(self.greeting)
+        self._open = 2
+        self._lock = threading.Lock()
         self._threads = [
             threading.Thread(target=self._pump, args=ends, daemon=True)
             for ends in ((client, server), (server, client))
         ]
+
+    def start(self) -> None:
+        """Pass on what was said already, and what comes."""
+        if not self.swallows:
+            with suppress(OSError):  # it ended already: the threads will see
+                self._ends[1].sendall(self.greeting)
         for thread in self._threads:
             thread.start()
 
@@ -36,9 +44,16 @@ class _Link:
                     target.sendall(data)
         if not self.swallows:
             self.cut()
+        with self._lock:
+            self._open -= 1
+            if self._open:
+                return
+        for end in self._ends:
+            end.close()
 
     def cut(self) -> None:
         """End both sides."""
+        self.ended = True
         for end in self._ends:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -47,13 +62,15 @@ class _Link:
         """End both sides and wait for the threads."""
         self.cut()
         for thread in self._threads:
-            thread.join(5)
-        for end in self._ends:
-            end.close()
+            if thread.is_alive():
+                thread.join(5)
 
 
 class Proxy:
-    """Forwards until told otherwise; `dsn` is the way through it."""
+    """Forwards until told otherwise; `dsn` is the way through it.
+
+    A purpose is the end of an application name; "" is every connection.
+    """
 
     def __init__(self, dsn: str, listener: socket.socket) -> None:
         """Stand before the server of `dsn`."""
@@ -62,21 +79,38 @@ class Proxy:
         self._listener = listener
         netloc = f"{parts.username or 'postgres'}@127.0.0.1:{listener.getsockname()[1]}"
         self.dsn = urlunsplit(parts._replace(netloc=netloc, query="sslmode=disable"))
+        self._lock = threading.Lock()
         self._links: list[_Link] = []
         self._hurt: list[_Link] = []
+        self._silenced: list[str] = []
 
     def serve(self) -> None:
         """Take connections until the listener is closed."""
         while True:
             try:
                 client, _ = self._listener.accept()
-                self._links.append(_Link(client, socket.create_connection(self._target)))
             except OSError:
                 return
+            threading.Thread(target=self._link, args=[client], daemon=True).start()
+
+    def _link(self, client: socket.socket) -> None:
+        """Carry one connection, unless it says nothing or the server does not answer."""
+        try:
+            greeting = client.recv(_BUFFER)
+            server = socket.create_connection(self._target)
+        except OSError:
+            client.close()
+            return
+        link = _Link(client, server, greeting)
+        with self._lock:
+            link.swallows = any(_is_for(link, purpose) for purpose in self._silenced)
+            (self._hurt if link.swallows else self._links).append(link)
+        link.start()
 
     def count(self, purpose: str) -> int:
         """How many unhurt connections have an application name that ends so."""
-        return len(self._of(purpose))
+        with self._lock:
+            return len(self._of(purpose))
 
     def cut(self, purpose: str) -> int:
         """Close the connections whose application name ends so; how many there were."""
@@ -87,25 +121,57 @@ class Proxy:
 
     def swallow(self, purpose: str) -> int:
         """Let these connections stay open and pass nothing on; how many there were."""
-        found = self._take(purpose)
-        for link in found:
-            link.swallows = True
-        return len(found)
+        return len(self._swallow(purpose))
+
+    @contextmanager
+    def half_open(self, purpose: str) -> Iterator[None]:
+        """Swallow these connections meanwhile; new ones work. In the end they are cut."""
+        links = self._swallow(purpose)
+        try:
+            yield
+        finally:
+            for link in links:
+                link.cut()
+
+    @contextmanager
+    def silence(self, purpose: str) -> Iterator[None]:
+        """Swallow these connections and every new one meanwhile. In the end they are cut."""
+        with self._lock:
+            self._silenced.append(purpose)
+        links = self._swallow(purpose)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._silenced.remove(purpose)
+                links += [link for link in self._hurt if _is_for(link, purpose)]
+            for link in links:
+                link.cut()
 
     def close(self) -> None:
         """End everything."""
         for link in self._links + self._hurt:
             link.close()
 
-    def _take(self, purpose: str) -> list[_Link]:
-        found = self._of(purpose)
-        self._links = [link for link in self._links if link not in found]
-        self._hurt += found
+    def _swallow(self, purpose: str) -> list[_Link]:
+        found = self._take(purpose)
+        for link in found:
+            link.swallows = True
         return found
 
+    def _take(self, purpose: str) -> list[_Link]:
+        with self._lock:
+            found = self._of(purpose)
+            self._links = [link for link in self._links if link not in found]
+            self._hurt += found
+            return found
+
     def _of(self, purpose: str) -> list[_Link]:
-        name = f" {purpose}\0".encode()
-        return [link for link in self._links if name in link.greeting]
+        return [link for link in self._links if not link.ended and _is_for(link, purpose)]
+
+
+def _is_for(link: _Link, purpose: str) -> bool:
+    return not purpose or f" {purpose}\0".encode() in link.greeting
 
 
 @contextmanager

@@ -29,10 +29,11 @@ from inboxd import (
     Reject,
     Retry,
 )
-from inboxd_testplugin.leaving import add_to
+from inboxd_testplugin import chaos, leaving
 
 handlers = Handlers("testplugin")
-add_to(handlers)
+leaving.add_to(handlers)
+chaos.add_to(handlers)
 
 QUICK = Fixed(base="100ms", attempts=3, jitter="none")
 

@@ -1,0 +1,143 @@
+"""Workers under a small supervisor that starts again what ends, as systemd would.
+
+Promises: a life's log stays in a file of its own; what a life leaves behind (processes of its
+group) is known; nothing outlives `fleet`.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from tests.chaos.schedule import LEASE, WORKERS
+from tests.support import Config, Worker, eventually
+from tests.support.proxy import Proxy, proxy
+
+# As deploy/ has it for systemd: settings that no restart mends end the service.
+_HOPELESS = 78
+_FOR_EVER = 24 * 3600.0
+_RESTART_SEC = 0.2
+
+# The schedule kills more often than three times; the verdict counts the deaths instead.
+CRASH_LIMIT = 100
+_CONFIG: Config = {
+    "database": {
+        "statement_timeout": "5s",
+        "lock_timeout": "2s",
+        "connect_timeout": "3s",
+        "handler_pool_size": 6,
+    },
+    "events": {"timeout": "1s", "page_rows": 100},
+    "commands": {"concurrency": 40},
+    "queues": {"narrow": {"concurrency": 3}, "processes": {"concurrency": 2}},
+    "wakeups": {"listen_check_interval": "2s"},
+    "upkeep": {"interval": "5s", "stats_interval": "1s"},
+    "log": {"format": "json", "level": "info"},
+}
+# The first one's transactions end while it is stopped; the second one's outlive its lease, so that
+# only the fence keeps them from committing.
+_PATIENCE = dict(zip(WORKERS, ("3s", "14s"), strict=True))
+_WORKER = {
+    "plugins": ["testplugin"],
+    "lease": f"{LEASE:g}s",
+    "heartbeat_interval": "1s",
+    "poll_interval": "1s",
+    "drain_timeout": "4s",
+    "crash_limit": CRASH_LIMIT,
+}
+
+
+@dataclass
+class Service:
+    """One worker and its lives; `exits` has how each ended life ended, `left` what it left."""
+
+    name: str
+    way: Proxy
+    folder: Path
+    lives: list[Worker] = field(default_factory=list)
+    exits: list[int] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    stopping: bool = False
+
+    @property
+    def worker(self) -> Worker:
+        """The newest life."""
+        return self.lives[-1]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the living process, if one lives."""
+        if self.lives:
+            self.worker.process.send_signal(number)
+
+    async def run(self) -> None:
+        """Start, and start again."""
+        while not self.stopping:
+            folder = self.folder / f"{self.name}-{len(self.lives) + 1:03}"
+            folder.mkdir()
+            self.lives.append(Worker(folder, self.way.dsn, self._settings()))
+            await eventually(self._has_ended, within=_FOR_EVER)
+            self.exits.append(self.worker.process.returncode)
+            await self._look_for_children()
+            if self.exits[-1] == _HOPELESS:
+                return
+            await anyio.sleep(_RESTART_SEC)
+
+    def _settings(self) -> Config:
+        patience = {"idle_in_transaction_timeout": _PATIENCE[self.name]}
+        return {
+            **_CONFIG,
+            "database": {**_CONFIG["database"], **patience},
+            "worker": {**_WORKER, "name": self.name},
+        }
+
+    async def _has_ended(self) -> bool:
+        return self.worker.process.poll() is not None
+
+    async def _look_for_children(self) -> None:
+        """Executor processes notice their parent's death and end; bounded."""
+        group = self.worker.process.pid
+
+        async def is_gone() -> bool:
+            try:
+                os.killpg(group, 0)
+            except ProcessLookupError:
+                return True
+            return False
+
+        try:
+            await eventually(is_gone, within=10)
+        except AssertionError:
+            self.left.append(group)
+
+    def logs(self) -> list[Path]:
+        """The log of each life."""
+        return [worker.log for worker in self.lives]
+
+    def kill(self) -> None:
+        """End the newest life, and what earlier ones left."""
+        for group in (*self.left, *(worker.process.pid for worker in self.lives[-1:])):
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        if self.lives:
+            self.worker.process.wait()
+
+
+@asynccontextmanager
+async def fleet(dsn: str, folder: Path) -> AsyncIterator[dict[str, Service]]:
+    """All workers, each behind a proxy of its own."""
+    with ExitStack() as ways:
+        services = {name: Service(name, ways.enter_context(proxy(dsn)), folder) for name in WORKERS}
+        async with anyio.create_task_group() as tasks:
+            for service in services.values():
+                tasks.start_soon(service.run)
+            try:
+                yield services
+            finally:
+                for service in services.values():
+                    service.stopping = True
+                    service.kill()
+                tasks.cancel_scope.cancel()

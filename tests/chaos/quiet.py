@@ -1,0 +1,177 @@
+"""What must hold once the faults have stopped: everything drains, everybody rests, nobody is odd.
+
+Owns the waits, each with a bound, and the invariants of processes: who lives, who died and why,
+what the counts say of a calm time. The tables are for `verdict`.
+"""
+
+import re
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from tests.chaos.fleet import Service
+from tests.chaos.schedule import Fault
+from tests.chaos.verdict import Violation, show
+from tests.support import Database, eventually
+from tests.support.rows import emit
+
+# Rows of the dead run one at a time; retries back off up to a second; a lease or two end.
+DRAIN = 120.0
+REST = 30.0
+_CALM = 200
+
+# 69: the database was away at the start; 143: told twice to stop; -15: told before it could hear.
+_EXPLAINED = (0, -signal.SIGKILL, -signal.SIGTERM, 69, 143)
+_OF_A_LEASE = ("pause", "isolate", "bury")
+
+_UNSETTLED = """
+select 'event' as kind, id, type, status, attempts, crashes, run_at, now() as now,
+       null as worker, errors -> -1 as last_error from inboxd.events where status <> 'failed'
+union all
+select 'command', id, type, status, attempts, crashes, run_at, now(),
+       worker_id, errors -> -1 from inboxd.commands where status <> 'failed'
+"""
+_LIVING = "select id, name, pid, state from inboxd.workers where state in ('running', 'draining')"
+_RESTLESS = """
+select (select last_value from inboxd.events_flag) as events_flag,
+       (select last_value from inboxd.commands_flag) as commands_flag,
+       (select count(*) from pg_locks where locktype = 'advisory') as advisory_locks
+"""
+_SESSIONS = """
+select pid, application_name, state, query from pg_stat_activity
+where datname = current_database() and application_name like 'inboxd %'
+"""
+_STATS = """
+select type, outcome, sum(count) as count from inboxd.stats
+where type in ('test.fan', 'test.noop') group by 1, 2 order by 1
+"""
+_CRASHES = """
+select kind, place, key, type, attempts, crashes, dead
+from chaos_rows, (select count(*) as dead from inboxd.workers where state = 'dead') as deaths
+where crashes > dead
+"""
+# A word of these in a worker's log is no fault's doing; a second SIGTERM may end it by force.
+_ALARMS = re.compile(
+    r'^(?!.*a second SIGTERM).*("level": ?"critical"|Traceback|never retrieved|never awaited'
+    r"|command was lost|an outcome cannot be written)"
+)
+
+
+class Quiet:
+    """The checks after the storm; `violations` has what did not hold."""
+
+    def __init__(self, database: Database, services: Mapping[str, Service]) -> None:
+        self._database = database
+        self._services = services
+        self.violations: list[Violation] = []
+
+    async def settle_down(self) -> None:
+        """Everything drains, and the living rest."""
+        await self._wait("everything drains", self._unsettled, DRAIN)
+        await self._wait("just the expected workers live", self._strangers, REST)
+        await self._wait("flags are set and nobody holds a lock", self._restless, REST)
+
+    async def be_calm(self) -> None:
+        """With no fault about, statistics are exact."""
+        await emit(self._database, _CALM, "test.fan", sends=1)
+        await self._wait("a calm time's rows drain", self._unsettled, REST)
+
+    async def leave(self) -> None:
+        """All workers leave as asked, with nothing left behind."""
+        for service in self._services.values():
+            service.stopping = True
+            service.signal(signal.SIGTERM)
+        await self._wait("a worker ends with 0 when asked to", self._still_there, REST)
+        await self._wait("no worker lives", self._living, 1)
+        await self._wait("no session is left", lambda: self._rows(_SESSIONS), REST)
+        rows = await self._database.fetch(_STATS)
+        if [tuple(row.values())[1:] for row in rows] != [("succeeded", _CALM)] * 2:
+            self._violated("statistics of a calm time are exact", list(map(show, rows)))
+
+    async def look_back(self, faults: Sequence[Fault]) -> None:
+        """What the whole run says of processes and deaths."""
+        for service in self._services.values():
+            told: Counter[str] = Counter(
+                fault.kind for fault in faults if fault.target == service.name
+            )
+            self._look_at_exits(service)
+            self._look_at_logs(service)
+            await self._look_at_deaths(service, told)
+        await self._look_at_crashes()
+
+    # ---------------------------------------------------------------------------------- waits
+
+    async def _wait(
+        self, promise: str, offending: Callable[[], Awaitable[list[str]]], within: float
+    ) -> None:
+        async def holds() -> bool:
+            return not await offending()
+
+        try:
+            await eventually(holds, within)
+        except AssertionError:
+            self._violated(f"{promise} (within {within:g} s)", await offending())
+
+    def _violated(self, promise: str, rows: Sequence[str]) -> None:
+        self.violations.append(Violation(promise, tuple(rows)))
+
+    async def _rows(self, query: str) -> list[str]:
+        return [show(row) for row in await self._database.fetch(query)]
+
+    async def _unsettled(self) -> list[str]:
+        return await self._rows(_UNSETTLED)
+
+    async def _living(self) -> list[str]:
+        return await self._rows(_LIVING)
+
+    async def _strangers(self) -> list[str]:
+        living = await self._database.fetch(_LIVING)
+        expected = {service.worker.process.pid for service in self._services.values()}
+        odd = [show(row) for row in living if row["pid"] not in expected]
+        return odd if len(living) == len(expected) else [*odd, f"{len(living)} live"]
+
+    async def _restless(self) -> list[str]:
+        [row] = await self._database.fetch(_RESTLESS)
+        return [] if tuple(row) == (1, 1, 0) else [show(row)]
+
+    async def _still_there(self) -> list[str]:
+        return [
+            f"{service.name}: {service.worker.process.poll()}"
+            for service in self._services.values()
+            if service.worker.process.poll() != 0
+        ]
+
+    # ------------------------------------------------------------------------------ looking back
+
+    def _look_at_exits(self, service: Service) -> None:
+        odd = [code for code in service.exits if code not in _EXPLAINED]
+        if odd:
+            self._violated(f"exit codes of {service.name} are explained", list(map(str, odd)))
+        if service.left:
+            self._violated("no process outlives its worker", list(map(str, service.left)))
+
+    def _look_at_logs(self, service: Service) -> None:
+        alarms = [
+            f"{log}: {line}"
+            for log in service.logs()
+            for line in log.read_text(errors="replace").splitlines()
+            if _ALARMS.search(line)
+        ]
+        if alarms:
+            self._violated("logs hold no alarm", alarms)
+
+    async def _look_at_deaths(self, service: Service, told: Mapping[str, int]) -> None:
+        """Who was declared dead while it lived was stopped or cut off for a lease, or buried."""
+        rows = await self._database.fetch(
+            "select pid, count(*) - 1 as deaths, array_agg(ended_at order by started_at) as ended"
+            " from inboxd.workers where name = $1 group by pid having count(*) > 1",
+            service.name,
+        )
+        if sum(row["deaths"] for row in rows) > sum(told[kind] for kind in _OF_A_LEASE):
+            self._violated("nobody is declared dead for less than a lease", list(map(show, rows)))
+
+    async def _look_at_crashes(self) -> None:
+        """A row's crashes are deaths of workers: none is counted that did not happen."""
+        rows = await self._database.fetch(_CRASHES)
+        if rows:
+            self._violated("no more crashes than deaths", list(map(show, rows)))

@@ -1,0 +1,104 @@
+"""A whole run: server, workers, producers and faults; then quiet, and the verdict.
+
+Promises: nothing outlives it; what it leaves in its folder (logs of every life, the server's log,
+the violations with all their rows) is enough to look into a failure.
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from inboxd.embedded import Server
+from tests.chaos.faults import Faults
+from tests.chaos.fleet import fleet
+from tests.chaos.load import Load
+from tests.chaos.producers import Producer
+from tests.chaos.quiet import Quiet
+from tests.chaos.schedule import WORKERS, plan
+from tests.chaos.verdict import TABLES, Violation, figures, judge
+from tests.support import Database, create_migrated, temporary_server
+from tests.support.proxy import proxy
+
+_PRODUCERS = 3
+# Few enough that a fault takes them all within a moment.
+_SLOTS = "60"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run came to."""
+
+    seed: int
+    folder: Path
+    violations: tuple[Violation, ...]
+    figures: dict[str, object]
+
+    def __str__(self) -> str:
+        """For a person."""
+        lines = [f"{name:<28}{value}" for name, value in self.figures.items()]
+        lines += map(str, self.violations)
+        if self.violations:
+            lines.append(f"seed {self.seed}; logs and rows are in {self.folder}")
+        return "\n".join(lines)
+
+
+def run(seed: int, seconds: float, folder: Path, say: Callable[[str], None]) -> Report:
+    """So many seconds of chaos, and what it left; logs go to `folder`."""
+    say(f"seed {seed}, {seconds:g} seconds, logs in {folder}")
+    with temporary_server(max_connections=_SLOTS) as server:
+        database = create_migrated(server)
+        try:
+            violations, seen = anyio.run(_run, server, database, seed, seconds, folder, say)
+        finally:
+            shutil.copy(server.home / "server.log", folder)
+    rows = "\n".join(f"{v.promise}\n" + "\n".join(v.rows) for v in violations)
+    (folder / "violations.txt").write_text(rows)
+    return Report(seed, folder, tuple(violations), seen)
+
+
+async def _run(
+    server: Server,
+    database: Database,
+    seed: int,
+    seconds: float,
+    folder: Path,
+    say: Callable[[str], None],
+) -> tuple[list[Violation], dict[str, object]]:
+    await database.execute(TABLES)
+    traces = folder / "traces"
+    traces.touch()
+    with proxy(database.dsn) as way:
+        async with fleet(database.dsn, folder) as services:
+            producers = [
+                Producer(way.dsn, Load(f"{seed} {number}", traces)) for number in range(_PRODUCERS)
+            ]
+            faults = Faults(server, database, services, way, say)
+            await _storm(producers, faults, seed, seconds)
+            say("the faults are over")
+            quiet = Quiet(database, services)
+            await quiet.settle_down()
+            say("drained")
+            await quiet.be_calm()
+            await quiet.leave()
+    violations = await judge(database, traces.read_text().split())
+    await quiet.look_back(faults.done)
+    seen = await figures(database)
+    seen["transactions"] = sum(producer.transactions for producer in producers)
+    seen["transactions lost"] = sum(producer.lost.total() for producer in producers)
+    seen["faults"] = len(faults.done)
+    seen["lives"] = {name: len(services[name].lives) for name in WORKERS}
+    return [*quiet.violations, *violations], seen
+
+
+async def _storm(producers: list[Producer], faults: Faults, seed: int, seconds: float) -> None:
+    async with anyio.create_task_group() as tasks:
+        for producer in producers:
+            tasks.start_soon(producer.run)
+        async with anyio.create_task_group() as trouble:
+            trouble.start_soon(faults.run, plan(seed, seconds))
+            trouble.start_soon(anyio.sleep, seconds)
+        for producer in producers:
+            producer.stop()
