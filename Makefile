@@ -56,7 +56,12 @@ demo: $(READY) ## a school sends e-mails: real input, real processes, its own Po
 # One after the other, never side by side. ONLY=drain,inserts ROWS=20000 REPEAT=3 LINES="no-op events"
 SUBJECTS := $(basename $(notdir $(wildcard benchmarks/*.py)))
 comma := ,
-bench: $(READY) ## how fast it is, beside limits and peers (ONLY=drain,emit ROWS= REPEAT= LINES=)
+PEERS := $(VENV)/.bench
+$(PEERS): $(READY)
+	@$(PIP) install --editable '.[bench]'
+	@touch $@
+
+bench: $(PEERS) ## how fast it is, beside limits and peers (ONLY=drain,emit ROWS= REPEAT= LINES=)
 	@set -e; for subject in $(or $(subst $(comma), ,$(ONLY)),$(SUBJECTS)); do \
 	  $(BIN)/python benchmarks/$$subject.py --rows $(or $(ROWS),100000) --repeat $(or $(REPEAT),5) \
 	    --lines '$(LINES)'; done

@@ -63,7 +63,8 @@ class Drain:
                 server, worker = bench.server_seconds(), sum(seconds(d.pid) for d in daemons)
                 await release()
                 await called(daemons, self.rows * self.calls_a_row)
-                ended = await emptied(connection, *(self.tables or (self.table,)))
+                tables = self.tables or (self.table,)
+                ended = await emptied(connection, *(f"inboxd.{table}" for table in tables))
                 server = bench.server_seconds() - server
                 worker = sum(seconds(d.pid) for d in daemons) - worker
             first = min(d.marks.first for d in daemons if d.marks.calls)

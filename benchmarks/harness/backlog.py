@@ -3,12 +3,16 @@
 import asyncpg
 
 # Like 8 KB of real data, `pad` cannot be compressed: what can be would weigh a hundred bytes.
-_PAD = "(select string_agg(md5(i::text), '') from generate_series(1, 260) i)"
+PAD = "(select string_agg(md5(i::text), '') from generate_series(1, 260) i)"
+PAD_BYTES = 260 * 32
 
 
-def _payload(size: int) -> str:
-    # 30 bytes are the object itself. Weighed as text; as jsonb it is about as much.
-    return f"jsonb_build_object('n', n, 'pad', left(pad, {size - 30}))"
+def payload(size: int) -> str:
+    """SQL for a payload of so many bytes, from `n` and `pad`."""
+    # 30 bytes are the object itself. Weighed as text; as jsonb it is about as much. What is larger
+    # than the pad is made of one letter: gigabytes that cannot be compressed measure the disk.
+    pad = f"left(pad, {size - 30})" if size < PAD_BYTES else f"repeat('x', {size - 30})"
+    return f"jsonb_build_object('n', n, 'pad', {pad})"
 
 
 async def fill_events(
@@ -17,7 +21,7 @@ async def fill_events(
     """Events of one type, with a payload of so many bytes."""
     await connection.execute(
         "insert into inboxd.events (type, payload) "
-        f"select '{type_}', {_payload(size)} from {_PAD} as t(pad), generate_series(1, {rows}) n",
+        f"select '{type_}', {payload(size)} from {PAD} as t(pad), generate_series(1, {rows}) n",
         timeout=600,
     )
     await _settle_down(connection)
@@ -29,7 +33,7 @@ async def fill_commands(
     """Commands of one type, with a payload of so many bytes."""
     await connection.execute(
         "insert into inboxd.commands (type, queue, payload) select "
-        f"'{type_}', 'default', {_payload(size)} from {_PAD} as t(pad), "
+        f"'{type_}', 'default', {payload(size)} from {PAD} as t(pad), "
         f"generate_series(1, {rows}) n",
         timeout=600,
     )

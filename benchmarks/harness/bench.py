@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncpg
+import uvloop
 from pydantic import SecretStr
 
 from harness import cpu
@@ -42,7 +43,7 @@ class Daemon:
 
     async def ready(self) -> None:
         """Wait until it processes."""
-        async for _ in _patiently(0.05):
+        async for _ in patiently(0.05):
             try:
                 await asyncio.to_thread(urllib.request.urlopen, f"{self.url}/readyz")
             except OSError:
@@ -147,21 +148,22 @@ class Bench:
 
 async def called(daemons: list[Daemon], calls: int) -> None:
     """Wait until handlers were called so many times, at no cost to anybody."""
-    async for _ in _patiently(0.005):
+    async for _ in patiently(0.005):
         if sum(daemon.marks.calls for daemon in daemons) >= calls:
             return
 
 
 async def emptied(connection: asyncpg.Connection, *tables: str) -> float:
-    """Wait until the tables are empty; when they were, by the machine's monotonic clock."""
-    empty = " and ".join(f"not exists (select from inboxd.{table})" for table in tables)
-    async for _ in _patiently(0.005):
+    """Wait until tables, or what a WHERE says of them, are empty; the moment when they were."""
+    empty = " and ".join(f"not exists (select from {table})" for table in tables)
+    async for _ in patiently(0.005):
         if await connection.fetchval(f"select {empty}"):
             break
     return time.monotonic()
 
 
-async def _patiently(pause: float) -> AsyncIterator[None]:
+async def patiently(pause: float) -> AsyncIterator[None]:
+    """Look again after each pause, for a quarter of an hour."""
     deadline = time.monotonic() + _LONGEST
     while time.monotonic() < deadline:
         yield
@@ -185,7 +187,7 @@ def main(subject: Subject, about: str | None) -> None:
         server = Server.start(Path(folder) / "data", settings=SERVER)
         try:
             bench = Bench(server, Path(folder), given.rows, given.repeat, given.lines)
-            asyncio.run(_print(subject, bench))
+            uvloop.run(_print(subject, bench))
         finally:
             server.stop()
 

@@ -41,3 +41,30 @@ def test_drain(name: str) -> None:
     for line in lines:
         assert name in line[0]
         assert re.match(r"[\d,]+/s", line[1])
+
+
+@pytest.mark.parametrize(
+    ("script", "rows", "options"),
+    [
+        ("emit", 1_000, []),
+        ("inserts", 20_000, ["--lines=by 1 client"]),
+        ("latency", 20, []),
+        ("memory", 1_000, []),
+        ("snapshot", 500, []),
+    ],
+)
+def test_others(script: str, rows: int, options: list[str]) -> None:
+    lines = lines_of(script, *options, rows=rows)
+    assert lines
+    assert all(
+        re.match(r"[\d,.]+( \([\d,.]+ to [\d,.]+\))?( MB| ms|/s)", line[1]) for line in lines
+    )
+
+
+def test_peers() -> None:
+    pytest.importorskip("pgqueuer", reason="the extra `bench` is not installed")
+    assert [line[0].rpartition(" ")[2] for line in lines_of("peers", rows=500)] == [
+        "pgqueuer",
+        "procrastinate",
+        "pgqueuer",
+    ]

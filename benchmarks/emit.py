@@ -1,0 +1,83 @@
+"""How fast one producer writes in bulk, beside the one statement that inserts the same rows.
+
+    make bench ONLY=emit             # or: python benchmarks/emit.py --rows 100000
+
+One connection of asyncpg, pages of 1,000, a commit for each page; from drafts whose payloads are
+dicts of about 200 bytes to receipts. No worker runs. The CPU of «worker» is the producer's. The raw
+side sends the same JSON, encoded beforehand, with ids of its own, and reads nothing back.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+
+import asyncpg
+
+from harness.bench import Bench, main
+from harness.figures import Comparison, Line, Run, Target
+from inboxd.client import Inbox, NewCommand, NewEvent
+from inboxd.model.lineage import uuid7
+
+PAGE = 1_000
+RAW = (
+    "insert into inboxd.events (event_id, type, payload) "
+    "select * from unnest($1::uuid[], $2::text[], $3::text[]::jsonb[])"
+)
+Write = Callable[[asyncpg.Connection, int], Awaitable[None]]
+
+
+def _payload(n: int) -> dict[str, object]:
+    return {"n": n, "pad": "x" * 170}
+
+
+async def emit_many(connection: asyncpg.Connection, rows: int) -> None:
+    """Events by the client."""
+    drafts = (NewEvent("bench.noop", _payload(n)) for n in range(rows))
+    await Inbox().emit_many(connection, drafts)
+
+
+async def send_many(connection: asyncpg.Connection, rows: int) -> None:
+    """Commands by the client."""
+    drafts = (NewCommand("bench.noop", _payload(n), queue="default") for n in range(rows))
+    await Inbox().send_many(connection, drafts)
+
+
+async def emit_raw(connection: asyncpg.Connection, rows: int) -> None:
+    """Events by one statement a page."""
+    texts = [json.dumps(_payload(n)) for n in range(PAGE)]
+    types = ["bench.noop"] * PAGE
+    for _ in range(rows // PAGE):
+        await connection.execute(RAW, [uuid7() for _ in range(PAGE)], types, texts)
+
+
+async def measure(bench: Bench, write: Write) -> Run:
+    """Write all rows to an empty table."""
+    rows = max(bench.rows, PAGE)
+    async with bench.fresh():
+        connection = await asyncpg.connect(bench.dsn)  # a service's: its planner is left alone
+        await write(connection, PAGE)
+        await connection.execute("checkpoint")
+        server, client, started = bench.server_seconds(), time.process_time(), time.perf_counter()
+        await write(connection, rows)
+        took, client = time.perf_counter() - started, time.process_time() - client
+        server = bench.server_seconds() - server
+        await connection.close()
+    return Run(rows / took, client * 1e6 / rows, server * 1e6 / rows)
+
+
+def comparisons(bench: Bench) -> Iterator[Comparison]:
+    """Events and commands."""
+    other = partial(measure, bench, emit_raw)
+    emit, send = partial(measure, bench, emit_many), partial(measure, bench, send_many)
+    yield Comparison("bulk emit, events", emit, Target(100_000), "raw SQL", other)
+    yield Comparison("bulk send, commands", send)
+
+
+def figures(bench: Bench) -> AsyncIterator[Line]:
+    """A line for events, one for commands."""
+    return bench.compare(comparisons(bench))
+
+
+if __name__ == "__main__":
+    main(figures, __doc__)
