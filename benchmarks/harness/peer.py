@@ -22,10 +22,10 @@ async def pgqueuer(dsn: str) -> None:
     async with asyncpg.create_pool(dsn, min_size=4, max_size=4) as pool:
         worker = PgQueuer.from_asyncpg_pool(pool)
 
-        @worker.entrypoint("noop")
         async def noop(_job: Job) -> None:
             marks.called()
 
+        worker.entrypoint("noop")(noop)
         await worker.run(batch_size=1_000)
 
 
@@ -35,10 +35,10 @@ async def procrastinate(dsn: str) -> None:
 
     app = App(connector=PsycopgConnector(conninfo=dsn, min_size=10, max_size=10))
 
-    @app.task(name="noop")
     async def noop(**_payload: object) -> None:
         marks.called()
 
+    app.task(name="noop")(noop)
     async with app.open_async():
         await app.run_worker_async(concurrency=30, delete_jobs="never")
 

@@ -22,7 +22,7 @@ from inboxd.store import commands
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Row, is_passing
 from inboxd.store.events import Setback
-from inboxd.store.pools import borrow
+from inboxd.store.pools import lend, transaction
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -116,7 +116,8 @@ class Settler:
         sql, me = self._parts.sql, self._parts.me.id
         ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
         setbacks = [e.outcome for e in part if isinstance(e.outcome, Setback)]
-        async with borrow(self._parts.pool) as connection, connection.transaction():
+        pool = self._parts.pool
+        async with lend(pool) as connection, transaction(pool, connection):
             held: set[int] = set()
             if ends:
                 held |= await commands.settle(connection, sql, me, ends)
