@@ -122,7 +122,8 @@ _INVARIANTS: Mapping[str, str] = {
         select kind, key, type, attempts, crashes, script - 'pad' - 'children' as script,
                error ->> 'error' as error
         from chaos_rows, jsonb_array_elements(errors) as error
-        where error ->> 'error' !~ '^(AsTold|WorkerDied|HandlerTimeout|LockNotAvailableError): '
+        where error ->> 'error'
+              !~ '^(AsTold|WorkerDied|HandlerTimeout|LockNotAvailableError|QueryCanceledError): '
           and not (script ? 'refuses' and error ->> 'error' ~ '^Reject: as told')""",
     "ids are not ahead of their sequences": """
         select 'events' as place from chaos_rows where kind = 'event'
