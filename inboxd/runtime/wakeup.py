@@ -132,8 +132,8 @@ class WakeUp:
             if not await wakeups.no_silent_producer(connection, self._sql, self.place):
                 return False
             if owed is not None:
-                if self._fleet.peers:
-                    await self.notify(connection)
+                # Whoever joined since the last heartbeat must hear it too.
+                await self.notify(connection)
                 self.paid(owed)
         self._armed_at = now
         return True

@@ -1,10 +1,12 @@
 """How a worker ends, and how it goes on: never quietly, never for ever, never with a wrong word."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support import Config, Database, StartWorker, eventually
+from tests.support.plugins import found, install
 from tests.support.rows import ExactlyOnce, Hasty, emit, send
 
 pytestmark = pytest.mark.anyio
@@ -37,15 +39,10 @@ async def stubborn(command: dict, ctx: CommandContext) -> None:
 
 
 @pytest.fixture
-def stray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+def stray(tmp_path: Path) -> Iterator[Config]:
     """Settings of a worker that loads `STRAY`."""
-    (tmp_path / "stray.py").write_text(STRAY)
-    info = tmp_path / "stray-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stray\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[inboxd.handlers]\nstray = stray:handlers\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    return {"worker": {"plugins": ["stray"], "drain_timeout": "1h"}}
+    with found(install(tmp_path / "stray", "stray", STRAY)):
+        yield {"worker": {"plugins": ["stray"], "drain_timeout": "1h"}}
 
 
 async def test_a_worker_that_was_not_told_to_end_ends_with_70(

@@ -106,6 +106,20 @@ async def wait_command(command: Note, ctx: CommandContext) -> None:
     await asyncio.sleep(command.wait)
 
 
+@handlers.event("test.block")
+async def block_event(event: Event[dict[str, Any]], ctx: EventContext) -> None:
+    """Write one effect, and hold the event loop for so long."""
+    await _write(ctx, "event", event.id, "blocked")
+    time.sleep(event.payload["seconds"])  # noqa: ASYNC251 - that is the misbehaviour
+
+
+@handlers.command("test.block")
+async def block_command(command: dict[str, Any], ctx: CommandContext) -> None:
+    """Write one effect, and hold the event loop for so long."""
+    await _write(ctx, "command", ctx.id, "blocked")
+    time.sleep(command["seconds"])  # noqa: ASYNC251 - that is the misbehaviour
+
+
 @handlers.command("test.thread")
 def thread_command(command: Note, ctx: BlockingCommandContext) -> None:
     """Write one effect from a thread."""

@@ -1,0 +1,77 @@
+"""A handler blocks the event loop: the lease holds, the log names it, past the bound it ends."""
+
+import json
+
+import pytest
+
+from tests.support import Config, Database, StartWorker, eventually
+from tests.support.rows import ExactlyOnce, Hasty, emit, send
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("seconds", "lease"),
+    [
+        pytest.param(5, {"lease": "3s", "heartbeat_interval": "700ms"}, id="longer than the lease"),
+        pytest.param(
+            60, {}, id="a minute, as it comes", marks=[pytest.mark.long, pytest.mark.timeout(240)]
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["event", "command"])
+async def test_a_blocked_loop_is_no_death(
+    ledger: Database,
+    start_worker: StartWorker,
+    exactly_once: ExactlyOnce,
+    kind: str,
+    seconds: int,
+    lease: dict[str, str],
+) -> None:
+    """The heartbeat's thread goes on, so nobody takes over what this worker holds."""
+    config: Config = {
+        "worker": {"lease": "30s", "heartbeat_interval": "5s", **lease, "stall_timeout": "90s"},
+        # The server would free the page of a worker that does nothing for so long.
+        "database": {"idle_in_transaction_timeout": "2m"},
+    }
+    blocked = await start_worker(config)
+    write = emit if kind == "event" else send
+    (row,) = await write(ledger, 1, "test.block", seconds=seconds)
+    await blocked.logged("event loop is blocked")
+    other = await start_worker(config)
+    others = await write(ledger, 20)
+    await exactly_once(kind, others)
+    assert other.process.poll() is None
+    await eventually(lambda: _is_settled(ledger, kind, row), within=seconds + 30)
+    await exactly_once(kind, [*others, row])
+    (line,) = [
+        found
+        for found in map(json.loads, blocked.output().splitlines())
+        if found["message"] == "event loop is blocked"
+    ]
+    assert line["by"] == f"handler of {kind} test.block (id {row})"
+    history = await ledger.fetch(f"select distinct attempts, crashes from inboxd.{kind}s_history")
+    assert [tuple(found) for found in history] == [(1, 0)]
+    states = await ledger.fetch("select state from inboxd.workers")
+    assert [found["state"] for found in states] == ["running"] * 2
+
+
+async def _is_settled(database: Database, kind: str, row: int) -> bool:
+    found: bool = await database.fetchval(
+        f"select exists (select from inboxd.{kind}s_history where id = $1)", row
+    )
+    return found
+
+
+async def test_past_its_bound_the_process_ends(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    """In a page of events: nothing of it took effect, and the next worker does all of it."""
+    worker = await start_worker(hasty(worker={"stall_timeout": "1500ms"}))
+    before = await emit(ledger, 5)
+    (row,) = await emit(ledger, 1, "test.block", seconds=3)
+    assert await worker.wait() == 70
+    assert f"handler of event test.block (id {row}) blocks" in worker.output()
+    # Its bound is higher, and its server more patient.
+    await start_worker(hasty(database={"idle_in_transaction_timeout": "20s"}))
+    await exactly_once("event", [*before, row])

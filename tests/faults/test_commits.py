@@ -1,0 +1,48 @@
+"""What fails at COMMIT, after every statement has succeeded: it alone fails, the others commit."""
+
+import pytest
+
+from tests.daemon.inbox import Inbox, Kind
+from tests.support import Database, StartWorker
+from tests.support.rows import effects, emit, send
+
+pytestmark = pytest.mark.anyio
+
+# Deferred to the commit of whoever settles: no savepoint and no statement sees it earlier.
+REFUSE = """
+create function refuse() returns trigger language plpgsql as
+$$ begin raise exception 'at commit' using errcode = '23514'; end $$;
+create constraint trigger refuse after insert on inboxd.{0}s_history deferrable initially deferred
+for each row when (new.type like 'test.%' and (new.payload ->> 'n')::int = 7
+    and new.payload ? 'poison') execute function refuse()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_"),
+    [
+        ("event", "test.ledger"),
+        pytest.param("command", "test.ledger", id="command, settled with COMMIT in one round trip"),
+        pytest.param("command", "test.wait", id="command, settled with others"),
+    ],
+)
+async def test_a_constraint_that_fails_at_commit(
+    ledger: Database, start_worker: StartWorker, kind: Kind, type_: str
+) -> None:
+    await ledger.execute(REFUSE.format(kind))
+    inbox = Inbox(ledger)
+    write = emit if kind == "event" else send
+    async with ledger.connect() as producer, producer.transaction():
+        good = await write(producer, 20, type_)
+        mixed = await write(producer, 10, type_, poison=True)
+        good += await write(producer, 20, type_)
+    bad = mixed.pop(6)
+    await start_worker({"types": {type_: {"retry": {"attempts": 2}}}})
+    row = await inbox.dead(kind, bad)
+    await inbox.succeeded(kind, *good, *mixed)
+    assert row["attempts"] == 2
+    assert "at commit" in row["errors"]
+    assert row["crashes"] == 0
+    seen = await effects(ledger, kind)
+    if type_ == "test.ledger":
+        assert seen == dict.fromkeys([*good, *mixed], 1)

@@ -1,0 +1,228 @@
+"""Workers that differ: other plugins, other versions; each does what it can, and hears of it."""
+
+import random
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from inboxd.runtime.wakeup import Fleet, WakeUp
+from tests.faults.storm import seeds
+from tests.support import Config, Database, StartWorker, Worker, eventually
+from tests.support.plugins import found, install, pretend
+from tests.support.rows import (
+    SQL,
+    ExactlyOnce,
+    daemon_pool,
+    emit,
+    send,
+)
+
+pytestmark = pytest.mark.anyio
+
+# Types of its own, beside those of the tests' plugin.
+OTHER = """
+from inboxd import CommandContext, Event, EventContext, Handlers
+
+handlers = Handlers("other")
+
+
+async def write(ctx, kind: str, row_id: int) -> None:
+    await ctx.connection.execute("insert into ledger values ($1, $2, 'other')", kind, row_id)
+
+
+@handlers.event("other.ledger")
+async def event(event: Event[dict], ctx: EventContext) -> None:
+    await write(ctx, "event", event.id)
+
+
+@handlers.command("other.ledger")
+async def command(command: dict, ctx: CommandContext) -> None:
+    await write(ctx, "command", ctx.id)
+"""
+# Sleeping workers hear of rows, or not before the test has failed; small pages make them silent.
+DEAF: Config = {
+    "worker": {"poll_interval": "60s", "heartbeat_interval": "700ms", "unserved_grace": "20s"},
+    "events": {"page_rows": 10},
+}
+
+
+def _serving(*plugins: str) -> Config:
+    return {**DEAF, "worker": {**DEAF["worker"], "plugins": list(plugins)}}
+
+
+@pytest.mark.parametrize("seed", seeds(long=4))
+async def test_each_worker_does_what_it_declares(
+    ledger: Database,
+    start_worker: StartWorker,
+    exactly_once: ExactlyOnce,
+    tmp_path: Path,
+    seed: int,
+) -> None:
+    """Of two plugins and two versions: nothing is left behind, nothing a dead letter."""
+    chance = random.Random(seed)
+    other = install(tmp_path / "other", "other", OTHER)
+    newer = pretend(install(tmp_path / "newer", "other", OTHER, "2.0"), "99.0")
+    await start_worker(_serving("testplugin"))
+    events: list[int] = []
+    commands: list[int] = []
+
+    async def burst(*types: str) -> None:
+        for type_ in chance.sample(types, len(types)):
+            events.extend(await emit(ledger, chance.choice([1, 5, 50]), type_))
+            commands.extend(await send(ledger, chance.choice([1, 5, 50]), type_))
+
+    for folder in (other, newer):
+        # Nobody serves it yet, but not for so long that it would be given up.
+        await burst("test.ledger", "other.ledger")
+        with found(folder):
+            worker = await start_worker(_serving("other"), ready=False)
+        # The first worker goes on being silent until it hears that it is not alone.
+        while not await _is_there(ledger, worker.process.pid):
+            await burst("test.ledger")
+        for _ in range(5):
+            await burst("test.ledger", "other.ledger")
+            await eventually(lambda: _nothing_due(ledger), within=15)
+        if folder is other:
+            assert await worker.stop() == 0
+    await exactly_once("event", events)
+    await exactly_once("command", commands)
+    versions = await ledger.fetch("select distinct version from inboxd.workers order by 1")
+    assert len(versions) == 2
+    shares = await ledger.fetch(
+        "select distinct w.events @> array[h.type] as served from inboxd.events_history h"
+        " join inboxd.workers w on w.id = h.worker_id"
+    )
+    assert [row["served"] for row in shares] == [True]
+
+
+async def _is_there(database: Database, pid: int) -> bool:
+    found: bool = await database.fetchval(
+        "select exists (select from inboxd.workers where pid = $1 and heartbeat > 0)", pid
+    )
+    return found
+
+
+async def _nothing_due(database: Database) -> bool:
+    left: int = await database.fetchval(
+        "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands)"
+    )
+    return left == 0
+
+
+async def test_a_type_that_only_a_stopped_worker_declares_waits_for_it(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, tmp_path: Path
+) -> None:
+    """No live worker that declares it answers; until its lease is over, it is not given up."""
+    quick = {"unserved_grace": "300ms", "poll_interval": "1s", "lease": "60s"}
+    with found(install(tmp_path / "other", "other", OTHER)):
+        holder = await start_worker({"worker": {**quick, "plugins": ["other"]}})
+    await start_worker({"worker": {**quick, "plugins": ["testplugin"]}})
+    holder.pause()
+    events = await emit(ledger, 3, "other.ledger")
+    commands = await send(ledger, 3, "other.ledger")
+    (nobodys,) = await emit(ledger, 1, "nobody.serves")
+    # That one was given up, so the duty has looked at the others too, long after their grace.
+    await eventually(lambda: _is_given_up(ledger, nobodys))
+    holder.resume()
+    await exactly_once("event", events)
+    await exactly_once("command", commands)
+
+
+async def _is_given_up(database: Database, row: int) -> bool:
+    found: bool = await database.fetchval(
+        "select status = 'failed' from inboxd.events where id = $1", row
+    )
+    return found
+
+
+# ------------------------------------------------------------------------------ the silence
+
+
+@asynccontextmanager
+async def _heard(database: Database) -> AsyncIterator[list[str]]:
+    heard: list[str] = []
+    async with database.connect() as listener:
+        await listener.add_listener("inboxd_events", lambda *_: heard.append("row"))
+        yield heard
+
+
+async def test_who_joined_unheard_hears_of_the_end_of_a_silence(database: Database) -> None:
+    """Between a worker's join and the next heartbeat of the silent one, that one knows no peers."""
+    async with daemon_pool(database) as pool:
+        wakeup = WakeUp("events", pool, SQL, "quiet", 60.0, Fleet(peers=0))
+        for _ in range(2):
+            await wakeup.working(full_page=False, has_room=True)
+        assert wakeup.silent_since is not None
+        async with _heard(database) as heard:
+            await emit(database, 1, "other.ledger")  # silently
+            assert await wakeup.arm()
+
+            async def some() -> bool:
+                return bool(heard)
+
+            await eventually(some, within=5)
+
+
+async def test_peers_hear_of_a_silent_row_while_a_page_takes_long(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
+) -> None:
+    """They are told twice: the page takes long; later, the last silent producer has ended."""
+    config: Config = {**DEAF, "events": {"page_rows": 1, "timeout": "20s"}}
+    worker, peer = await start_worker(config), await start_worker(config)
+    await _sleeps(peer)
+    before = await _looks(peer)
+    peer.pause()
+    ids = await emit(ledger, 60, wait=0.02)
+    slow = await emit(ledger, 1, wait=9)
+    async with ledger.connect() as producer:
+        await eventually(lambda: _flag_is(ledger, 0))
+        async with producer.transaction():
+            silent = await emit(producer, 1)
+            assert await producer.fetchval(
+                "select count(*) from pg_locks where pid = pg_backend_pid()"
+                " and locktype = 'advisory'"
+            ), "it told nobody"
+            await eventually(lambda: _is_settled(ledger, ids[-1]))
+            await eventually(lambda: _flag_is(ledger, 1))  # by the thread: the loop is in its page
+            peer.resume()
+            await _sleeps(peer, before)
+    await eventually(lambda: _is_settled(ledger, silent[0]), within=4)
+    assert not await _is_settled(ledger, slow[0]), "the first worker is in its page still"
+    worker.kill()
+    peer.kill()
+    await exactly_once("event", [*ids, *silent])
+
+
+async def _looks(worker: Worker) -> float:
+    """How often it has looked from the beginning before it slept."""
+    _, page = await worker.get("/metrics")
+    found = re.search(
+        r'^inboxd_wakeups_total\{cause="sweep",kind="event"\} (\S+)$', page, re.MULTILINE
+    )
+    return float(found[1]) if found else 0.0
+
+
+async def _sleeps(worker: Worker, after: float = 0.0) -> None:
+    """Wait until it has looked again, and has not since: it sleeps."""
+    seen = [after]
+
+    async def looks_no_more() -> bool:
+        seen.append(await _looks(worker))
+        return len(seen) > 8 and len(set(seen[-8:])) == 1 and seen[-1] > after
+
+    await eventually(looks_no_more)
+
+
+async def _flag_is(database: Database, flag: int) -> bool:
+    found: int = await database.fetchval("select last_value from inboxd.events_flag")
+    return found == flag
+
+
+async def _is_settled(database: Database, row: int) -> bool:
+    found: bool = await database.fetchval(
+        "select exists (select from inboxd.events_history where id = $1)", row
+    )
+    return found

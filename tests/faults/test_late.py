@@ -1,0 +1,113 @@
+"""What comes late: claims after a death or a suspension, and reads that an outage cuts short."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.support import Database, StartWorker, eventually
+from tests.support.rows import ExactlyOnce, Hasty, emit, send
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def _held(database: Database, statement: str) -> AsyncIterator[asyncpg.Connection]:
+    """What the statement locks is locked until the block ends."""
+    async with database.connect() as connection, connection.transaction():
+        await connection.execute(statement)
+        yield connection
+
+
+async def _waits(database: Database, query: str) -> bool:
+    """Whether a session of the daemon's waits for a lock with such a statement."""
+    found: bool = await database.fetchval(
+        "select exists (select from pg_stat_activity where wait_event_type = 'Lock'"
+        " and datname = current_database() and application_name like 'inboxd %'"
+        " and query like $1)",
+        query,
+    )
+    return found
+
+
+async def _soon(database: Database, kind: str, count: int, **payload: Any) -> list[int]:
+    """Rows that are there, and due in a second: time to lock what their claim will need."""
+    async with database.connect() as producer, producer.transaction():
+        ids = await (emit if kind == "event" else send)(producer, count, **payload)
+        await producer.execute(f"update inboxd.{kind}s set run_at = now() + interval '1 s'")
+    return ids
+
+
+CLAIM = "%picked AS MATERIALIZED%"
+READ = "%JOIN inboxd.bodies%"
+
+
+@pytest.mark.parametrize("how", ["stopped", "waiting"])
+async def test_a_claim_of_a_worker_that_was_declared_dead(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty, how: str
+) -> None:
+    """Its claim is under way when it is declared dead: it takes nothing, and nothing runs twice."""
+    late = await start_worker(hasty())
+    me = await ledger.fetchval("select id from inboxd.workers")
+    ids = await _soon(ledger, "command", 5)
+    async with _held(ledger, "lock inboxd.commands in exclusive mode"):
+        await eventually(lambda: _waits(ledger, CLAIM), within=8)
+        if how == "stopped":
+            late.pause()
+        # As the reaper does; the claim has not come to the worker's own row yet.
+        await ledger.execute(
+            "update inboxd.workers set state = 'dead', ended_at = now() where id = $1", me
+        )
+    if how == "stopped":
+        other = await start_worker(hasty())
+        await exactly_once("command", ids)
+        late.resume()
+        assert await other.stop() == 0
+    await late.logged("this worker was declared dead")
+    ids += await send(ledger, 3)
+    await exactly_once("command", ids)
+    rows = await ledger.fetch(
+        "select distinct worker_id = $1, fence from inboxd.commands_history", me
+    )
+    assert [tuple(row) for row in rows] == [(False, 1)], "one claim each, none of the dead"
+
+
+async def test_a_claim_that_arrives_after_a_suspension_is_given_back(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    """Whoever could not renew starts nothing: not even what it had asked for before."""
+    worker = await start_worker(hasty())
+    ids = await _soon(ledger, "command", 5)
+    # Neither a heartbeat nor a claim gets past this; nor does a reaper, to whom it means life.
+    async with _held(ledger, "select from inboxd.workers for update"):
+        await eventually(lambda: _waits(ledger, CLAIM), within=8)
+        await worker.logged("work is suspended")
+    await worker.logged("work goes on")
+    await exactly_once("command", ids)
+    rows = await ledger.fetch(
+        "select distinct fence, attempts, crashes from inboxd.commands_history"
+    )
+    assert [tuple(row) for row in rows] == [(2, 1, 0)], "claimed twice, run once"
+
+
+@pytest.mark.parametrize("kind", ["event", "command"])
+async def test_a_payload_that_an_outage_keeps_from_being_read(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, kind: str
+) -> None:
+    """The row is claimed, its payload is in `bodies`, and just then the connection breaks."""
+    await start_worker({"types": {"test.ledger": {"retry": {"attempts": 1}}}})
+    ids = await _soon(ledger, kind, 3, padding="x" * 5000)
+    async with _held(ledger, "lock inboxd.bodies in access exclusive mode"):
+        await eventually(lambda: _waits(ledger, READ))
+        await ledger.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where query like $1"
+            " and wait_event_type = 'Lock' and datname = current_database()",
+            READ,
+        )
+    await exactly_once(kind, ids)
+    rows = await ledger.fetch(
+        f"select distinct attempts, crashes, errors from inboxd.{kind}s_history"
+    )
+    assert [tuple(row) for row in rows] == [(1, 0, None)]

@@ -1,0 +1,42 @@
+"""Plugins, and versions of inboxd, that one worker finds and the next one does not.
+
+Promises: they are found as installed distributions are. Known limit: they are for processes that
+start while `path` stands in PYTHONPATH.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def install(folder: Path, name: str, code: str, version: str = "1.0") -> Path:
+    """A plugin `name` with this code below `folder`, which is returned for PYTHONPATH."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.py").write_text(code)
+    info = _distribution(folder, name, version)
+    (info / "entry_points.txt").write_text(f"[inboxd.handlers]\n{name} = {name}:handlers\n")
+    return folder
+
+
+def pretend(folder: Path, version: str) -> Path:
+    """Let inboxd say that it is another version."""
+    _distribution(folder, "inboxd", version)
+    return folder
+
+
+def _distribution(folder: Path, name: str, version: str) -> Path:
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    return info
+
+
+@contextmanager
+def found(*folders: Path) -> Iterator[None]:
+    """Let workers that start inside the `with` block find what is in these folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)), prepend=os.pathsep)
+        yield
