@@ -133,7 +133,7 @@ async def raw_own(drain: Drain, connection: asyncpg.Connection, bench: Bench) ->
             await own.execute("begin")
             await own.execute("insert into ledger (n, note) values ($1, $2)", row["id"], "done")
             ended = commands.Settlement(row["id"], row["fence"], "succeeded", 0.0, None)
-            await commands.settle_and_commit(own, SQL, me.id, ended)
+            await commands.settle_own(own, SQL, me.id, ended, "COMMIT")
         await own.close()
 
     async with asyncio.TaskGroup() as tasks:

@@ -9,7 +9,6 @@ are not read, so a type's timeout and policy are its declaration's, or none and 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -116,7 +115,7 @@ async def _run_event(
     command = {
         **_COMMAND,
         **{name: row[name] for name in _SHARED},
-        **dataclasses.asdict(child_of(parent, row["event_id"])),
+        **child_of(parent, row["event_id"])._asdict(),
         "command_id": draft.command_id,
         "origin_kind": OriginKind.EVENT,
         "origin_id": row["id"],
@@ -181,7 +180,7 @@ def _context(
     log = structlog.get_logger("inboxd.testing")
     kind: Any = EventContext if isinstance(handler, EventHandler) else CommandContext
     fitting = given if handler.executor == "loop" else BlockingConnection(given)
-    return cast("AnyContext", kind(row, fitting, registry.resolve, log))
+    return cast("AnyContext", kind(row, lambda: fitting, registry.resolve, log))
 
 
 def _raw(payload: object) -> str:

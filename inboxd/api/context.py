@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, Protocol, cast
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol, cast
 from uuid import UUID
 
 from typing_extensions import TypeVar
@@ -63,12 +63,15 @@ Resolve = Callable[[type[object] | str], Route]
 class _Context(Generic[C]):
     """What both contexts share; made anew for each execution of a handler."""
 
-    __slots__ = ("_connection", "_resolve", "_row", "drafts", "log")
+    __slots__ = ("_lend", "_resolve", "_row", "drafts", "log")
 
-    def __init__(self, row: Row, connection: C, resolve: Resolve, log: Log) -> None:
-        """Serve one execution for `row`, a row of `events` or `commands`."""
+    def __init__(self, row: Row, lend: Callable[[], C], resolve: Resolve, log: Log) -> None:
+        """Serve one execution for `row`, a row of `events` or `commands`.
+
+        `lend` gives the connection, the same each time; who never asks pays for none.
+        """
         self._row = row
-        self._connection: C | None = connection
+        self._lend = lend
         self._resolve = resolve
         self.log = log
         self.drafts: list[CommandDraft] = []
@@ -76,9 +79,7 @@ class _Context(Generic[C]):
     @property
     def connection(self) -> C:
         """The row's own transaction; its first use opens it, so a handler without it costs none."""
-        if self._connection is None:
-            raise UsageError(_ENDED)
-        return self._connection
+        return self._lend()
 
     @property
     def tenant(self) -> str | None:
@@ -143,8 +144,7 @@ class _Context(Generic[C]):
 
     def close(self) -> None:
         """End the context; the runtime calls this when the handler has ended."""
-        self._resolve = _ended
-        self._connection = None
+        self._resolve = self._lend = _ended
 
 
 class EventContext(_Context[C]):
@@ -191,7 +191,7 @@ BlockingCommandContext = CommandContext[BlockingConnection]
 _ENDED = "The handler has ended: await what it starts, so that nothing outlives it."
 
 
-def _ended(_: type[object] | str) -> Route:
+def _ended(*_: object) -> NoReturn:
     raise UsageError(_ENDED)
 
 

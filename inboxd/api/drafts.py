@@ -11,9 +11,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -23,8 +22,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from inboxd.errors import PayloadError
 
 
-@dataclass(frozen=True, slots=True)
-class CommandDraft:
+class CommandDraft(NamedTuple):
     """A command to be inserted with the settlement of the row whose handler sent it.
 
     payload is JSON text; queue None means the one that the type declares; delay is in seconds from

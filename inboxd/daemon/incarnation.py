@@ -173,7 +173,7 @@ class Incarnation:
     async def _live(self, parts: Parts, tasks: TaskGroup, on_ready: Callable[[], None]) -> None:
         flags = self._flags(parts)
         run = CommandRun(parts)
-        event_work = self._event_work = EventWork(parts)
+        event_work = self._event_work = EventWork(parts, tasks)
         command_work = self._command_work = CommandWork(parts, run, tasks)
         command_work.on_room = run.settler.on_setback = partial(flags["commands"].wake, "timer")
         if await self._join(parts.pool):

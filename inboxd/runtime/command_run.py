@@ -7,7 +7,7 @@ lost lease leaves nothing behind (promise 3). Known limit: effects outside the d
 least once; `ctx.idempotency_key` is for them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -17,7 +17,7 @@ import anyio
 
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import CommandContext
-from inboxd.api.drafts import encode
+from inboxd.api.drafts import CommandDraft, encode
 from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.records import CommandHandler
 from inboxd.errors import InboxdError, LeaseLost, PayloadError, Reject
@@ -31,7 +31,7 @@ from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.store import bodies, commands
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Connection, Row, is_closed, is_passing
+from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import OwnTransaction
 from inboxd.store.pools import borrow
@@ -80,6 +80,8 @@ class CommandRun:
         self._parts = parts
         self._bytes = ByteBudget(parts.settings.commands.in_flight_bytes)
         self._losses = Losses()
+        self._registry = parts.registry
+        self._timeout = parts.settings.commands.timeout.total_seconds()
         self.settler = Settler(parts, self.judge)
 
     def stop_all(self, reason: str) -> None:
@@ -97,9 +99,9 @@ class CommandRun:
 
     async def run(self, row: Row, on_wait: Callable[[], None]) -> None:
         """Run one command to its outcome, and see it settled or handed to the settler."""
-        handler = self._parts.registry.commands[row["type"]]
-        waited = partial(self._extend, row["id"])
-        own = OwnTransaction(self._parts.handler_pool, self._limit(handler), waited)
+        handler = self._registry.commands[row["type"]]
+        limit = handler.timeout or self._timeout
+        own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
         started = monotonic()
         size, taken = row["body_bytes"] or 0, 0
         with bound(command_id=row["command_id"], correlation_id=row["correlation_id"]):
@@ -108,7 +110,7 @@ class CommandRun:
                     on_wait()
                     await self._bytes.take(size)
                     taken = size
-                await self._attempt(handler, row, own, started, on_wait)
+                await self._attempt(handler, row, own, started, limit, on_wait)
             except LeaseLost as error:
                 _log.warning("lease lost; nothing was written", reason=str(error))
             except BaseException as error:
@@ -131,7 +133,7 @@ class CommandRun:
         """The trouble, if it is not the command's own: no connection to be had, or a lost one."""
         if isinstance(error, Stopped | _Later):
             return None
-        lost = own.held is not None and is_closed(own.held)
+        lost = own.held is not None and own.held.is_closed()
         if own.starved and not lost:
             return _Later(f"it got no connection: {explain(error).error}")
         if lost and self._losses.excuse(row["id"]):
@@ -144,44 +146,50 @@ class CommandRun:
         row: Row,
         own: OwnTransaction,
         started: float,
+        limit: float,
         on_wait: Callable[[], None],
     ) -> None:
         if row["late"]:
             raise Reject("its deadline passed before it could start")
-        connection: Any = own.connection
+        lend: Callable[[], Any] = own.lend
         if handler.executor == "thread":
-            connection = BlockingConnection(connection)
-        context = CommandContext(row, connection, self._parts.registry.resolve, _handler_log)
+            lend = lambda: BlockingConnection(own.lend())  # noqa: E731 - as short as a function's head
+        context = CommandContext(row, lend, self._registry.resolve, _handler_log)
         payload = await self._payload(handler, row)
         try:
             value = await self._parts.executions.run(
-                "command", row["id"], handler, payload, context, self._limit(handler), on_wait
+                "command", row["id"], handler, payload, context, limit, on_wait
             )
         finally:
             context.close()
-            own.connection.close()
+            own.close()
         own.check()
         result = None if value is None else _encode_result(value)
-        parent = Parent("command", row["id"], _children_of(row))
-        sent = [(draft, parent) for draft in context.drafts]
+        sent = _sent(row, context.drafts) if context.drafts else ()
         seconds = monotonic() - started
         ended = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
         if own.held is None:
             await self.settler.add(Ended(row, ended, sent))
         else:
-            if sent:
-                await commands.insert(own.held, self._parts.sql, sent)
-            await self._commit(own.held, ended)
+            await self._commit(own, ended, sent)
         self._count(row, "succeeded", seconds)
 
-    async def _commit(self, held: Connection, ended: Settlement) -> None:
-        try:
-            await commands.settle_and_commit(held, self._parts.sql, self._parts.me.id, ended)
-        except Exception as error:
-            if not (is_passing(error) and is_closed(held)):
-                raise  # such as a deferred constraint, or a lock that it waited for in vain
-            # Not the command's failure. If it did commit after all, the fence ends this run.
-            raise _Later(f"it could not be settled: {explain(error).error}") from error
+    async def _commit(
+        self, own: OwnTransaction, ended: Settlement, sent: Sequence[tuple[CommandDraft, Parent]]
+    ) -> None:
+        async def settle(held: Connection, ending: str) -> None:
+            sql, me = self._parts.sql, self._parts.me.id
+            if sent:
+                await commands.insert(held, sql, sent)
+            try:
+                await commands.settle_own(held, sql, me, ended, ending)
+            except Exception as error:
+                if not (is_passing(error) and held.is_closed()):
+                    raise  # such as a deferred constraint, or a lock that it waited for in vain
+                # Not the command's failure. If it did commit after all, the fence ends this run.
+                raise _Later(f"it could not be settled: {explain(error).error}") from error
+
+        await own.commit(settle)
 
     async def _payload(self, handler: CommandHandler, row: Row) -> object:
         raw = row["payload"]
@@ -241,14 +249,11 @@ class CommandRun:
         return outcome
 
     def _policy(self, row: Row) -> Policy:
-        handler = self._parts.registry.commands[row["type"]]
+        handler = self._registry.commands[row["type"]]
         policy = handler.retry or self._parts.policy
         if row["max_attempts"] is None:
             return policy
         return override(policy, {"attempts": row["max_attempts"]})
-
-    def _limit(self, handler: CommandHandler) -> float:
-        return handler.timeout or self._parts.settings.commands.timeout.total_seconds()
 
     def _count(self, row: Row, outcome: Any, seconds: float) -> None:
         self._parts.metrics.tally.add(
@@ -263,6 +268,8 @@ def _encode_result(value: object) -> str:
         raise PayloadError(f"the result cannot be stored: {error.message}", error.path) from None
 
 
-def _children_of(row: Row) -> Lineage:
+def _sent(row: Row, drafts: Sequence[CommandDraft]) -> list[tuple[CommandDraft, Parent]]:
+    """What a command sent, with the lineage that it hands on."""
     mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
-    return child_of(mine, row["command_id"])
+    parent = Parent("command", row["id"], child_of(mine, row["command_id"]))
+    return [(draft, parent) for draft in drafts]

@@ -20,6 +20,7 @@ from inboxd.model.lane import Lane, Lanes
 from inboxd.model.outcome import explain
 from inboxd.runtime.command_run import CommandRun
 from inboxd.runtime.execution import Breath
+from inboxd.runtime.pace import Pace
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.runtime.settler import Ended
@@ -32,6 +33,9 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
+# Outcomes that may wait to be written before they take the room of commands.
+_MOST_BEHIND = 1_000
+
 
 class CommandWork:
     """The command processor's work."""
@@ -40,19 +44,26 @@ class CommandWork:
         """Run the commands that the plugins serve, as tasks of `tasks`."""
         self._parts = parts
         self._settler = run.settler
+        self._settler.on_written = self._free
         self._run = run
         self._tasks = tasks
         self._lanes = Lanes()
-        self._ready: deque[Row] = deque()
+        # What is leased and has not started, with the time of its lease.
+        self._ready: deque[tuple[Row, float]] = deque()
+        self._pace = Pace()
         self._idle: deque[asyncio.Event] = deque()
         self._runners = 0
-        self._running: Counter[str] = Counter()
+        self._leased: Counter[str] = Counter()
+        # Commands that are leased and not ended yet.
+        self.in_flight = 0
+        # The next page is claimed when no more than these are left.
+        self._refill_at = 0
         # What this worker knows that it holds; the rest of its leases is looked for in _look_after.
         self._known: set[int] = set()
         self._look_at = 0.0
         self._suspect: int | None = None
         self._suspects_due = True
-        self._freed = anyio.Event()
+        self._freed = asyncio.Event()
         self._was_full = False
         self._suspended = False
         self.on_room: Callable[[], None] = lambda: None
@@ -60,11 +71,6 @@ class CommandWork:
         self.queues = parts.settings.queues
 
     # --------------------------------------------------------------------------------- claims
-
-    @property
-    def in_flight(self) -> int:
-        """Commands that are leased and not ended yet."""
-        return self._running.total()
 
     def forget(self) -> None:
         """The connection was lost: another server may answer next, and a claim may be unknown."""
@@ -84,17 +90,24 @@ class CommandWork:
 
     def cancel(self, ids: frozenset[int]) -> None:
         """Stop commands whose cancellation was requested; those not started yet stop at once."""
-        for row in [row for row in self._ready if row["id"] in ids]:
-            self._ready.remove(row)
+        if not ids:
+            return
+        for leased in [leased for leased in self._ready if leased[0]["id"] in ids]:
+            self._ready.remove(leased)
+            row = leased[0]
             self._ended(row)
             ended = Settlement(row["id"], row["fence"], "cancelled", 0.0, None)
             self._settler.hand_over(Ended(row, ended))
         self._run.cancel(ids)
 
+    async def finish(self) -> None:
+        """What runs goes on until `drain`."""
+
     async def room(self) -> None:
         """Wait until a command ends, a second at most."""
         with anyio.move_on_after(1):
             await self._freed.wait()
+        self._freed.clear()
 
     async def survey(self) -> Survey:
         """Look at every lane from its beginning; suspects are looked for as well."""
@@ -112,10 +125,13 @@ class CommandWork:
 
     async def page(self) -> Page:
         """Lease what there is room for, and let it run."""
+        self._freed.clear()
         if monotonic() >= self._look_at:
             await self._look_after()
+        if self._ready and self._pace.is_too_late(monotonic() - self._ready[0][1]):
+            self._release_ready()
         free = min(self._free_room(), self.limits.page_rows)
-        if free <= 0 or self._suspended:
+        if free <= self._pace.ahead // 2 or self._suspended:
             return Page(0, busy=True)
         taken = 0
         if self._suspects_due:
@@ -124,6 +140,7 @@ class CommandWork:
         for _, level in itertools.groupby(sorted(self._open_lanes(), key=_priority), _priority):
             if taken < free:
                 taken += await self._claim(list(level), free - taken)
+        self._pace.claimed(full=taken >= free, most=self.limits.page_rows)
         return Page(taken, full=taken >= free, busy=taken > 0 and self._was_full)
 
     def _serves(self, queue: str, type_: str) -> bool:
@@ -131,15 +148,17 @@ class CommandWork:
         return type_ in self._parts.registry.commands and (not wanted or queue in wanted)
 
     def _free_room(self) -> int:
-        # Outcomes that wait to be written are leased still: they take room, a page's worth aside.
-        behind = max(0, self._settler.waiting - 10 * self.limits.page_rows)
-        return self.limits.concurrency - self.in_flight - behind
+        # Outcomes that wait to be written are leased still: they take room, a few pages aside.
+        behind = max(0, self._settler.waiting - _MOST_BEHIND)
+        most = self.limits.concurrency + self._pace.ahead
+        self._refill_at = most - 1 - self._pace.ahead // 2
+        return most - self.in_flight - behind
 
     def _room_of(self, queue: str) -> int:
         settings = self.queues.get(queue)
         limit = None if settings is None else settings.concurrency
         most = self.limits.page_rows
-        return most if limit is None else min(most, limit - self._running[queue])
+        return most if limit is None else min(most, limit - self._leased[queue])
 
     def _open_lanes(self) -> list[Lane]:
         """The lanes whose queue has room."""
@@ -183,10 +202,12 @@ class CommandWork:
 
     def _take(self, rows: Sequence[Row]) -> None:
         """Let what was leased run, unless it is to be cancelled or the lease may end meanwhile."""
+        now = monotonic()
+        self.in_flight += len(rows)
         for row in rows:
             self._known.add(row["id"])
-            self._running[row["queue"]] += 1
-            self._ready.append(row)
+            self._leased[row["queue"]] += 1
+            self._ready.append((row, now))
         self.cancel(frozenset(row["id"] for row in rows if row["cancel_requested"]))
         if self._suspended:
             self._release_ready()
@@ -221,7 +242,8 @@ class CommandWork:
         try:
             while True:
                 while self._ready:
-                    row = self._ready.popleft()
+                    row, leased_at = self._ready.popleft()
+                    self._pace.waited = monotonic() - leased_at
                     try:
                         await self._run.run(row, self._next_runner)
                     except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
@@ -239,17 +261,18 @@ class CommandWork:
 
     def _ended(self, row: Row) -> None:
         self._known.discard(row["id"])
-        self._running[row["queue"]] -= 1
-        if self._running[row["queue"]] <= 0:
-            del self._running[row["queue"]]
+        self.in_flight -= 1
+        self._leased[row["queue"]] -= 1
+        if self._leased[row["queue"]] <= 0:
+            del self._leased[row["queue"]]
         if row["id"] == self._suspect:
             self._suspect, self._suspects_due = None, True
             self.on_room()
         self._free()
 
     def _free(self) -> None:
-        self._freed.set()
-        self._freed = anyio.Event()
+        if self.in_flight <= self._refill_at:
+            self._freed.set()
         if self._was_full:
             self._was_full = False
             self.on_room()
@@ -259,13 +282,14 @@ class CommandWork:
     def _release_ready(self) -> None:
         """Give back what was claimed and has not started: no attempt, no crash."""
         while self._ready:
-            row = self._ready.popleft()
+            row, _ = self._ready.popleft()
             self._ended(row)
             self._settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
 
     async def drain(self, seconds: float) -> None:
         """Start nothing more, let what runs finish for so long, stop the rest; all is settled."""
         self._release_ready()
+        self._refill_at = self.in_flight
         with anyio.move_on_after(seconds):
             while self.in_flight:
                 await self.room()

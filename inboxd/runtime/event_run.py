@@ -7,7 +7,7 @@ one page run one after the other; slow work is a command.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -26,7 +26,7 @@ from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
 from inboxd.store import bodies, commands, events
 from inboxd.store.commands import Parent
-from inboxd.store.connections import Connection, Row, is_closed
+from inboxd.store.connections import Connection, Row
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.telemetry.logs import bound, get_logger
 
@@ -104,7 +104,7 @@ class EventRun:
                 # Remembered: the driver raises an error of its own when the transaction is left.
                 results.spoiled = Spoiled(row, handler, error)
                 raise results.spoiled from error
-            if is_closed(connection):
+            if connection.is_closed():
                 raise
             outcome = self.judge(error, row, handler)
         seconds = time.monotonic() - started
@@ -124,10 +124,10 @@ class EventRun:
         if handler.command_type is not None:
             return [wrap_event(registry.command_of(handler), row, raw)]
         event = Event(row, decode(handler, raw, row["schema_version"]))
-        connection: Any = savepoint.connection
+        lend: Callable[[], Any] = savepoint.lend
         if handler.executor == "thread":
-            connection = BlockingConnection(connection)
-        context = EventContext(row, connection, registry.resolve, _handler_log)
+            lend = lambda: BlockingConnection(savepoint.lend())  # noqa: E731 - as short as its name
+        context = EventContext(row, lend, registry.resolve, _handler_log)
         limit = handler.timeout or self.limits.timeout.total_seconds()
         with bound(event_id=row["event_id"], correlation_id=row["correlation_id"]):
             try:

@@ -3,13 +3,18 @@
 Owns what a page is for events. Promises (promise 2): the handlers' effects, the commands that they
 sent and the settlements commit together or not at all; a page that cannot commit is split until the
 event that spoils it stands alone. After a death in the middle of a page, events run alone, each
-counted before it runs, until the poison is found (ADR 3). Known limit: a page is one connection's
-work; more pages at a time need more workers.
+counted before it runs, until the poison is found (ADR 3). While the server settles one page, the
+next is claimed and run on another connection (ADR 7). Known limit: handlers of two pages never run
+at the same time; more of that needs more workers.
 """
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+
+import anyio
+from anyio.abc import TaskGroup
 
 from inboxd.errors import HandlerCrashed
 from inboxd.model.lane import Lane, Lanes
@@ -20,27 +25,46 @@ from inboxd.runtime.outcomes import setback
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.store import events
-from inboxd.store.connections import Connection, Row, is_closed, is_passing
+from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.pools import borrow, lend, transaction
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
 
+@dataclass(slots=True)
+class _Open:
+    """A page whose transaction is open: what was claimed, what came of it, what went wrong."""
+
+    connection: Connection = field(init=False)
+    rows: list[Row] = field(default_factory=list)
+    results: Results = field(default_factory=Results)
+    error: Exception | None = None
+    ended: anyio.Event = field(default_factory=anyio.Event)
+
+
 class EventWork:
     """The event processor's work."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Process the events that the plugins serve."""
+    def __init__(self, parts: Parts, tasks: TaskGroup) -> None:
+        """Process the events that the plugins serve; pages are settled in tasks of `tasks`."""
         self._parts = parts
+        self._tasks = tasks
         self.run = EventRun(parts)
         self._lanes = Lanes()
         self._most = self.run.limits.page_rows
         self._careful = 0
         # The event that runs alone, while its crash is counted beforehand.
         self._marked: Row | None = None
-        self.in_flight = 0
+        # The page that runs, and the one before it while that is being settled.
+        self._running: _Open | None = None
+        self._behind: _Open | None = None
         self._losses = Losses()
+
+    @property
+    def in_flight(self) -> int:
+        """Events that are claimed and not settled yet."""
+        return sum(len(page.rows) for page in (self._running, self._behind) if page is not None)
 
     def be_careful(self) -> None:
         """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
@@ -63,59 +87,94 @@ class EventWork:
         return Survey(due, min((s.next for s in served if s.next is not None), default=None))
 
     async def page(self) -> Page:
-        """Claim a page, run its events, settle them, commit."""
+        """Claim a page, run its events, and have it settled; that may go on during the next."""
         await self.give_back()
-        lanes = self._lanes.ordered()
-        if not lanes:
-            return Page(0)
         try:
-            async with lend(self._parts.pool) as connection:
-                if self._careful > 0:
-                    return await self._page_of_one(connection, lanes)
-                return await self._page(connection, lanes)
+            if self._careful > 0:
+                return await self._end_behind() or await self._single()
+            return await self._overlapping()
         except Spoiled as spoiled:
             return await self._blame(spoiled)
+        finally:
+            self._running = None
+
+    async def finish(self) -> None:
+        """Wait until the last page is settled; if that failed, its events are claimed again."""
+        await self._end_behind()
 
     # ---------------------------------------------------------------------------------- pages
 
-    async def _page(self, connection: Connection, lanes: Sequence[Lane]) -> Page:
-        most, rows, results = self._most, list[Row](), Results()
+    async def _overlapping(self) -> Page:
+        """Claim a page and run it, while the one before it is settled; then have it settled."""
+        lanes, most, page = self._lanes.ordered(), self._most, _Open()
         try:
-            async with transaction(self._parts.pool, connection):
-                rows = await self._claim(connection, lanes, most)
-                if not rows:
-                    return Page(0)
-                await self.run.run(connection, rows, results)
-                await self.run.write(connection, results)
+            opened = await self._begin(page, lanes, most) if lanes else None
         except Exception as error:
-            if not rows:
+            if not page.rows:
                 raise
-            return self._failed(connection, rows, results.spoiled or error)
+            return self._failed(page, error)
+        behind, self._behind = self._behind, None if opened is None else page
+        if opened is not None:
+            self._tasks.start_soon(self._settle, page, opened)
+            self._advance(lanes, page.rows[: page.results.rows])
+        failed = await self._end(behind)
+        if page.results.rows < len(page.rows):
+            # The rest is locked until this page has ended: the next claim must not pass it by.
+            failed = await self._end_behind() or failed
+        return failed or Page(page.results.rows, full=len(page.rows) == most)
+
+    async def _begin(self, page: _Open, lanes: Sequence[Lane], most: int) -> AsyncExitStack | None:
+        """Open a page's transaction, claim its rows, run them; what ends it, if there are any."""
+        async with AsyncExitStack() as stack:
+            page.connection = await stack.enter_async_context(lend(self._parts.pool))
+            await stack.enter_async_context(transaction(self._parts.pool, page.connection))
+            page.rows = await self._claim(page.connection, lanes, most)
+            self._running = page
+            await self.run.run(page.connection, page.rows, page.results)
+            return stack.pop_all() if page.rows else None
+
+    async def _settle(self, page: _Open, stack: AsyncExitStack) -> None:
+        """Write what came of a page, and commit."""
+        try:
+            async with stack:
+                await self.run.write(page.connection, page.results)
+            self.run.count(page.results)
+            self._most = min(2 * self._most, self.run.limits.page_rows)
+        except Exception as error:  # noqa: BLE001 - sorted out by the next page
+            page.error = error
         finally:
-            self.in_flight = 0
-        self._advance(lanes, rows[: results.rows])
-        self.run.count(results)
-        self._most = min(2 * most, self.run.limits.page_rows)
-        return Page(results.rows, full=len(rows) == most)
+            page.ended.set()
+
+    async def _end_behind(self) -> Page | None:
+        """Wait until no page is being settled; what follows if that failed."""
+        behind, self._behind = self._behind, None
+        return await self._end(behind)
+
+    async def _end(self, page: _Open | None) -> Page | None:
+        if page is None:
+            return None
+        await page.ended.wait()
+        return None if page.error is None else self._failed(page, page.error)
 
     async def _claim(self, connection: Connection, lanes: Sequence[Lane], most: int) -> list[Row]:
         started = time.monotonic()
         rows = await events.claim(connection, self._parts.sql, lanes, most)
         self._parts.metrics.claim_seconds.labels("event").observe(time.monotonic() - started)
         self._parts.metrics.page_rows.labels("event").observe(len(rows))
-        self.in_flight = len(rows)
         return rows
 
-    def _failed(self, connection: Connection, rows: list[Row], error: Exception) -> Page:
+    def _failed(self, page: _Open, error: Exception) -> Page:
         """The page did not commit. Halve it until the event that spoils it stands alone."""
         self._lanes.forget()
+        rows, lost = page.rows, page.connection.is_closed()
+        error = page.results.spoiled or error
         if isinstance(error, Spoiled):
-            if not (is_closed(connection) and self._losses.excuse(error.row["id"])):
+            if not (lost and self._losses.excuse(error.row["id"])):
                 raise error
             # If it is an outage, the next page will tell by failing to begin.
             _log.warning("a page lost its connection", rows=len(rows), reason=str(error))
             return Page(0, busy=True)
-        if is_closed(connection):
+        if lost:
             # An outage, most likely; alone, the next ones will tell.
             self.be_careful()
         if is_passing(error):
@@ -141,35 +200,38 @@ class EventWork:
         self._marked = None
         return Page(1)
 
-    async def _page_of_one(self, connection: Connection, lanes: Sequence[Lane]) -> Page:
+    async def _single(self) -> Page:
         """Run one event alone, its crash counted beforehand: two transactions."""
+        lanes, page = self._lanes.ordered(), _Open()
         keep = self._parts.settings.database.idle_in_transaction_timeout
-        async with transaction(self._parts.pool, connection):
-            claimed = await self._claim(connection, lanes, 1)
-            if not claimed:
-                return Page(0)
-            row = claimed[0]
-            if row["crashes"] >= self._parts.settings.worker.crash_limit:
-                await self._convict(connection, row)
-                return Page(1)
-            self._marked = row  # before it commits: the answer may be lost
-            await events.mark_crash(connection, self._parts.sql, row["id"], keep)
-        results = Results()
-        try:
-            async with transaction(self._parts.pool, connection):
-                again = await events.claim_one(connection, self._parts.sql, row["id"])
-                if again is not None:
-                    await events.unmark_crash(connection, self._parts.sql, row)
-                    await self.run.run(connection, [again], results)
-                    await self.run.write(connection, results)
-        except Exception as error:  # noqa: BLE001 - sorted out there
-            return self._failed(connection, claimed, results.spoiled or error)
-        finally:
-            self._careful -= 1
-            self.in_flight = 0
+        if not lanes:
+            return Page(0)
+        async with lend(self._parts.pool) as page.connection:
+            async with transaction(self._parts.pool, page.connection):
+                page.rows = await self._claim(page.connection, lanes, 1)
+                if not page.rows:
+                    return Page(0)
+                row = page.rows[0]
+                if row["crashes"] >= self._parts.settings.worker.crash_limit:
+                    await self._convict(page.connection, row)
+                    return Page(1)
+                self._marked = row  # before it commits: the answer may be lost
+                await events.mark_crash(page.connection, self._parts.sql, row["id"], keep)
+            self._running = page
+            try:
+                async with transaction(self._parts.pool, page.connection):
+                    again = await events.claim_one(page.connection, self._parts.sql, row["id"])
+                    if again is not None:
+                        await events.unmark_crash(page.connection, self._parts.sql, row)
+                        await self.run.run(page.connection, [again], page.results)
+                        await self.run.write(page.connection, page.results)
+            except Exception as error:  # noqa: BLE001 - sorted out there
+                return self._failed(page, error)
+            finally:
+                self._careful -= 1
         self._marked = None
-        self._advance(lanes, claimed)
-        self.run.count(results)
+        self._advance(lanes, page.rows)
+        self.run.count(page.results)
         return Page(1)
 
     async def give_back(self) -> None:

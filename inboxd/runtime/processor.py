@@ -57,6 +57,9 @@ class Work(Protocol):
     async def room(self) -> None:
         """Wait until there is room for more."""
 
+    async def finish(self) -> None:
+        """Wait until what was begun is settled, as far as that is the processor's to wait for."""
+
     def forget(self) -> None:
         """The connection was lost: forget what was known of the server."""
 
@@ -106,6 +109,10 @@ class Processor:
                 self._recover(error, pause)
                 with anyio.move_on_after(pause):
                     await self._stopped()
+        try:
+            await self._work.finish()
+        except Exception as error:  # noqa: BLE001 - its rows are claimed again
+            _log.warning("the last page was not settled", reason=explain(error).error)
         await self._leave()
 
     async def _loop(self) -> None:

@@ -9,8 +9,9 @@ as every effect outside the database may.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from time import monotonic
+from typing import NamedTuple
 
 import anyio
 
@@ -31,8 +32,7 @@ _MOST_GATHERED = 2_000
 _PAUSE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A command's outcome, and what its handler sent."""
 
     row: Row
@@ -49,6 +49,7 @@ class Settler:
         self._judge = judge
         # The processor must hear of its own retries: they move its timer.
         self.on_setback: Callable[[], None] = lambda: None
+        self.on_written: Callable[[], None] = lambda: None
         self._gathered: list[Ended] = []
         self._work = anyio.Event()
         self._written = anyio.Event()
@@ -93,6 +94,7 @@ class Settler:
                 self._writing = []
                 self._written.set()
                 self._written = anyio.Event()
+                self.on_written()
 
     async def _write_all(self, page: list[Ended]) -> None:
         """Write a page, however long the database is away; row by row if one spoils it."""
@@ -116,9 +118,11 @@ class Settler:
         sql, me = self._parts.sql, self._parts.me.id
         ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
         setbacks = [e.outcome for e in part if isinstance(e.outcome, Setback)]
-        pool = self._parts.pool
-        async with lend(pool) as connection, transaction(pool, connection):
-            held: set[int] = set()
+        pool, held = self._parts.pool, set[int]()
+        async with lend(pool) as connection, AsyncExitStack() as stack:
+            # A statement by itself is a transaction by itself, for two round trips less.
+            if setbacks or any(e.sent for e in part) or pool.preamble:
+                await stack.enter_async_context(transaction(pool, connection))
             if ends:
                 held |= await commands.settle(connection, sql, me, ends)
             if setbacks:

@@ -75,7 +75,7 @@ class Database(Section):
     )
     tls_key: Path | None = Field(None, description="PEM file of that certificate's private key.")
     pool_size: int = Field(
-        4, ge=1, le=100, description="Connections of the daemon itself: claims and settlements."
+        5, ge=1, le=100, description="Connections of the daemon itself: claims and settlements."
     )
     handler_pool_size: int = Field(
         10,
@@ -198,9 +198,15 @@ class Events(Section):
 class Commands(Section):
     """The command processor: each command is atomic on its own."""
 
-    page_rows: int = Field(100, ge=1, le=10_000, description="Most commands in one claim.")
+    page_rows: int = Field(
+        500,
+        ge=1,
+        le=10_000,
+        description="Most commands in one claim, and most that are leased ahead of their start "
+        "while commands end at once.",
+    )
     concurrency: int = Field(
-        100, ge=1, le=10_000, description="Most commands in flight in this process."
+        100, ge=1, le=10_000, description="Most commands that run at the same time."
     )
     in_flight_bytes: Size = Field(
         64 * 1024**2, description="Most bytes of payloads in flight: bounds memory."

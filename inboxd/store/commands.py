@@ -6,8 +6,8 @@ Known limit: a claim's rows come sorted by lane and time, which the statement it
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -23,8 +23,7 @@ from inboxd.store.statements import Statements
 _LEASE_LOST = "IB001"
 
 
-@dataclass(frozen=True, slots=True)
-class Parent:
+class Parent(NamedTuple):
     """What created a command: an event or a command, with the lineage that it hands on."""
 
     kind: str
@@ -32,8 +31,7 @@ class Parent:
     lineage: Lineage
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """A command that ended: `succeeded` or `cancelled`, after so many seconds."""
 
     id: int
@@ -105,10 +103,10 @@ async def settle(
     return {row[0] for row in rows}
 
 
-async def settle_and_commit(
-    connection: Connection, sql: Statements, worker: UUID, ended: Settlement
+async def settle_own(
+    connection: Connection, sql: Statements, worker: UUID, ended: Settlement, ending: str
 ) -> None:
-    """Settle a command as the last statement of its own transaction, and commit.
+    """Settle a command in its own transaction, and run `ending`, which commits.
 
     One round trip when there is no result: numbers and a uuid need no parameters. Raises LeaseLost;
     the function raised inside the transaction, so nothing of it was committed.
@@ -116,10 +114,10 @@ async def settle_and_commit(
     call = f"{sql['settle_command']}({ended.id:d}, {ended.fence:d}, '{worker}', {ended.seconds:.9f}"
     try:
         if ended.result is None:
-            await connection.execute(f"{call}); COMMIT")
+            await connection.execute(f"{call}); {ending}")
         else:
             await connection.execute(f"{call}, $1::text::jsonb)", ended.result)
-            await connection.execute("COMMIT")
+            await connection.execute(ending)
     except asyncpg.PostgresError as error:
         if error.sqlstate == _LEASE_LOST:
             raise LeaseLost(f"command {ended.id}: {error}") from error

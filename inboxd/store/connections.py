@@ -16,12 +16,11 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import asyncpg
-from asyncpg.pool import PoolConnectionProxy
 
 from inboxd.errors import DatabaseError, SchemaError
 from inboxd.settings import Database, redact
 
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]"
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Row: TypeAlias = asyncpg.Record
 
 # What a lost or unusable connection looks like; whatever was under way rolled back or will.
@@ -46,18 +45,6 @@ LOST = (
 # What a statement meets that is not its own fault: the same statement works a little later. Not so
 # one that reached its time limit (57014): the same would reach it again, a smaller one may not.
 PASSING = (*LOST, asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError)
-
-
-def is_closed(connection: Connection) -> bool:
-    """Whether nothing can be sent on it any more.
-
-    A pooled connection that the server closed went back to its pool at that moment, and from then
-    on raises, whatever it is asked.
-    """
-    try:
-        return connection.is_closed()
-    except asyncpg.InterfaceError:
-        return True
 
 
 def is_passing(error: BaseException) -> bool:

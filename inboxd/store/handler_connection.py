@@ -11,16 +11,18 @@ page's second use of the connection on, every deferrable constraint is deferred 
 event, also one that was declared INITIALLY IMMEDIATE: SQL has no way back to what was declared.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from time import monotonic
 from typing import Any, TypeVar
 
 import anyio
 
 from inboxd.errors import UsageError
-from inboxd.store.connections import Connection, is_closed
+from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool
 from inboxd.store.statements import shared
 
@@ -60,13 +62,13 @@ class LazyConnection:
     for transaction control, and once the handler has ended.
     """
 
-    __slots__ = ("_connection", "_depth", "_lock", "_open", "_under_way", "left")
+    __slots__ = ("_connection", "_depth", "_open", "_turn", "_under_way", "left")
 
     def __init__(self, open_: Callable[[], Awaitable[Connection]]) -> None:
         self._open: Callable[[], Awaitable[Connection]] | None = open_
         self._connection: Connection | None = None
-        self._lock: anyio.Lock | None = None
-        self._under_way: anyio.CancelScope | None = None
+        self._turn: asyncio.Lock | None = None
+        self._under_way: asyncio.Task[Any] | None = None
         self._depth = 0
         self.left = False
 
@@ -126,50 +128,61 @@ class LazyConnection:
 
     async def quiet(self) -> bool:
         """Wait, after `close`, until nothing is under way any more; False if it does not end."""
-        if self._lock is None or not self._lock.locked():
+        if self._turn is None or not self._turn.locked():
             return True
         with anyio.move_on_after(_PATIENCE, shield=True):
-            async with self._lock:
+            async with self._turn:
                 return True
         return False
 
     async def _do(self, query: str, operation: Callable[[Connection], Awaitable[T]]) -> T:
-        if _CONTROL.search(_QUOTED.sub("", query)):
+        if _controls(query):
             raise UsageError(
                 "ctx.connection is in the transaction that settles this row: its commit and "
                 "rollback are not the handler's; for a savepoint use ctx.connection.transaction()"
             )
-        if self._lock is None:
-            self._lock = anyio.Lock(fast_acquire=True)
-        async with self._lock:
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        async with self._turn:
             if self._open is None:
                 raise UsageError(_ENDED)
+            self._under_way = asyncio.current_task()
             try:
-                with anyio.CancelScope() as self._under_way:
-                    if self._connection is None:
-                        self._connection = await self._open()
-                    return await operation(self._connection)
+                if self._connection is None:
+                    self._connection = await self._open()
+                return await operation(self._connection)
             finally:
                 self._under_way = None
-        raise UsageError(_ENDED)  # cancelled by `close`
+
+
+@lru_cache(maxsize=1024)
+def _controls(query: str) -> bool:
+    """Whether the text has words of transaction control where a statement begins."""
+    return _CONTROL.search(_QUOTED.sub("", query)) is not None
 
 
 class PageSavepoint:
     """A handler's part in its page's transaction."""
 
-    __slots__ = ("_page", "_preamble", "connection", "used")
+    __slots__ = ("_lazy", "_page", "_preamble", "used")
 
     def __init__(self, page: Connection, preamble: str) -> None:
         """Serve one event of the transaction on `page`, which began with `preamble`, if any."""
         self._page = page
         self._preamble = preamble
         self.used = False
-        self.connection = LazyConnection(self._open)
+        self._lazy: LazyConnection | None = None
+
+    def lend(self) -> LazyConnection:
+        """The connection of the event's handlers; its first statement opens the savepoint."""
+        if self._lazy is None:
+            self._lazy = LazyConnection(self._open)
+        return self._lazy
 
     @property
     def broken(self) -> bool:
         """Whether the handler closed the page's connection, or ended its transaction."""
-        return self.used and (is_closed(self._page) or not self._page.is_in_transaction())
+        return self.used and (self._page.is_closed() or not self._page.is_in_transaction())
 
     async def keep(self) -> None:
         """Keep what the handler did. Raises UsageError if it has not ended doing it.
@@ -177,8 +190,10 @@ class PageSavepoint:
         Deferred constraints are checked now, so that a violation is this handler's and not the
         page's; then they are deferred again for the next.
         """
-        self.connection.close()
-        if self.connection.left:
+        if self._lazy is None:
+            return
+        self._lazy.close()
+        if self._lazy.left:
             raise UsageError(_LEFT)
         if self.used:
             await self._page.execute(
@@ -197,13 +212,15 @@ class PageSavepoint:
                     f"ROLLBACK TO SAVEPOINT handler; {_LOCKS}RELEASE SAVEPOINT handler"
                 )
         except Exception:  # noqa: BLE001 - whatever it was, the page must not go on like this
-            if not is_closed(self._page):
+            if not self._page.is_closed():
                 self._page.terminate()
 
     async def abandon(self) -> None:
         """The page ends here: see that nothing of the handler's runs on its connection."""
-        self.connection.close()
-        if not await self.connection.quiet() and not is_closed(self._page):
+        if self._lazy is None:
+            return
+        self._lazy.close()
+        if not await self._lazy.quiet() and not self._page.is_closed():
             self._page.terminate()
 
     async def _open(self) -> Connection:
@@ -219,7 +236,7 @@ class OwnTransaction:
     starved: it asked for its connection and did not get it (yet).
     """
 
-    __slots__ = ("_on_waited", "_pool", "_within", "connection", "held", "starved")
+    __slots__ = ("_lazy", "_on_waited", "_pool", "_within", "held", "starved")
 
     def __init__(
         self, pool: Pool, within: float, on_waited: Callable[[float], None] = lambda _seconds: None
@@ -227,33 +244,63 @@ class OwnTransaction:
         self._pool = pool
         self._within = within
         self._on_waited = on_waited
+        self._lazy: LazyConnection | None = None
         self.held: Connection | None = None
         self.starved = False
-        self.connection = LazyConnection(self._open)
+
+    def lend(self) -> LazyConnection:
+        """The handler's connection; its first statement opens it."""
+        if self._lazy is None:
+            self._lazy = LazyConnection(self._open)
+        return self._lazy
+
+    def close(self) -> None:
+        """The handler ended: its connection is not its any more."""
+        if self._lazy is not None:
+            self._lazy.close()
 
     def check(self) -> None:
         """Raise UsageError if the handler has not left a transaction that can settle its row."""
-        if self.connection.left:
+        if self._lazy is not None and self._lazy.left:
             raise UsageError(_LEFT)
         held = self.held
-        if held is not None and (is_closed(held) or not held.is_in_transaction()):
+        if held is not None and (held.is_closed() or not held.is_in_transaction()):
             raise UsageError("it closed the connection, or ended the transaction, that settles it")
+
+    async def commit(self, settle: Callable[[Connection, str], Awaitable[None]]) -> None:
+        """Let `settle` write the settlement, with what ends the transaction behind it; give back.
+
+        The session is put back in order before the commit, in the same round trip; deferred
+        triggers run before that, so that they still see what the handler set.
+        """
+        held, chain = self.held, self._pool.wanted
+        if held is None:
+            return
+        begin = f"; BEGIN; {self._pool.preamble}" if chain else ""
+        await settle(held, f"SET CONSTRAINTS ALL IMMEDIATE; {_SESSION}{_LOCKS}COMMIT{begin}")
+        self.held = None
+        await self._pool.release(held, begun=chain)
 
     async def end(self) -> None:
         """Undo what was not committed, and give the connection back."""
-        self.connection.close()
-        await self.connection.quiet()
+        if self._lazy is None:
+            return
+        self._lazy.close()
+        await self._lazy.quiet()
         held, self.held = self.held, None
         if held is None:
             return
         with anyio.CancelScope(shield=True):
             try:
-                if not is_closed(held) and held.is_in_transaction():
+                # One that the handler brought out of its transaction may be in any state.
+                orderly = not held.is_closed() and held.is_in_transaction()
+                if orderly:
                     with anyio.fail_after(_PATIENCE):
-                        await held.execute("ROLLBACK")
+                        await held.execute(f"ROLLBACK; {_LOCKS}")
             except Exception:  # noqa: BLE001 - whatever is wrong with it, it must not be used again
-                if not is_closed(held):
-                    held.terminate()
+                orderly = False
+            if not orderly and not held.is_closed():
+                held.terminate()
             await self._pool.release(held)
 
     async def _open(self) -> Connection:
@@ -262,9 +309,7 @@ class OwnTransaction:
             asked_at = monotonic()
             self.held = await self._pool.acquire(self._within)
             self._on_waited(monotonic() - asked_at)
-        # The driver reset the session when it was given back, these excepted.
-        await self.held.execute(
-            f"RESET SESSION AUTHORIZATION; RESET ROLE; DISCARD TEMP; BEGIN; {self._pool.preamble}"
-        )
+        if not self.held.is_in_transaction():  # else it was handed on with one begun
+            await self.held.execute(f"BEGIN; {self._pool.preamble}")
         self.starved = False
         return self.held

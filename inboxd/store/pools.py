@@ -3,19 +3,26 @@
 Owns the borrowing of connections, and what is different behind a pooler in transaction mode (such
 as PgBouncer): there, each borrowing is one transaction, which begins with the settings that a
 session has otherwise; whoever needs more than one in a row lends a connection and opens each with
-`transaction`. Promises that the first failure to connect says what to do, and that no statement is
-waited for much longer than the server may work on it. Known limit: listening needs a session of its
-own, so behind such a pooler new rows are found by the poll.
+`transaction`. Promises that a connection goes to who has waited longest, that none comes with a
+transaction that somebody else left open, that the first failure to connect says what to do, and
+that no statement is waited for much longer than the server may work on it. The driver's own pool
+would do, but for one thing: with each command in a transaction of its own, a connection that
+somebody waits for is handed on with the next transaction begun, which saves a round trip
+(`Pool.wanted`, ADR 6). Known limit: listening needs a session of its own, so behind such a pooler
+new rows are found by the poll.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import anyio
 import asyncpg
 
+from inboxd.errors import DatabaseError
 from inboxd.settings import Database
 from inboxd.store.connections import (
     LOST,
@@ -24,51 +31,156 @@ from inboxd.store.connections import (
     arguments,
     dial,
     explain_connecting,
-    is_closed,
     session_settings,
 )
 
 # Neither the transport nor the transaction's own level can be set inside a transaction.
 _NOT_LOCAL = ("application_name", "default_transaction", "tcp_")
 _GRACE_SECONDS = 5.0
+# Seconds that tidying a connection, or saying goodbye on it, may take before it is dropped.
+_PATIENCE = 5.0
+
+Dial = Callable[[], Awaitable[Connection]]
+# Where one stands in line; its result is a connection, or None: there is room to make one.
+_Place: TypeAlias = "asyncio.Future[Connection | None]"
 
 
 class Pool:
     """A bounded number of connections, made when first needed, and kept."""
 
-    def __init__(
-        self,
-        inner: "asyncpg.Pool[asyncpg.Record]",
-        database: Database,
-        preamble: str,
-    ) -> None:
-        """Lend from `inner`; `preamble` begins each transaction where sessions keep no settings."""
+    def __init__(self, dial: Dial, size: int, database: Database, preamble: str) -> None:
+        """Keep up to `size`; `preamble` begins each transaction where sessions keep no settings."""
         self.preamble = preamble
-        self._inner = inner
+        self._dial = dial
+        self._size = size
         self._database = database
+        self._open: set[Connection] = set()
+        self._opening = 0
+        self._idle: list[Connection] = []
+        self._line: deque[_Place] = deque()
 
     @property
     def idle(self) -> int:
         """Open connections that nobody has borrowed."""
-        return self._inner.get_idle_size()
+        return len(self._idle)
 
     @property
     def used(self) -> int:
         """Connections that are borrowed."""
-        return self._inner.get_size() - self.idle
+        return len(self._open) - len(self._idle)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for the next connection that is given back."""
+        return any(not place.done() for place in self._line)
 
     async def acquire(self, within: float) -> Connection:
         """A connection, waiting for a free one at most so many seconds. Raises DatabaseError."""
+        connection: Connection | None
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+            self._open.discard(connection)
+        if len(self._open) + self._opening >= self._size:
+            connection = await self._stand_in_line(within)
+            if connection is not None:
+                return connection
+        return await self._connect()
+
+    async def release(self, connection: Connection, *, begun: bool = False) -> None:
+        """Give a connection back; a broken one is dropped, which is nobody's failure.
+
+        begun: its next transaction has begun, for who waits; if nobody does, it is undone.
+        """
+        if not connection.is_closed():
+            begun = begun and self.wanted
+            if connection.is_in_transaction() is not begun or _is_cancelling(connection):
+                await _tidy(connection)
+        if connection.is_closed():
+            self._open.discard(connection)
+            self._serve(None)
+        elif not self._serve(connection):
+            self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Say goodbye on what is idle, and end the rest."""
+        with anyio.move_on_after(_PATIENCE, shield=True):
+            for connection in self._idle:
+                await connection.close()
+        for connection in self._open:
+            connection.terminate()
+
+    async def _connect(self) -> Connection:
+        self._opening += 1
         try:
-            return await self._inner.acquire(timeout=within)
+            connection = await self._dial()
         except (*LOST, asyncpg.PostgresError) as error:
             raise explain_connecting(error, self._database) from error
+        else:
+            self._open.add(connection)
+            return connection
+        finally:
+            self._opening -= 1
+            if len(self._open) + self._opening < self._size:
+                self._serve(None)
 
-    async def release(self, connection: Connection) -> None:
-        """Give a connection back; a broken one is dropped, which is nobody's failure."""
-        # When its reset fails, the driver has ended it before it says so.
-        with suppress(*LOST, asyncpg.PostgresError):
-            await self._inner.release(connection, timeout=5)  # type: ignore[arg-type]
+    async def _stand_in_line(self, within: float) -> "Connection | None":
+        """The next connection that is given back; None: there is room to make one."""
+        loop = asyncio.get_running_loop()
+        place: _Place = loop.create_future()
+        timer = loop.call_later(within, _expire, place, within)
+        self._line.append(place)
+        try:
+            return await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and place.exception() is None:
+                connection = place.result()
+                if connection is None:
+                    self._serve(None)
+                else:
+                    await self.release(connection, begun=connection.is_in_transaction())
+            raise
+        finally:
+            timer.cancel()
+
+    def _serve(self, connection: "Connection | None") -> bool:
+        """Let the first in line go on; False if nobody waits."""
+        while self._line:
+            place = self._line.popleft()
+            if not place.done():
+                place.set_result(connection)
+                return True
+        return False
+
+
+def _expire(place: _Place, within: float) -> None:
+    if not place.done():
+        place.set_exception(
+            DatabaseError(
+                f"no connection became free within {within:g} s; raise database.pool_size or "
+                "handler_pool_size, or let handlers hold theirs for less time"
+            )
+        )
+
+
+def _is_cancelling(connection: Connection) -> bool:
+    """Whether the driver still waits for the server to obey a cancellation."""
+    return connection._protocol._is_cancelling()  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - as the driver's own pool does
+
+
+async def _tidy(connection: Connection) -> None:
+    """Wait for a cancellation to end, and undo a transaction; drop what does not obey."""
+    with anyio.move_on_after(_PATIENCE, shield=True):
+        try:
+            if _is_cancelling(connection):
+                await connection._protocol._wait_for_cancellation(_PATIENCE)  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+            if not connection.is_closed() and connection.is_in_transaction():
+                await connection.execute("ROLLBACK")
+        except (*LOST, asyncpg.PostgresError):
+            connection.terminate()
+        return
+    connection.terminate()
 
 
 @asynccontextmanager
@@ -77,27 +189,16 @@ async def open_pool(
 ) -> AsyncIterator[Pool]:
     """A pool for the `async with` block.
 
-    plans: OWN_PLANS for the daemon's statements; empty for handlers, whose sessions are also reset
-    before the next handler gets them.
+    plans: OWN_PLANS for the daemon's statements; empty for handlers' sessions.
     """
-    keep: dict[str, Any] = {"reset": _keep_session}
-    inner = asyncpg.create_pool(
-        min_size=0,
-        max_size=size,
-        max_inactive_connection_lifetime=0,
-        # Beyond what the server allows: this bounds the wait for one that has vanished.
-        command_timeout=database.statement_timeout.total_seconds() + _GRACE_SECONDS,
-        connect=partial(_dial, database),
-        **(keep if plans or database.transaction_pooler else {}),
-        **arguments(database, purpose, plans),
-    )
-    await inner
+    words = arguments(database, purpose, plans)
+    # Beyond what the server allows: this bounds the wait for one that has vanished.
+    words["command_timeout"] = database.statement_timeout.total_seconds() + _GRACE_SECONDS
+    pool = Pool(partial(dial, database, **words), size, database, _preamble(database, plans))
     try:
-        yield Pool(inner, database, _preamble(database, plans))
+        yield pool
     finally:
-        with anyio.move_on_after(5, shield=True):
-            await inner.close()
-        inner.terminate()
+        await pool.close()
 
 
 @asynccontextmanager
@@ -139,19 +240,7 @@ async def transaction(pool: Pool, connection: Connection) -> AsyncIterator[None]
 
 def _give_up(connection: Connection) -> None:
     """The server does not answer: neither would it answer a rollback."""
-    if not is_closed(connection):
-        connection.terminate()
-
-
-async def _dial(
-    database: Database, _dsn: None, **words: Any
-) -> "asyncpg.Connection[asyncpg.Record]":
-    """How the driver's pool makes a connection; it passes on the DSN that it was not given."""
-    return await dial(database, **words)
-
-
-async def _keep_session(_connection: object) -> None:
-    """The daemon changes no session state, so there is nothing to reset: a round trip saved."""
+    connection.terminate()
 
 
 def _preamble(database: Database, plans: Mapping[str, str]) -> str:

@@ -102,7 +102,7 @@ async def test_a_stale_commit_leaves_no_effect(
         await _lose(session, worker, how)
         before = await _state(session)
         with pytest.raises(LeaseLost, match=f"command {row['id']}"):
-            await commands.settle_and_commit(own, SQL, worker, _succeeded(row, result))
+            await commands.settle_own(own, SQL, worker, _succeeded(row, result), "COMMIT")
         await own.execute("ROLLBACK")
         assert await _state(session) == before
     assert await database.fetchval("select count(*) from ledger") == 0
@@ -123,7 +123,7 @@ async def _folded(session: Connection, worker: UUID, row: Row) -> bool:
     """In the handler's transaction, which the ledger tells of; COMMIT comes with it."""
     await session.execute("BEGIN; insert into ledger values ('command', 1, 'mine')")
     try:
-        await commands.settle_and_commit(session, SQL, worker, _succeeded(row))
+        await commands.settle_own(session, SQL, worker, _succeeded(row), "COMMIT")
     except LeaseLost:
         await session.execute("ROLLBACK")
         return False
@@ -231,7 +231,7 @@ async def test_a_command_commits_with_its_effects(database: Database, result: st
         (row,) = await _claimed(session, worker)
         await session.execute("BEGIN")
         await session.execute("insert into ledger values ('command', 1, 'mine')")
-        await commands.settle_and_commit(session, SQL, worker, _succeeded(row, result))
+        await commands.settle_own(session, SQL, worker, _succeeded(row, result), "COMMIT")
         assert not session.is_in_transaction()
     assert await database.fetchval("select count(*) from ledger") == 1
     assert await database.fetchval("select result::text from inboxd.commands_history") == result

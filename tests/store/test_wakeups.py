@@ -153,6 +153,9 @@ class _Taker:
             next_ = await connection.fetchval(self._look)
         return Survey(next_ is not None and next_ <= 0, next_)
 
+    async def finish(self) -> None:
+        """Nothing is left under way."""
+
     async def room(self) -> None:
         """There is always room."""
 

@@ -43,7 +43,7 @@ def resolve(what: type[object] | str) -> Route:
 
 @pytest.fixture
 def ctx() -> EventContext:
-    return EventContext(ROW, CONNECTION, resolve, structlog.get_logger())
+    return EventContext(ROW, lambda: CONNECTION, resolve, structlog.get_logger())
 
 
 def test_a_payload_s_class_says_where_it_goes(ctx: EventContext) -> None:
@@ -108,7 +108,7 @@ def test_an_unknown_class_or_a_bad_payload_is_not_sent(ctx: EventContext) -> Non
 
 
 def test_it_shows_its_row() -> None:
-    ctx = CommandContext(ROW, CONNECTION, resolve, structlog.get_logger())
+    ctx = CommandContext(ROW, lambda: CONNECTION, resolve, structlog.get_logger())
     assert (ctx.id, ctx.command_id, ctx.idempotency_key) == (7, UUID(int=1), str(UUID(int=1)))
     assert (ctx.tenant, ctx.correlation_id, ctx.attempt) == ("acme", "story", 3)
     assert (ctx.deadline, ctx.origin) == (LATER, Origin(OriginKind.EVENT, 3))

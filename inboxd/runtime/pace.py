@@ -1,0 +1,39 @@
+"""How many commands a worker leases beyond those that run.
+
+Commands that end at once are drained page by page, so a page should be large; commands that take
+their time should be leased no earlier than they can start, so that other workers find them. What
+tells the two apart is how long a leased command waited for its turn. Owns that judgement (ADR 8);
+pure. Promises that nothing is leased ahead until commands have shown that they end quickly, and
+that whatever waited too long is given back. Known limit: it judges all types of a worker together.
+"""
+
+# Seconds from the lease to the start: below, lease more ahead; above, less; far above, give back.
+_SOON = 0.02
+_LATE = 0.1
+_TOO_LATE = 1.0
+_FIRST = 32
+
+
+class Pace:
+    """`ahead`: how many commands may be leased beyond those that run."""
+
+    __slots__ = ("ahead", "waited")
+
+    def __init__(self) -> None:
+        self.ahead = 0
+        # How long the last command that started had waited for its turn, in seconds.
+        self.waited = 0.0
+
+    def claimed(self, *, full: bool, most: int) -> None:
+        """A page was claimed; full: there may be more. Lease up to `most` ahead."""
+        if self.waited > _LATE:
+            self.ahead //= 2
+        elif full and self.waited < _SOON:
+            self.ahead = min(most, max(_FIRST, 2 * self.ahead))
+
+    def is_too_late(self, waits: float) -> bool:
+        """Whether a command that has waited so long should be given back; then none is ahead."""
+        if waits <= _TOO_LATE:
+            return False
+        self.ahead = 0
+        return True
