@@ -1,0 +1,240 @@
+"""The model: what inboxd promises of rows, in a few plain sentences of Python.
+
+Owns the prediction of every column that decides something: status, attempts, crashes, fence, owner,
+where the row lives, when it is due; and the rule for what a claim may return. It knows no SQL and
+no inboxd. It works in hours: what is due "now" and what is due "in an hour" cannot be confused,
+however long a step takes. Known limit: the very microsecond of a new `run_at` is the database's;
+the model checks it to the minute, and takes it over, since the order of claims follows from it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+HOUR = timedelta(hours=1)
+ABOUT = timedelta(minutes=1)
+# A claim may also return rows so far behind its cursor: they may have committed a little late.
+HELD_BACK = timedelta(milliseconds=100)
+
+# The last one makes a dead letter; two, so that examples get there.
+ATTEMPTS = 2
+CRASHES = 2
+
+Key = tuple[str | int | None, ...]
+Place = tuple[datetime, int]
+
+
+@dataclass(slots=True)
+class Item:
+    """A row. lane: topic and type of an event; queue, type and priority of a command."""
+
+    id: int
+    lane: Key
+    run_at: datetime
+    status: str = "pending"
+    attempts: int = 0
+    crashes: int = 0
+    fence: int = 0
+    worker: UUID | None = None
+    cancel_requested: bool = False
+    errors: int = 0
+    settled: bool = False
+    about: bool = field(default=True, compare=False)  # run_at is known to the minute only
+    held: bool = field(default=False, compare=False)  # locked by an open transaction
+
+    @property
+    def place(self) -> Place:
+        """Where it stands in its lane."""
+        return (self.run_at, self.id)
+
+    @property
+    def seen_in(self) -> Key:
+        """The lane a survey counts it to; the suspects of a queue and type have no priority."""
+        is_suspect = len(self.lane) == 3 and self.crashes > 0
+        return (*self.lane[:2], None) if is_suspect else self.lane
+
+    def is_held_by(self, fence: int, worker: UUID) -> bool:
+        """Whether that claim holds the lease."""
+        running = self.status == "running" and not self.settled
+        return running and (self.fence, self.worker) == (fence, worker)
+
+    def due_in(self, now: datetime, hours: float) -> None:
+        """Its next run, counted from now."""
+        self.run_at, self.about = now + hours * HOUR, True
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A claim: the lanes in order of preference with their cursors, rows at most, room by queue."""
+
+    lanes: Sequence[tuple[Key, Place]]
+    most: int
+    room: Mapping[str, int] | None = None
+
+
+@dataclass(slots=True)
+class Model:
+    """Everything that was committed."""
+
+    now: datetime
+    events: dict[int, Item] = field(default_factory=dict)
+    commands: dict[int, Item] = field(default_factory=dict)
+    workers: dict[UUID, str] = field(default_factory=dict)
+    beats: dict[UUID, int] = field(default_factory=dict)
+    effects: set[tuple[int, int]] = field(default_factory=set)
+
+    # ------------------------------------------------------------------------------ what waits
+
+    def lives(self, worker: UUID) -> bool:
+        """Whether a worker has neither ended nor been declared dead."""
+        return self.workers[worker] in ("running", "draining")
+
+    def is_due(self, item: Item) -> bool:
+        """Whether its time has come."""
+        return item.run_at <= self.now
+
+    def pending(self, items: Mapping[int, Item]) -> list[Item]:
+        """Unsettled rows that nobody runs."""
+        return [i for i in items.values() if i.status == "pending" and not i.settled]
+
+    def sightings(self, items: Mapping[int, Item]) -> dict[Key, tuple[bool, bool]]:
+        """What a survey sees of each lane: is a row due, does one come later."""
+        seen: dict[Key, tuple[bool, bool]] = {}
+        for item in self.pending(items):
+            due, later = seen.get(item.seen_in, (False, False))
+            seen[item.seen_in] = (due or self.is_due(item), later or not self.is_due(item))
+        return seen
+
+    # ---------------------------------------------------------------------------------- claims
+
+    def judge(self, offered: Iterable[Item], query: Query, returned: Sequence[int]) -> None:
+        """Raise AssertionError if a claim may not return just these rows, in its lanes' order."""
+        by_id = {item.id: item for item in offered if self.is_due(item) and not item.held}
+        assert len(set(returned)) == len(returned), "a row came twice"
+        assert len(returned) <= query.most, "more than a page"
+        assert set(returned) <= set(by_id), "a row that is not there to be claimed"
+        taken = [by_id[id_] for id_ in returned]
+        cursors = dict(query.lanes)
+        for item in taken:
+            late = item.run_at > self.now - HELD_BACK
+            assert late or item.place > cursors[item.lane], "a row behind the cursor"
+        for queue, rows in (query.room or {}).items():
+            assert sum(item.lane[0] == queue for item in taken) <= rows, "more than its room"
+        self._judge_order(by_id.values(), query, taken)
+
+    def _judge_order(self, offered: Iterable[Item], query: Query, taken: Sequence[Item]) -> None:
+        """Nothing in front of a cursor is passed over while there is room."""
+        order = [key for key, _ in query.lanes]
+        for number, (key, cursor) in enumerate(query.lanes):
+            mine = [i for i in offered if i.lane == key and i.place > cursor and i not in taken]
+            if not mine:
+                continue
+            first = min(item.place for item in mine)
+            assert all(i.place < first for i in taken if i.lane == key), "an older row was passed"
+            queue_full = query.room is not None and query.room[str(key[0])] == sum(
+                item.lane[0] == key[0] for item in taken
+            )
+            assert queue_full or len(taken) == query.most, "a due row was left though there is room"
+            later = [k for k in order[number + 1 :] if query.room is None or k[0] == key[0]]
+            assert not any(i.lane in later for i in taken), "a lane was passed over"
+
+    def oldest_suspect(self) -> Item | None:
+        """The command with crashes that is claimed next."""
+        due = [i for i in self.pending(self.commands) if i.crashes and self.is_due(i)]
+        return min((i for i in due if not i.held), key=lambda i: i.place, default=None)
+
+    def lease(self, ids: Collection[int], worker: UUID) -> None:
+        """A claim of commands committed."""
+        for id_ in ids:
+            item = self.commands[id_]
+            item.status, item.worker, item.fence = "running", worker, item.fence + 1
+
+    # -------------------------------------------------------------------------------- outcomes
+
+    def settle(self, item: Item, status: str, worker: UUID | None) -> None:
+        """It ended: to history."""
+        item.status, item.settled, item.worker = status, True, worker
+        item.attempts += 1
+
+    def retry(self, item: Item, hours: float) -> None:
+        """An attempt failed: again later, or a dead letter if it was the last one."""
+        item.attempts += 1
+        item.errors += 1
+        if item.attempts >= ATTEMPTS:
+            self._give_back(item, "failed")
+        else:
+            self._give_back(item, "pending", hours)
+
+    def reject(self, item: Item) -> None:
+        """A dead letter at once."""
+        item.attempts += 1
+        item.errors += 1
+        self._give_back(item, "failed")
+
+    def give_back(self, item: Item, hours: float | None = None) -> None:
+        """Deferral (in so many hours) or release (at its old time): nothing is spent."""
+        self._give_back(item, "pending", hours)
+
+    def _give_back(self, item: Item, status: str, hours: float | None = None) -> None:
+        item.status, item.worker = status, None
+        if item.cancel_requested:
+            item.due_in(self.now, 0)
+        elif hours is not None:
+            item.due_in(self.now, hours)
+
+    def release(self, worker: UUID, but: Collection[int] = ()) -> list[int]:
+        """A worker gives back what it holds; unlike a setback, nothing about time changes."""
+        items = [i for i in self.running(worker) if i.id not in but]
+        for item in items:
+            item.status, item.worker = "pending", None
+        return [item.id for item in items]
+
+    def running(self, worker: UUID) -> list[Item]:
+        """What a worker holds."""
+        return [i for i in self.commands.values() if i.status == "running" and i.worker == worker]
+
+    def bury(self, worker: UUID) -> dict[int, str]:
+        """A worker is declared dead: its commands come back with one crash more."""
+        items = self.running(worker)
+        self.workers[worker] = "dead"
+        for item in items:
+            item.crashes += 1
+            item.errors += 1
+            item.status = "failed" if item.crashes >= CRASHES else "pending"
+            item.worker = None
+        return {item.id: item.status for item in items}
+
+    def unserved(self, items: Mapping[int, Item], key: Key, rows: int) -> list[int]:
+        """Dead letters of a lane that nobody serves."""
+        lane = [item for item in self.pending(items) if item.seen_in == key]
+        free = [item for item in lane if self.is_due(item) and not item.held]
+        failed = sorted(free, key=lambda item: item.place)[:rows]
+        for item in failed:
+            item.status, item.errors = "failed", item.errors + 1
+        return [item.id for item in failed]
+
+    # ------------------------------------------------------------------------------- operators
+
+    def try_again(self, item: Item) -> bool:
+        """An operator retries a dead letter; False: it is none."""
+        if item.settled or item.status != "failed":
+            return False
+        item.status, item.attempts, item.crashes, item.cancel_requested = "pending", 0, 0, False
+        item.due_in(self.now, 0)
+        return True
+
+    def cancel(self, item: Item) -> bool:
+        """An operator cancels: at once, or asks the worker; False: it has ended."""
+        if item.settled or item.status == "failed":
+            return False
+        item.cancel_requested = True
+        if item.status == "pending":
+            item.status, item.settled = "cancelled", True
+        return True
+
+    def step_clock(self, hours: int) -> None:
+        """The database's clock steps: every time is as much nearer, or farther."""
+        for item in [*self.events.values(), *self.commands.values()]:
+            if not item.settled:
+                item.run_at -= hours * HOUR

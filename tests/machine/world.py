@@ -1,0 +1,297 @@
+"""The world around the workers: producers, the workers' lives, the reaper, operators, the clock.
+
+Owns the rules that do not claim, and the comparison after each step: no row differs from the model.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+from uuid import UUID
+
+import orjson
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+)
+
+from inboxd import operations
+from inboxd.errors import Conflict
+from inboxd.model.lane import Sighting
+from inboxd.store import commands, events, producing, workers
+from tests.machine.model import ABOUT, CRASHES, HOUR, Item, Key, Model
+from tests.machine.site import SEATS, Claim, Site, Worker, item_of
+from tests.support.rows import SQL
+
+T = TypeVar("T")
+
+pick = st.integers(0, 7)  # one of what there is, whatever there is
+few = st.integers(1, 3)
+count = st.sampled_from([1, 1, 3])
+hours = st.sampled_from([0, 0, 0, -2, 1, 3])
+priority = st.sampled_from([0, 0, 5])
+producing_ways = st.sampled_from(["events", "commands", "functions", "again"])
+type_ = st.sampled_from(["a", "b"])
+acts = st.sampled_from(["retry", "retry", "cancel", "unserved", "clock", "clock"])
+lives = st.sampled_from(
+    [
+        "join",
+        "bury",
+        "bury",
+        "bury",
+        "running",
+        "running",
+        "draining",
+        "killed",
+        "killed",
+        "told to",
+    ]
+)
+place = st.sampled_from(["events", "commands"])
+
+
+def one(items: Iterable[T], number: int, first: Callable[[T], Any] = lambda _: 0) -> T:
+    """One of them; 0 is the newest, or the newest of those that `first` ranks highest."""
+    ranked = sorted(items, key=first)
+    return ranked[-1 - number % len(ranked)]
+
+
+class World(RuleBasedStateMachine):
+    """Each step does the same to the database and to the model."""
+
+    def __init__(self, site: Site) -> None:
+        """Begin an example in an empty database."""
+        super().__init__()
+        self.site = site
+        site.run(site.empty())
+        self.model = Model(site.run(site.rest())[0])
+        self.staff: dict[int, Worker] = {}
+        self.claims: list[Claim] = []
+
+    def table(self, name: str) -> dict[int, Item]:
+        """The model's rows of a table."""
+        return self.model.events if name == "events" else self.model.commands
+
+    @invariant()
+    def no_difference(self) -> None:
+        """Every row is as the model has it; what was known to the minute is known from now on."""
+        self.model.now, staff, effects = self.site.run(self.site.rest())
+        assert staff == self.model.workers
+        assert effects == self.model.effects
+        rows = self.site.run(self.site.rows())
+        for row in rows:
+            real, mine = item_of(row), self.table(row["name"]).get(row["id"])
+            assert mine is not None, f"a row that nobody wrote: {real}"
+            if mine.about and abs(mine.run_at - real.run_at) < ABOUT:
+                mine.run_at, mine.about = real.run_at, False
+            assert real == mine
+        assert len(rows) == len(self.model.events) + len(self.model.commands), (
+            "lost, or twice there"
+        )
+
+    # ------------------------------------------------------------------------------- producers
+
+    def produce(self, how: str, count: int, type_: str, hours: int, priority: int) -> None:
+        """Somebody writes events or commands."""
+        if how == "events":
+            self._insert_events(count, type_, hours)
+        elif how == "commands":
+            self._insert_commands(count, type_, hours, priority)
+        elif how == "functions":
+            self._call_functions(count, type_)
+        elif self.model.events:
+            self._emit_again(one(self.model.events.values(), count))
+
+    def _insert_events(self, count: int, type_: str, hours: int) -> None:
+        """Plain SQL, due at once, earlier or later."""
+        insert = (
+            "insert into inboxd.events (type, run_at) select $1, now() + $2::interval"
+            " from generate_series(1, $3::int) returning id"
+        )
+        for id_ in self._ids(insert, type_, hours * HOUR, count):
+            self.wrote("events", id_, ("default", type_), hours)
+
+    def _insert_commands(self, count: int, type_: str, hours: int, priority: int) -> None:
+        """The same for commands; each type has a queue of its own."""
+        insert = (
+            "insert into inboxd.commands (queue, type, run_at, priority)"
+            " select 'q' || $1, $1, now() + $2::interval, $4 from generate_series(1, $3::int)"
+            " returning id"
+        )
+        for id_ in self._ids(insert, type_, hours * HOUR, count, priority):
+            self.wrote("commands", id_, ("q" + type_, type_, priority), hours)
+
+    def _call_functions(self, count: int, type_: str) -> None:
+        """The bulk functions of producers."""
+        items = orjson.dumps([{"type": type_}] * count).decode()
+        for id_ in self._ids("select id from inboxd.emit_events($1::text::jsonb)", items):
+            self.wrote("events", id_, ("default", type_))
+        items = orjson.dumps([{"type": type_, "queue": "q" + type_}] * count).decode()
+        for id_ in self._ids("select id from inboxd.send_commands($1::text::jsonb)", items):
+            self.wrote("commands", id_, ("q" + type_, type_, 0))
+
+    def _emit_again(self, item: Item) -> None:
+        """The same event_id: a duplicate as long as the first is unsettled."""
+        where = "events_history" if item.settled else "events"
+        found = f"select event_id from inboxd.{where} where id = $1"
+        again: UUID = self.site.run(self.site.work.fetchval(found, item.id))
+        entry = producing.Entry(type=str(item.lane[1]), payload="{}", uuid=again)
+        receipt = self.site.run(producing.emit(self.site.operator, entry))
+        assert receipt.id is not None
+        if receipt.duplicate:
+            assert not self.model.events[receipt.id].settled
+        else:
+            assert item.settled
+            self.wrote("events", receipt.id, item.lane)
+
+    def _ids(self, statement: str, *arguments: object) -> list[int]:
+        return [row[0] for row in self.site.run(self.site.work.fetch(statement, *arguments))]
+
+    def wrote(self, name: str, id_: int, lane: Key, hours: int = 0) -> None:
+        """A new row is as its producer wants it."""
+        self.table(name)[id_] = Item(id_, lane, self.model.now + hours * HOUR)
+
+    # -------------------------------------------------------------------------- workers' lives
+
+    @initialize()
+    def begin(self) -> None:
+        """Two are there, and something to do."""
+        self._join()
+        self._join()
+        for type_ in ("a", "b"):
+            self._insert_events(2, type_, 0)
+            self._insert_commands(1, type_, 0, 0)
+
+    def live(self, what: str, pick: int) -> None:
+        """A worker joins, beats, ends, or is declared dead."""
+        if what == "bury":
+            self._bury(pick)
+        elif what == "join":
+            self._join()
+        elif what in ("running", "draining"):
+            self._beat(self.somebody(pick), what)
+        else:
+            self._end(self.somebody(pick), what)
+
+    def somebody(self, pick: int) -> Worker:
+        """One of the workers; there is always one."""
+        if not self.staff:
+            self._join()
+        return one(self.staff.values(), pick)
+
+    def _join(self) -> None:
+        """A process starts, if there is a seat."""
+        for seat in range(SEATS):
+            if seat not in self.staff:
+                worker = self.staff[seat] = self.site.run(self.site.join(seat))
+                self.model.workers[worker.id], self.model.beats[worker.id] = "running", 0
+                return
+
+    def _beat(self, worker: Worker, state: str) -> None:
+        """A heartbeat brings the news, or none to whom was declared dead; that one ends."""
+        news = self.site.run(workers.beat(self.site.work, SQL, worker.id, 0, state))
+        if not self.model.lives(worker.id):
+            assert news is None
+            self._end(worker, "killed")
+            return
+        self.model.workers[worker.id] = state
+        self.model.beats[worker.id] += 1
+        assert news is not None
+        asked = {i.id for i in self.model.running(worker.id) if i.cancel_requested}
+        assert news.cancelled == asked
+        others = [state for id_, state in self.model.workers.items() if id_ != worker.id]
+        assert news.peers == others.count("running")
+
+    def _end(self, worker: Worker, how: str) -> None:
+        """Its transactions roll back; killed, its row and its leases stay for the reaper."""
+        for connection in (worker.pages, worker.claims):
+            self.site.run(connection.execute("ROLLBACK"))
+        self.let_go("events", worker.page)
+        self.let_go("commands", worker.leasing)
+        if how == "told to":
+            given = self.site.run(commands.release(self.site.work, SQL, worker.id))
+            assert given == len(self.model.release(worker.id))
+            self.site.run(workers.leave(self.site.work, SQL, worker.id))
+            if self.model.lives(worker.id):
+                self.model.workers[worker.id] = "stopped"
+        del self.staff[next(seat for seat, who in self.staff.items() if who is worker)]
+
+    def _holds_most(self, worker: UUID) -> tuple[bool, int]:
+        return self.model.lives(worker), len(self.model.running(worker))
+
+    def _bury(self, pick: int) -> None:
+        """The reaper declares somebody dead, who may live, or have beaten since it was seen."""
+        staff = {worker.id for worker in self.staff.values()}
+        gone = [id_ for id_ in self.model.workers if id_ not in staff]
+        worker = one([*gone, *staff], pick, first=self._holds_most)
+        late = int(pick == 3)
+        claiming = any(w.leasing is not None for w in self.staff.values() if w.id == worker)
+        seen = self.model.beats[worker] - late
+        returned = self.site.run(workers.bury(self.site.pool, SQL, worker, seen, CRASHES))
+        if late or claiming or not self.model.lives(worker):
+            assert returned is None, "it showed a sign of life, or had ended"
+        else:
+            assert returned is not None
+            assert {row["id"]: row["status"] for row in returned} == self.model.bury(worker)
+
+    def let_go(self, name: str, rows: Any) -> None:
+        """A transaction ended: its locks are free."""
+        for row in rows or ():
+            self.table(name)[row["id"]].held = False
+
+    # ------------------------------------------------------- operators, the unserved, the clock
+
+    def act(self, what: str, name: str, pick: int) -> None:
+        """An operator, or the upkeep, does something to a row or a lane."""
+        if what == "clock":
+            self._step_clock((1, 2, 4, -1)[pick % 4])
+        elif what == "unserved":
+            self._fail_unserved(name, pick)
+        elif what == "cancel" and self.model.commands:
+            self._cancel(one(self.model.commands.values(), pick, lambda i: i.status == "running"))
+        elif self.table(name):
+            rows = self.table(name).values()
+            self._retry(name, one(rows, pick, lambda i: (i.status == "failed", i.attempts)))
+
+    def _retry(self, name: str, item: Item) -> None:
+        """An operator retries something, a dead letter or not."""
+        if item.held:
+            return  # the operator would wait for the page
+        expected = self.model.try_again(item)
+        act = operations.retry(self.site.operator, name, [item.id], actor="me")  # type: ignore[arg-type]
+        try:
+            assert self.site.run(act) == (item.id,)
+        except Conflict:
+            assert not expected
+        else:
+            assert expected
+
+    def _cancel(self, item: Item) -> None:
+        """An operator cancels something, ended or not."""
+        if item.held:
+            return
+        was, expected = item.status, self.model.cancel(item)
+        try:
+            done = self.site.run(operations.cancel(self.site.operator, [item.id], actor="me"))
+        except Conflict:
+            assert not expected
+        else:
+            assert expected
+            assert (done.requested if was == "running" else done.at_once) == (item.id,)
+
+    def _fail_unserved(self, name: str, pick: int, rows: int = 2) -> None:
+        """Nobody serves a lane: its due rows are dead letters."""
+        lanes = self.model.sightings(self.table(name))
+        if not lanes:
+            return
+        key = one(lanes, pick)
+        store = events if name == "events" else commands
+        lane, waited = Sighting(key, None, None), 0 * HOUR
+        failed = self.site.run(store.fail_unserved(self.site.work, SQL, lane, "{}", rows, waited))
+        assert failed == len(self.model.unserved(self.table(name), key, rows))
+
+    def _step_clock(self, hours: int) -> None:
+        """The database's clock steps (see tests/machine/site.py)."""
+        if all(worker.is_idle for worker in self.staff.values()):
+            self.model.step_clock(hours)
+            self.site.run(self.site.step_clock(list(self.staff.values()), hours))
