@@ -1,13 +1,17 @@
 """Wake-ups: what the triggers say at each flag, and that no row is left behind."""
 
+import itertools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import anyio
+import anyio.to_thread
 import pytest
 from anyio.abc import TaskStatus
 
+from inboxd.embedded import Server
 from inboxd.runtime.processor import Page, Processor, Survey
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.store import wakeups
@@ -15,7 +19,7 @@ from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.wakeups import Flag, Place
 from inboxd.telemetry.metrics import Metrics
-from tests.support import Database, eventually
+from tests.support import Database, ExternalServer, StartWorker, create, drop, eventually
 from tests.support.rows import SQL, daemon_pool, daemon_session, emit, send, settings_of
 
 pytestmark = pytest.mark.anyio
@@ -247,7 +251,7 @@ async def _leaves_nothing_behind(
                     each = random.Random(chance.random())
                     burst.start_soon(_produce, producer, place, each)
             # Far less than the poll of a minute: what is left now was left behind.
-            await eventually(lambda: _is_empty(look, place), within=8)
+            await eventually(lambda: _is_empty(look, place), within=20)
         tasks.cancel_scope.cancel()
 
 
@@ -286,9 +290,46 @@ async def test_no_row_is_left_behind(database: Database, workers: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_no_row_is_left_behind_for_long(
+    server: Server | ExternalServer, template: Database
+) -> None:
+    """Many seeds side by side, since each of them mostly waits; a failure names its own."""
+    places = anyio.CapacityLimiter(6)
+
+    async def one(workers: int, place: Place, seed: int) -> None:
+        async with places:
+            database = await anyio.to_thread.run_sync(create, server, template.name)
+            try:
+                await _leaves_nothing_behind(database, place, workers, rounds=250, seed=seed)
+            except Exception as error:
+                raise AssertionError(f"{workers} workers, {place}, seed {seed}") from error
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(drop, server, database)
+
+    async with anyio.create_task_group() as tasks:
+        for seed, workers, place in itertools.product(range(3), (1, 2, 3), PLACES):
+            tasks.start_soon(one, workers, place, 100 * seed + workers)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("workers", [1, 2, 3])
-async def test_no_row_is_left_behind_for_long(database: Database, workers: int, seed: int) -> None:
-    place = PLACES[seed % 2]
-    await _leaves_nothing_behind(database, place, workers, rounds=250, seed=100 * seed + workers)
+async def test_workers_leave_no_row_behind(
+    database: Database, start_worker: StartWorker, workers: int
+) -> None:
+    """The same with real worker processes, both tables at once."""
+    chance = random.Random(workers)
+    for _ in range(workers):
+        await start_worker({"worker": {"poll_interval": "60s"}})
+    async with AsyncExitStack() as stack:
+        look = await stack.enter_async_context(database.connect())
+        producers = [await stack.enter_async_context(database.connect()) for _ in range(4)]
+        for _ in range(100):
+            async with anyio.create_task_group() as burst:
+                for number, producer in enumerate(producers):
+                    each = random.Random(chance.random())
+                    burst.start_soon(_produce, producer, PLACES[number % 2], each)
+            for place in PLACES:
+                await eventually(partial(_is_empty, look, place), within=30)

@@ -1,4 +1,6 @@
 -- Take one event by id, to run it alone.
+-- LIKE, since a plan that was made while the table was empty would take «status = 'pending'» for an
+-- invitation to walk over the whole index of pending rows.
 -- parameters: $1 bigint id
 -- returns: as claim_events.sql, one row at most, lane = 0
 -- locks: the row, FOR UPDATE until the transaction ends
@@ -8,5 +10,5 @@ SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, 
        extract(epoch FROM clock_timestamp() - e.run_at)::double precision AS waited,
        extract(epoch FROM clock_timestamp() - e.created_at)::double precision AS age, 0 AS lane
   FROM {schema}.events e
- WHERE e.id = $1 AND e.status = 'pending'
+ WHERE e.id = $1 AND e.status LIKE 'pending'
    FOR UPDATE SKIP LOCKED

@@ -1,0 +1,85 @@
+"""Memory: a worker stays small and flat, whatever waits for it and whatever it weighs (promise 9).
+
+It is read as the kernel has it: VmHWM is the most that the process ever held. No time is measured.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import Database, StartWorker, Worker, eventually
+
+pytestmark = pytest.mark.anyio
+
+_MEGABYTE = 1024  # /proc counts in kB
+
+
+def _memory(worker: Worker, field: str) -> int:
+    """A line of the process's status, in kB."""
+    status = Path(f"/proc/{worker.process.pid}/status")
+    if not status.exists():
+        pytest.skip("this system has no /proc")
+    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    return int(lines[field].split()[0])
+
+
+async def _fill(database: Database, table: str, rows: int, payload: str = "'{}'") -> None:
+    queue, value = ("queue, ", "'default', ") if table == "commands" else ("", "")
+    await database.execute(
+        f"insert into inboxd.{table} ({queue}type, payload)"
+        f" select {value}'test.noop', {payload}::jsonb from generate_series(1, {rows})"
+    )
+
+
+async def _left(database: Database, table: str) -> int:
+    left: int = await database.fetchval(f"select count(*) from inboxd.{table}")
+    return left
+
+
+async def _drained(database: Database, table: str, most: int = 0, within: float = 60) -> None:
+    async def is_drained() -> bool:
+        return await _left(database, table) <= most
+
+    await eventually(is_drained, within)
+
+
+@pytest.mark.parametrize("table", ["events", "commands"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(50_000, marks=pytest.mark.timeout(180)),
+        pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(900)]),
+    ],
+)
+async def test_a_backlog_costs_no_memory(
+    database: Database, start_worker: StartWorker, table: str, rows: int
+) -> None:
+    await _fill(database, table, rows)
+    worker = await start_worker({"log": {"level": "info"}})
+    within = 60 + rows / 2000
+    await _drained(database, table, most=rows * 3 // 4, within=within)
+    early = _memory(worker, "VmHWM")
+    await _drained(database, table, within=within)
+    most = _memory(worker, "VmHWM")
+    print(f"{rows} {table}: {early} kB after a quarter, {most} kB at most")  # noqa: T201 - a figure to look at
+    assert most < 100 * _MEGABYTE
+    assert most - early < 10 * _MEGABYTE, "it grows with what it has done"
+
+
+@pytest.mark.parametrize("table", ["events", "commands"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(20, marks=pytest.mark.timeout(180)),
+        pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout(900)]),
+    ],
+)
+async def test_heavy_rows_cost_little_memory(
+    database: Database, start_worker: StartWorker, table: str, rows: int
+) -> None:
+    await _fill(database, table, rows, "jsonb_build_object('text', repeat('x', 5000000))")
+    worker = await start_worker({"log": {"level": "info"}})
+    await _drained(database, table, within=120 + rows / 2)
+    most = _memory(worker, "VmHWM")
+    print(f"{rows} {table} of 5 MB: {most} kB at most")  # noqa: T201 - a figure to look at
+    assert most < 300 * _MEGABYTE
