@@ -14,7 +14,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-long chaos demo bench clean
+.PHONY: help setup check fmt test test-long chaos demo bench profile clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,7 +54,7 @@ demo: $(READY) ## a school sends e-mails: real input, real processes, its own Po
 	@$(BIN)/python examples/school/demo.py
 
 # One after the other, never side by side. ONLY=drain,inserts ROWS=20000 REPEAT=3 LINES="no-op events"
-SUBJECTS := $(basename $(notdir $(wildcard benchmarks/*.py)))
+SUBJECTS := $(filter-out profiles,$(basename $(notdir $(wildcard benchmarks/*.py))))
 comma := ,
 PEERS := $(VENV)/.bench
 $(PEERS): $(READY)
@@ -65,6 +65,9 @@ bench: $(PEERS) ## how fast it is, beside limits and peers (ONLY=drain,emit ROWS
 	@set -e; for subject in $(or $(subst $(comma), ,$(ONLY)),$(SUBJECTS)); do \
 	  $(BIN)/python benchmarks/$$subject.py --rows $(or $(ROWS),100000) --repeat $(or $(REPEAT),5) \
 	    --lines '$(LINES)'; done
+
+profile: $(PEERS) ## where the time of the drains goes: py-spy, pg_stat_statements (ROWS= LINES=)
+	@$(BIN)/python benchmarks/profiles.py --rows $(or $(ROWS),100000) --repeat 1 --lines '$(LINES)'
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

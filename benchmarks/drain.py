@@ -83,11 +83,11 @@ class Drain:
         """Drain it by the statements alone."""
         async with bench.fresh() as connection:
             await self.fill(connection)
-            before, started = bench.server_seconds(), time.perf_counter()
+            server, started = bench.server_seconds(), time.perf_counter()
             await raw(self, connection, bench)
-            took = time.perf_counter() - started
+            took, server = time.perf_counter() - started, bench.server_seconds() - server
             await self._check(connection)
-        return Run(self.rows / took, None, (bench.server_seconds() - before) * 1e6 / self.rows)
+        return Run(self.rows / took, None, server * 1e6 / self.rows)
 
 
 async def raw_events(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
@@ -164,32 +164,41 @@ async def _claim(
     return page
 
 
-def _beside_raw(bench: Bench, drain: Drain, raw: Raw, target: Target | None = None) -> Comparison:
-    other = partial(drain.measure_raw, raw, bench)
-    return Comparison(drain.what, partial(drain.measure, bench), target, "raw SQL", other)
-
-
-def drains(bench: Bench) -> Iterator[Comparison]:
-    """One worker, beside the raw SQL."""
+def drains(bench: Bench) -> list[Drain]:
+    """The backlogs that one worker drains; the profiles are of the same."""
     rows, fewer = bench.rows, max(1, bench.rows // 5)
-    default = {"WORKER__QUEUES": "default"}
-    noop = Drain("no-op events", "events", rows)
-    yield _beside_raw(bench, noop, raw_events, Target(60_000, 0.7))
-    large = Drain("no-op events of 8 KB", "events", fewer, size=LARGE)
-    yield _beside_raw(bench, large, raw_events, Target(15_000))
-    keep = Drain(
-        "events that each send one command", "events", rows, "bench.keep", settings=default
-    )
-    yield _beside_raw(bench, keep, raw_events, Target(35_000))
+    keep = {"WORKER__QUEUES": "default"}
+    return [
+        Drain("no-op events", "events", rows),
+        Drain("no-op events of 8 KB", "events", fewer, size=LARGE),
+        Drain("events that each send one command", "events", rows, "bench.keep", settings=keep),
+        Drain("no-op commands", "commands", rows),
+        Drain("no-op commands of 8 KB", "commands", fewer, size=LARGE),
+        Drain("commands with one insert", "commands", fewer, "bench.insert"),
+    ]
+
+
+RAW: dict[str, Raw] = {"bench.insert": raw_own}
+TARGETS = (
+    Target(60_000, 0.7),
+    Target(15_000),
+    Target(35_000),
+    Target(40_000),
+    None,
+    Target(7_000),
+)
+
+
+def of_one_worker(bench: Bench) -> Iterator[Comparison]:
+    """One worker, beside the raw SQL; and events together with the commands that they send."""
+    for drain, target in zip(drains(bench), TARGETS, strict=True):
+        raw = RAW.get(drain.type, raw_events if drain.table == "events" else raw_commands)
+        other = partial(drain.measure_raw, raw, bench)
+        yield Comparison(drain.what, partial(drain.measure, bench), target, "raw SQL", other)
     what = "events that each send one command, with the commands"
-    send = Drain(what, "events", rows, "bench.send", calls_a_row=2, tables=("events", "commands"))
+    tables = ("events", "commands")
+    send = Drain(what, "events", bench.rows, "bench.send", calls_a_row=2, tables=tables)
     yield Comparison(what, partial(send.measure, bench))
-    command = Drain("no-op commands", "commands", rows)
-    yield _beside_raw(bench, command, raw_commands, Target(40_000))
-    large = Drain("no-op commands of 8 KB", "commands", fewer, size=LARGE)
-    yield _beside_raw(bench, large, raw_commands)
-    own = Drain("commands with one insert", "commands", fewer, "bench.insert")
-    yield _beside_raw(bench, own, raw_own, Target(7_000))
 
 
 def of_two_workers(bench: Bench) -> Iterator[Comparison]:
@@ -215,7 +224,7 @@ def unbatched(bench: Bench) -> Iterator[Comparison]:
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
     """A line for each kind of backlog."""
-    return bench.compare(chain(drains(bench), of_two_workers(bench), unbatched(bench)))
+    return bench.compare(chain(of_one_worker(bench), of_two_workers(bench), unbatched(bench)))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,11 +171,14 @@ async def patiently(pause: float) -> AsyncIterator[None]:
     raise SystemExit(f"gave up after {_LONGEST:.0f} seconds")
 
 
-Subject = Callable[[Bench], AsyncIterator[Line]]
-
-
-def main(subject: Subject, about: str | None) -> None:
-    """Run a benchmark from the command line."""
+def main(
+    subject: Callable[[Bench], AsyncIterator[object]],
+    about: str | None,
+    *,
+    header: str = HEADER,
+    settings: Mapping[str, str] = SERVER,
+) -> None:
+    """Run a benchmark from the command line, on a server with these settings."""
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -184,18 +187,18 @@ def main(subject: Subject, about: str | None) -> None:
     parser.add_argument("--lines", default="", help="only lines that have this text in their name")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        server = Server.start(Path(folder) / "data", settings=SERVER)
+        server = Server.start(Path(folder) / "data", settings=settings)
         try:
             bench = Bench(server, Path(folder), given.rows, given.repeat, given.lines)
-            uvloop.run(_print(subject, bench))
+            uvloop.run(_print(subject(bench), bench, header))
         finally:
             server.stop()
 
 
-async def _print(subject: Subject, bench: Bench) -> None:
+async def _print(lines: AsyncIterator[object], bench: Bench, header: str) -> None:
     name = Path(sys.argv[0]).stem
-    print(f"### {name}: {bench.rows:,} rows, {bench.repeat} turns\n\n{HEADER}", flush=True)
+    print(f"### {name}: {bench.rows:,} rows, {bench.repeat} turns\n\n{header}", flush=True)
     before = cpu.calibrate()
-    async for line in subject(bench):
+    async for line in lines:
         print(line, flush=True)
     print(f"\nA fixed loop took {before:.0f} ms before and {cpu.calibrate():.0f} ms after.\n")

@@ -93,7 +93,7 @@ def decode(handler: Handler, raw: str, version: int) -> Any:
     if version != handler.schema_version:
         raw = _upcast(handler, raw, version)
     # A run of digits that long touches every 309th character: look there before reading it all.
-    if not _DIGITS.isdisjoint(raw[_LONGEST_NUMBER :: _LONGEST_NUMBER + 1]):
+    if not _DIGITS.isdisjoint(raw[_LONGEST_NUMBER :: _LONGEST_NUMBER + 1]) and _has_long_run(raw):
         _refuse_overlong(raw)
     try:
         return handler.adapter.validate_json(raw)
@@ -171,6 +171,18 @@ def _load(raw: str) -> Any:
     except (ValueError, RecursionError):
         pass
     raise PayloadError("it cannot be read: it is no JSON, or nested too deeply.")
+
+
+def _has_long_run(raw: str) -> bool:
+    """Whether half a number of that length begins or ends at one of those characters.
+
+    The regular expression would try at each character: 50 µs for 8 KB of hexadecimal text.
+    """
+    half = _LONGEST_NUMBER // 2 + 1
+    return any(
+        raw[place : place + half].isdigit() or raw[place - half + 1 : place + 1].isdigit()
+        for place in range(_LONGEST_NUMBER, len(raw), _LONGEST_NUMBER + 1)
+    )
 
 
 def _refuse_overlong(raw: str) -> None:

@@ -227,3 +227,13 @@ def test_its_refusals_speak_of_the_event(carrier: CommandHandler) -> None:
     assert caught.value.path == "age"
     with pytest.raises(PayloadError, match=r"a\.b version 3 is too new"):
         decode_event_command(carrier, draft.payload, 3, attempts=0)
+
+
+@pytest.mark.parametrize("digits", [309, 310, 617, 618])
+def test_a_number_that_is_too_long_is_found_wherever_it_lies(digits: int) -> None:
+    found = taking(dict[str, Any])
+    for before in range(320):
+        text = "ab12" * (before // 4) + "x" * (before % 4)
+        with pytest.raises(PayloadError, match="out of range"):
+            decode(found, f'{{"t":"{text}","n":{"9" * digits}}}', 1)
+        assert decode(found, f'{{"t":"{text}","n":1{"9" * 20}}}', 1)["t"] == text
