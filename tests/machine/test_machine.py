@@ -360,7 +360,8 @@ class Machine(World):
         ended = Settlement(id_, fence, "succeeded", 0.1, result)
         expected = self._holds(claim)
         try:
-            self.site.run(commands.settle_and_commit(self.site.work, SQL, claim.worker, ended))
+            own = commands.settle_own(self.site.work, SQL, claim.worker, ended, "COMMIT")
+            self.site.run(own)
         except LeaseLost:
             self.site.run(self.site.work.execute("ROLLBACK"))
             assert not expected
