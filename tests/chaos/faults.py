@@ -30,6 +30,7 @@ from tests.support.rows import SQL, daemon_pool
 Isolation = Literal["read_committed", "repeatable_read"]
 Do = Callable[[Fault], Coroutine[None, None, None]]
 
+_OF_THE_SERVER: tuple[Kind, ...] = ("restart_fast", "restart_immediate", "outage")
 _LIVING = "select id, heartbeat from inboxd.workers where name = $1 and state = 'running'"
 _WORKERS_SESSIONS = """
 select pid from pg_stat_activity
@@ -69,7 +70,10 @@ class Faults:
         self.done.append(fault)
         try:
             await self._ways[fault.kind](fault)
-        except LOST as error:  # another fault was there first
+        except LOST as error:
+            if fault.kind in _OF_THE_SERVER:
+                raise  # it did not come back
+            # Another fault was there first.
             self.say(f"{fault.kind} met {type(error).__name__}")
 
     @property
