@@ -184,7 +184,9 @@ class CommandRun:
             try:
                 await commands.settle_own(held, sql, me, ended, ending)
             except Exception as error:
-                if not (is_passing(error) and held.is_closed()):
+                # A server that vanished without a word leaves the connection open, and no answer.
+                gone = held.is_closed() or isinstance(error, TimeoutError)
+                if not (is_passing(error) and gone):
                     raise  # such as a deferred constraint, or a lock that it waited for in vain
                 # Not the command's failure. If it did commit after all, the fence ends this run.
                 raise _Later(f"it could not be settled: {explain(error).error}") from error

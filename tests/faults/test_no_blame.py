@@ -1,9 +1,12 @@
 """An outage is nobody's failure: a row with one attempt survives it."""
 
+from functools import partial
+
 import pytest
 
 from tests.daemon.inbox import TABLES, Inbox
 from tests.support import Database, StartWorker, eventually
+from tests.support.proxy import proxy
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +25,24 @@ async def test_a_connection_cut_under_a_command_spends_no_attempt(
     assert len(await inbox.notes(*ids)) == len(ids)
 
 
+async def test_a_server_that_vanishes_before_the_settlement_spends_no_attempt(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """Without a word: nobody answers the settlement, and nobody ends the connection."""
+    await database.execute(TABLES)
+    inbox = Inbox(database)
+    with proxy(database.dsn) as way:
+        worker = await start_worker({"database": {"dsn": way.dsn, "statement_timeout": "1s"}})
+        [row_id] = await inbox.write_many("command", "test.ledger", [{"wait": 1}], max_attempts=1)
+        await eventually(partial(_waits, inbox, 1))
+        assert way.swallow("handlers") > 0
+        await inbox.succeeded("command", row_id)
+        worker.kill()
+    rows = await database.fetch("select attempts, errors from inboxd.commands_history")
+    assert [tuple(row) for row in rows] == [(1, None)]
+    assert len(await inbox.notes(row_id)) == 1
+
+
 async def test_a_connection_cut_under_an_event_spends_no_attempt(
     database: Database, start_worker: StartWorker
 ) -> None:
@@ -36,19 +57,22 @@ async def test_a_connection_cut_under_an_event_spends_no_attempt(
     assert len(await inbox.notes(row_id)) == 1
 
 
+_WAITING = (
+    "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
+    "and state = 'idle in transaction' and query ilike 'insert into ledger%'"
+)
+
+
+async def _waits(inbox: Inbox, sessions: int) -> bool:
+    """Whether so many handlers wait in the middle of their transactions."""
+    found: int = await inbox.database.fetchval(f"select count(*) {_WAITING}")
+    return found == sessions
+
+
 async def cut_when_idle_in_transaction(inbox: Inbox, sessions: int) -> None:
     """End the sessions of handlers that wait in the middle of their transactions."""
-    waiting = (
-        "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() "
-        "and state = 'idle in transaction' and query ilike 'insert into ledger%'"
-    )
-
-    async def all_wait() -> bool:
-        found = await inbox.database.fetchval(f"select count(*) {waiting}")
-        return bool(found == sessions)
-
-    await eventually(all_wait)
-    await inbox.database.fetch(f"select pg_terminate_backend(pid) {waiting}")
+    await eventually(partial(_waits, inbox, sessions))
+    await inbox.database.fetch(f"select pg_terminate_backend(pid) {_WAITING}")
 
 
 async def test_a_command_that_gets_no_connection_spends_no_attempt(
