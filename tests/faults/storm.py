@@ -38,8 +38,9 @@ def seeds(short: int = 1, long: int = 5) -> list[Any]:
 class Storm:
     """The load on a database, the blows, and the proof."""
 
-    def __init__(self, database: Database, seed: int) -> None:
-        """Prepare; all that is random comes from `seed`."""
+    def __init__(self, database: Database, seed: int, *, padding: str = "") -> None:
+        """Prepare; all that is random comes from `seed`, and `padding` is in every payload."""
+        self._more = {"padding": padding} if padding else {}
         self.chance = random.Random(seed)
         self._database = database
         self._stopping = False
@@ -61,17 +62,18 @@ class Storm:
             try:
                 async with self._database.connect() as connection:
                     while not self._stopping:
-                        await self._write(connection)
+                        await self.write(connection)
                         await eventually(self._is_wanted, _WITHIN)
             except LOST:
                 continue
 
-    async def _write(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    async def write(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        """A few rows of every kind, in one transaction."""
         async with connection.transaction():
-            events = await emit(connection, 3, wait=0.002, sends=1)
-            commands = await send(connection, 2, wait=0.01)
+            events = await emit(connection, 3, wait=0.002, sends=1, **self._more)
+            commands = await send(connection, 2, wait=0.01, **self._more)
             # These never touch the database: their settlements are gathered.
-            commands += await send(connection, 2, "test.wait", wait=0.01)
+            commands += await send(connection, 2, "test.wait", wait=0.01, **self._more)
         self.accepted["event"] += events
         self.accepted["command"] += commands
 

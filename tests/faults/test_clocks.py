@@ -5,13 +5,21 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inboxd.embedded import Server, place
 from tests.faults.storm import ROUGH, Crew, Storm, seeds
-from tests.support import Database, StartWorker, create_migrated, eventually, temporary_server
+from tests.support import (
+    Database,
+    StartWorker,
+    create_migrated,
+    eventually,
+    shared_folder,
+    temporary_server,
+)
 from tests.support.clock import Clock
 from tests.support.rows import ExactlyOnce, Hasty, emit, send
 
@@ -24,12 +32,10 @@ HOUR = 3600.0
 
 
 @pytest.fixture
-def clock(tmp_path_factory: pytest.TempPathFactory) -> Clock:
+def clock() -> Iterator[Clock]:
     """The database's clock."""
-    folder = tmp_path_factory.mktemp("clock")
-    for path in (folder, *folder.parents[:2]):
-        path.chmod(0o755)  # as root, the server runs as another account
-    return Clock(folder)
+    with shared_folder() as folder:
+        yield Clock(folder)
 
 
 @pytest.fixture
@@ -94,14 +100,13 @@ async def test_workers_an_hour_off(
     start_worker: StartWorker,
     exactly_once: ExactlyOnce,
     hasty: Hasty,
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One an hour ahead, one an hour behind: what is due is decided by the database's clock."""
-    folder = tmp_path_factory.mktemp("clocks")
     for hours in (1, -1):
         with monkeypatch.context() as patch:
-            for name, value in Clock(folder, hours * HOUR).environment.items():
+            for name, value in Clock(tmp_path, hours * HOUR).environment.items():
                 patch.setenv(name, value)
             worker = await start_worker(hasty(worker={"poll_interval": "60s"}))
         said = datetime.fromisoformat(json.loads(worker.output().splitlines()[0])["timestamp"])

@@ -6,6 +6,7 @@ from tests.support.databases import (
     create,
     create_migrated,
     drop,
+    shared_folder,
     temporary_server,
 )
 from tests.support.waiting import eventually
@@ -21,5 +22,6 @@ __all__ = [
     "create_migrated",
     "drop",
     "eventually",
+    "shared_folder",
     "temporary_server",
 ]

@@ -89,6 +89,17 @@ def temporary_server(**settings: str) -> Iterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """A folder that the server's account can enter too, as pytest's own it cannot."""
+    folder = Path(tempfile.mkdtemp(prefix="inboxd-test-"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def create(server: AnyServer, template: str = "template0") -> Database:
     """A new database: empty, or a copy of one that nobody is connected to."""
     name = f"inboxd_test_{uuid.uuid4().hex[:12]}"
