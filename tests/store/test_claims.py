@@ -67,11 +67,11 @@ async def test_the_dead_neither_claim_nor_beat(database: Database) -> None:
         assert await workers.beat(session, SQL, worker, 0, "running") is None
 
 
-async def _nothing_but_the_worker(session: Connection, worker: UUID) -> object:
+async def _a_claim(session: Connection, worker: UUID) -> object:
     return await _claim(session, worker) or None
 
 
-async def _the_suspect(session: Connection, worker: UUID) -> object:
+async def _a_claim_of_a_suspect(session: Connection, worker: UUID) -> object:
     await session.execute("update inboxd.commands set crashes = 1")
     return await commands.claim_suspect(session, SQL, worker, ["test.noop"], [])
 
@@ -80,7 +80,7 @@ async def _a_beat(session: Connection, worker: UUID) -> object:
     return await workers.beat(session, SQL, worker, 1, "running")
 
 
-@pytest.mark.parametrize("late", [_nothing_but_the_worker, _the_suspect, _a_beat])
+@pytest.mark.parametrize("late", [_a_claim, _a_claim_of_a_suspect, _a_beat])
 async def test_who_waits_for_the_burial_gets_nothing(
     database: Database, late: Callable[[Connection, UUID], Awaitable[object]]
 ) -> None:
@@ -338,7 +338,7 @@ async def test_suspects_are_in_no_lane_and_claimed_one_at_a_time(database: Datab
     assert none is None
 
 
-async def test_a_worker_takes_only_the_suspects_that_it_serves(database: Database) -> None:
+async def test_a_worker_takes_only_a_claim_of_a_suspects_that_it_serves(database: Database) -> None:
     async with daemon_session(database) as session:
         await send(session, 1, "test.noop", queue="mail")
         await session.execute("update inboxd.commands set crashes = 1")
