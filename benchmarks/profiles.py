@@ -88,7 +88,8 @@ def functions(stacks: Path) -> str:
 async def statements(connection: asyncpg.Connection, rows: int) -> str:
     """The statements that took longest."""
     lines = [
-        f"| `{_cell(row['query'])}` | {row['calls']} | {row['us'] / rows:.1f} | {row['wal'] / rows:,.0f} |"
+        f"| `{_cell(row['query'])}` | {row['calls']} "
+        f"| {row['us'] / rows:.1f} | {row['wal'] / rows:,.0f} |"
         for row in await connection.fetch(STATEMENTS)
     ]
     head = ["| statement | calls | µs a row | WAL bytes a row |", "|---|---|---|---|"]
