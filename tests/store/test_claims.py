@@ -338,7 +338,7 @@ async def test_suspects_are_in_no_lane_and_claimed_one_at_a_time(database: Datab
     assert none is None
 
 
-async def test_a_worker_takes_only_a_claim_of_a_suspects_that_it_serves(database: Database) -> None:
+async def test_a_worker_takes_only_the_suspects_that_it_serves(database: Database) -> None:
     async with daemon_session(database) as session:
         await send(session, 1, "test.noop", queue="mail")
         await session.execute("update inboxd.commands set crashes = 1")
