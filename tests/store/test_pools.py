@@ -17,8 +17,9 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def _pool(database: Database, size: int = 1) -> AsyncIterator[Pool]:
-    async with open_pool(settings_of(database), "test", size, plans={}) as pool:
+async def _pool(database: Database, size: int = 1, *, pooler: bool = False) -> AsyncIterator[Pool]:
+    settings = settings_of(database).model_copy(update={"transaction_pooler": pooler})
+    async with open_pool(settings, "test", size, plans={}) as pool:
         yield pool
 
 
@@ -167,9 +168,12 @@ async def _twice(
     return one, other
 
 
-async def test_the_next_transaction_is_begun_with_the_commit(database: Database) -> None:
+@pytest.mark.parametrize("pooler", [False, True])
+async def test_the_next_transaction_is_begun_with_the_commit(
+    database: Database, pooler: bool
+) -> None:
     await create_ledger(database)
-    async with _pool(database) as pool:
+    async with _pool(database, pooler=pooler) as pool:
         statements: list[str] = []
         one, other = OwnTransaction(pool, 5), OwnTransaction(pool, 5)
         await one.lend().execute("insert into ledger values ('one', 1, '')")
@@ -182,6 +186,7 @@ async def test_the_next_transaction_is_begun_with_the_commit(database: Database)
             await one.commit(_settles)
         assert other.held is held
         assert len(statements) == 2  # the settlement, and the other's own
+        assert await held.fetchval("show statement_timeout") == "30s"
         assert await database.fetchval("select array_agg(kind) from ledger") == ["one"]
         await other.commit(_settles)
         assert await database.fetchval("select count(*) from ledger") == 2
