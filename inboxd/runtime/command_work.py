@@ -118,10 +118,10 @@ class CommandWork:
         due = self._lanes.sweep([s for s in served if s.key[2] is not None])
         waiting = any(s.oldest is not None for s in suspects)
         self._suspects_due = waiting and self._suspect is None
-        return Survey(
-            due or self._suspects_due,
-            min((s.next for s in served if s.next is not None), default=None),
-        )
+        times = [s.next for s in served if s.next is not None]
+        if self._ready:  # it is looked at again before it waits too long
+            times.append(self._pace.too_late_in(monotonic() - self._ready[0][1]))
+        return Survey(due or self._suspects_due, min(times, default=None))
 
     async def page(self) -> Page:
         """Lease what there is room for, and let it run."""
@@ -129,6 +129,7 @@ class CommandWork:
         if monotonic() >= self._look_at:
             await self._look_after()
         if self._ready and self._pace.is_too_late(monotonic() - self._ready[0][1]):
+            _log.info("commands leased ahead of their start are given back", rows=len(self._ready))
             self._release_ready()
         free = min(self._free_room(), self.limits.page_rows)
         if free <= self._pace.ahead // 2 or self._suspended:

@@ -31,9 +31,13 @@ class Pace:
         elif full and self.waited < _SOON:
             self.ahead = min(most, max(_FIRST, 2 * self.ahead))
 
+    def too_late_in(self, waits: float) -> float:
+        """Seconds until a command that has waited so long should be given back."""
+        return max(0.0, _TOO_LATE - waits)
+
     def is_too_late(self, waits: float) -> bool:
-        """Whether a command that has waited so long should be given back; then none is ahead."""
-        if waits <= _TOO_LATE:
+        """Whether it should be given back now; then nothing is leased ahead for a while."""
+        if waits < _TOO_LATE:
             return False
         self.ahead = 0
         return True

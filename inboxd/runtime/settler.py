@@ -19,7 +19,7 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.model.outcome import Dead, Unsuccessful, explain
 from inboxd.runtime.outcomes import setback
 from inboxd.runtime.parts import Parts
-from inboxd.store import commands
+from inboxd.store import commands, wakeups
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Row, is_passing
 from inboxd.store.events import Setback
@@ -130,11 +130,16 @@ class Settler:
             sent = [child for e in part if e.outcome.id in held for child in e.sent]
             if sent:
                 await commands.insert(connection, sql, sent)
+            if any(_given_back(each) for each in setbacks) and self._may_tell():
+                await wakeups.notify(connection, sql, "commands")
         if setbacks:
             self.on_setback()
         if lost := len(part) - len(held):
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
         self._parts.metrics.settle_seconds.labels("command").observe(monotonic() - started)
+
+    def _may_tell(self) -> bool:
+        return self._parts.fleet.peers > 0 and self._parts.settings.wakeups.mode != "off"
 
     async def _refused(self, ended: Ended, error: Exception) -> None:
         """The database refuses this one outcome: a result, a time or a child it cannot store."""
@@ -153,3 +158,8 @@ class Settler:
             else:
                 reason = explain(again).error
                 _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)
+
+
+def _given_back(each: Setback) -> bool:
+    """Whether a row is claimable again at once, without an INSERT that others would hear of."""
+    return each.status == "pending" and each.delay is None and each.run_at is None
