@@ -81,6 +81,10 @@ class PayloadError(InboxdError):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
+class TooNew(PayloadError):
+    """The payload was written as a version that this worker cannot read yet."""
+
+
 class Retry(InboxdError):
     """The handler asked to run again."""
 

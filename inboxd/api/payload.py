@@ -25,7 +25,7 @@ from pydantic_core.core_schema import ErrorType
 from inboxd.api.drafts import CommandDraft, encode
 from inboxd.api.messages import Event, Row
 from inboxd.api.records import CommandHandler, Handler
-from inboxd.errors import PayloadError
+from inboxd.errors import PayloadError, TooNew
 from inboxd.model.lineage import uuid7
 
 P = TypeVar("P")
@@ -87,7 +87,8 @@ _FIELDS = tuple(EventFields.__dataclass_fields__)
 def decode(handler: Handler, raw: str, version: int) -> Any:
     """The payload for `handler` from jsonb's text, of the schema version it was written with.
 
-    Raises PayloadError for a version that is too new or has no upcaster, and for a payload that
+    Raises TooNew for a version that is too new, and PayloadError for one without an upcaster or for
+    a payload that
     does not fit the handler's annotation.
     """
     if version != handler.schema_version:
@@ -138,7 +139,7 @@ def _upcast(handler: Handler, raw: str, version: int) -> str:
     """The payload as the handler's version would have been written."""
     newest = handler.schema_version
     if version > newest:
-        raise PayloadError(
+        raise TooNew(
             f"{_written_as(handler)} version {version} is too new: this worker reads up to "
             f"{newest}; deploy a newer {handler.plugin}, then replay."
         )

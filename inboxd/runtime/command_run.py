@@ -29,6 +29,7 @@ from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
+from inboxd.runtime.versions import FOR_ANOTHER, is_for_another
 from inboxd.store import bodies, commands
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection, Row, is_passing
@@ -82,6 +83,8 @@ class CommandRun:
         self._losses = Losses()
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
+        # Some command was left to another worker, which should have the first go at its lane now.
+        self.stepped_aside = False
         self.settler = Settler(parts, self.judge)
 
     def stop_all(self, reason: str) -> None:
@@ -237,6 +240,8 @@ class CommandRun:
 
     def judge(self, row: Row, error: BaseException) -> Unsuccessful:
         """What follows from an error, by the command's own rule."""
+        if is_for_another(error, row, self._parts):
+            error, self.stepped_aside = FOR_ANOTHER, True
         outcome = decide(error, self._policy(row), row["attempts"], timedelta(seconds=row["age"]))
         failure = explain(error)
         self._parts.metrics.tally.fail("command", row["type"], failure.kind)

@@ -128,6 +128,9 @@ class CommandWork:
         self._freed.clear()
         if monotonic() >= self._look_at:
             await self._look_after()
+        if self._run.stepped_aside:
+            self._run.stepped_aside = False
+            self._lanes.forget()
         if self._ready and self._pace.is_too_late(monotonic() - self._ready[0][1]):
             _log.info("commands leased ahead of their start are given back", rows=len(self._ready))
             self._release_ready()

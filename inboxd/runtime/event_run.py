@@ -24,7 +24,8 @@ from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide,
 from inboxd.runtime.execution import Breath
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
-from inboxd.store import bodies, commands, events
+from inboxd.runtime.versions import FOR_ANOTHER, is_for_another
+from inboxd.store import bodies, commands, events, wakeups
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
 from inboxd.store.handler_connection import PageSavepoint
@@ -67,6 +68,8 @@ class EventRun:
         """Run events with the plugins of `parts`."""
         self._parts = parts
         self.limits = parts.settings.events
+        # Some event was left to another worker, which should have the first go at its lane now.
+        self.stepped_aside = False
 
     async def run(self, connection: Connection, rows: Sequence[Row], results: Results) -> None:
         """Run events until the page's time, or its room for commands, is spent."""
@@ -139,6 +142,8 @@ class EventRun:
     def judge(self, error: BaseException, row: Row, handler: EventHandler | None) -> Unsuccessful:
         """What follows from an error, by the handler's own rule."""
         policy = (handler and handler.retry) or self._parts.policy
+        if is_for_another(error, row, self._parts):
+            error, self.stepped_aside = FOR_ANOTHER, True
         outcome = decide(error, policy, row["attempts"], timedelta(seconds=row["age"]))
         failure = explain(error)
         self._parts.metrics.tally.fail("event", row["type"], failure.kind)
@@ -163,6 +168,8 @@ class EventRun:
             await events.settle(connection, sql, results.done, me)
         if results.setbacks:
             await events.set_back(connection, sql, results.setbacks)
+            if self._parts.fleet.differs:  # some may wait for who can read them
+                await wakeups.notify(connection, sql, "events")
         self._parts.metrics.settle_seconds.labels("event").observe(time.monotonic() - started)
 
     def count(self, results: Results) -> None:

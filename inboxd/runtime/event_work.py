@@ -89,6 +89,9 @@ class EventWork:
     async def page(self) -> Page:
         """Claim a page, run its events, and have it settled; that may go on during the next."""
         await self.give_back()
+        if self.run.stepped_aside:
+            self.run.stepped_aside = False
+            self._lanes.forget()
         try:
             if self._careful > 0:
                 return await self._end_behind() or await self._single()

@@ -130,7 +130,7 @@ class Settler:
             sent = [child for e in part if e.outcome.id in held for child in e.sent]
             if sent:
                 await commands.insert(connection, sql, sent)
-            if any(_given_back(each) for each in setbacks) and self._may_tell():
+            if self._concerns_others(setbacks):
                 await wakeups.notify(connection, sql, "commands")
         if setbacks:
             self.on_setback()
@@ -138,8 +138,12 @@ class Settler:
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
         self._parts.metrics.settle_seconds.labels("command").observe(monotonic() - started)
 
-    def _may_tell(self) -> bool:
-        return self._parts.fleet.peers > 0 and self._parts.settings.wakeups.mode != "off"
+    def _concerns_others(self, setbacks: Sequence[Setback]) -> bool:
+        """Whether rows are claimable again at once, or wait for who can read them."""
+        fleet = self._parts.fleet
+        return (fleet.differs and bool(setbacks)) or (
+            fleet.peers > 0 and any(_given_back(each) for each in setbacks)
+        )
 
     async def _refused(self, ended: Ended, error: Exception) -> None:
         """The database refuses this one outcome: a result, a time or a child it cannot store."""

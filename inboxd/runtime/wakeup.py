@@ -41,6 +41,11 @@ class Fleet:
     uniform: bool = True
     on_silence: Callable[[], None] = lambda: None
 
+    @property
+    def differs(self) -> bool:
+        """Whether another worker can do what this one cannot, or the other way round."""
+        return self.peers > 0 and not self.uniform
+
 
 class WakeUp:
     """The sleep and the flag of one processor."""

@@ -226,3 +226,41 @@ async def _is_settled(database: Database, row: int) -> bool:
         "select exists (select from inboxd.events_history where id = $1)", row
     )
     return found
+
+
+async def test_a_newer_version_waits_for_who_can_read_it(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, tmp_path: Path
+) -> None:
+    """A rolling deploy: the old worker claims what it cannot read, and leaves it to the new one."""
+    newer = OTHER.replace('"other.ledger")', '"other.ledger", schema_version=2)')
+    with found(install(tmp_path / "old", "other", OTHER)):
+        old = await start_worker(_serving("other"))
+    with found(install(tmp_path / "new", "other", newer, "2.0")):
+        new = await start_worker(_serving("other"))
+    beats = "select heartbeat from inboxd.workers where pid = $1"
+    before = await ledger.fetchval(beats, old.process.pid)
+
+    async def old_knows_of_new() -> bool:
+        return bool(await ledger.fetchval(beats, old.process.pid) > before + 1)
+
+    await eventually(old_knows_of_new)
+    new.pause()
+    kinds = {"event": "events", "command": "commands"}
+    ids: dict[str, list[int]] = {}
+    for kind, table in kinds.items():
+        rows = await ledger.fetch(
+            f"insert into inboxd.{table} (type, schema_version, payload"
+            f"{', queue' if kind == 'command' else ''}) select 'other.ledger', 2, '{{}}'"
+            f"{', $1' if kind == 'command' else ''} from generate_series(1, 20) returning id",
+            *(["default"] if kind == "command" else []),
+        )
+        ids[kind] = [row[0] for row in rows]
+    await old.logged('"outcome":"deferred"')
+    new.resume()
+    for kind in kinds:
+        await exactly_once(kind, ids[kind])
+    history = await ledger.fetch(
+        "select attempts, status from inboxd.events_history union "
+        "select attempts, status from inboxd.commands_history"
+    )
+    assert [tuple(row) for row in history] == [(1, "succeeded")]

@@ -16,6 +16,7 @@ from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Unsuccessful
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
+from inboxd.runtime.wakeup import Fleet
 from inboxd.store import commands, workers
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection, Row
@@ -293,7 +294,7 @@ def _draft(n: int) -> CommandDraft:
 def _settler(pool: Pool, worker: UUID) -> Settler:
     """A settler with the few parts that it uses; none of its writes may be refused."""
     me = SimpleNamespace(id=worker)
-    parts = SimpleNamespace(sql=SQL, metrics=Metrics("test"), me=me, pool=pool)
+    parts = SimpleNamespace(sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet())
     return Settler(cast("Parts", parts), _refuse)
 
 
