@@ -140,10 +140,14 @@ class CommandWork:
         taken = 0
         if self._suspects_due:
             taken += await self._claim_suspect()
-        # The smaller priorities of all queues first; a level that is empty costs one look.
-        for _, level in itertools.groupby(sorted(self._open_lanes(), key=_priority), _priority):
-            if taken < free:
-                taken += await self._claim(list(level), free - taken)
+        # The smaller priorities of all queues first; a level that is empty costs one look. Room
+        # that a command leaves meanwhile is for the next page, which starts at the first level.
+        lanes = sorted(self._open_lanes(), key=_priority)
+        room = {queue: self._room_of(queue) for queue in {str(lane.key[0]) for lane in lanes}}
+        for _, level in itertools.groupby(lanes, _priority):
+            open_ = [lane for lane in level if room[str(lane.key[0])] > 0]
+            if open_ and taken < free:
+                taken += await self._claim(open_, room, free - taken)
         self._pace.claimed(full=taken >= free, most=self.limits.page_rows)
         return Page(taken, full=taken >= free, busy=taken > 0 and self._was_full)
 
@@ -171,18 +175,21 @@ class CommandWork:
         self._was_full = len(lanes) < len(known)
         return lanes
 
-    async def _claim(self, lanes: list[Lane], most: int) -> int:
-        room = {str(lane.key[0]): self._room_of(str(lane.key[0])) for lane in lanes}
+    async def _claim(self, lanes: list[Lane], room: dict[str, int], most: int) -> int:
+        """Lease up to `most` commands of these lanes, and take them off their queues' room."""
+        of_these = {queue: room[queue] for queue in {str(lane.key[0]) for lane in lanes}}
         with self._parts.metrics.claim_seconds.labels("command").time():
             async with borrow(self._parts.pool) as connection:
                 rows = await commands.claim(
-                    connection, self._parts.sql, self._parts.me.id, room, lanes, most
+                    connection, self._parts.sql, self._parts.me.id, of_these, lanes, most
                 )
         self._parts.metrics.page_rows.labels("command").observe(len(rows))
         for number, taken in itertools.groupby(rows, key=lambda row: row["lane"]):
             lane, last = lanes[number - 1], list(taken)[-1]
             lane.advance(last["run_at"], last["id"])
             self._lanes.took(lane)
+        for row in rows:
+            room[row["queue"]] -= 1
         self._take(rows)
         return len(rows)
 

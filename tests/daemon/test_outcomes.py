@@ -136,17 +136,18 @@ async def test_a_later_time_is_kept_without_any_wakeup(inbox: Inbox, kind: Kind)
     assert timedelta() <= settled["finished_at"] - due < timedelta(seconds=1)
 
 
-async def test_the_smaller_priority_goes_first(own: Inbox, start_worker: StartWorker) -> None:
+@pytest.mark.parametrize("type_", ["test.ledger", "test.noop"])
+async def test_the_smaller_priority_goes_first(
+    own: Inbox, start_worker: StartWorker, type_: str
+) -> None:
     """One at a time, so that the order shows; all are there before the worker is."""
     ids = []
     for priority in (5, 0, -5, 9):
-        ids += await own.write_many(
-            "command", "test.ledger", [{}] * 2, priority=priority, queue="one"
-        )
+        ids += await own.write_many("command", type_, [{}] * 2, priority=priority, queue="one")
     await start_worker({"queues": {"one": {"concurrency": 1}}})
     await own.succeeded("command", *ids)
     rows = await own.database.fetch(
-        "select priority from inboxd.commands_history order by finished_at"
+        "select priority from inboxd.commands_history order by started_at"
     )
     assert [row["priority"] for row in rows] == [-5, -5, 0, 0, 5, 5, 9, 9]
 
