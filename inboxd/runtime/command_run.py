@@ -13,8 +13,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-import anyio
-
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import CommandContext
 from inboxd.api.drafts import CommandDraft, encode
@@ -24,18 +22,18 @@ from inboxd.errors import InboxdError, LeaseLost, PayloadError, Reject
 from inboxd.model.backoff import Policy, override
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Dead, Unsuccessful, decide, explain
+from inboxd.runtime.command_bodies import CommandBodies
 from inboxd.runtime.execution import Stopped
 from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.runtime.versions import FOR_ANOTHER, is_for_another
-from inboxd.store import bodies, commands
+from inboxd.store import commands
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import OwnTransaction
-from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import bound, get_logger
 
 _log = get_logger(__name__)
@@ -51,35 +49,13 @@ class _Later(InboxdError):
     """Trouble that is not the command's own: again soon, without an attempt spent."""
 
 
-class ByteBudget:
-    """Bounds the bytes of payloads in flight; a single larger one passes alone."""
-
-    def __init__(self, most: int) -> None:
-        """Let `most` bytes be in flight."""
-        self._most = most
-        self._used = 0
-        self._freed = anyio.Event()
-
-    async def take(self, size: int) -> None:
-        """Wait until `size` bytes fit."""
-        while self._used and self._used + size > self._most:
-            await self._freed.wait()
-        self._used += size
-
-    def give(self, size: int) -> None:
-        """These bytes are not needed any more."""
-        self._used -= size
-        self._freed.set()
-        self._freed = anyio.Event()
-
-
 class CommandRun:
     """Runs leased commands; one object serves all runners."""
 
     def __init__(self, parts: Parts) -> None:
         """Run commands with the plugins of `parts`."""
         self._parts = parts
-        self._bytes = ByteBudget(parts.settings.commands.in_flight_bytes)
+        self.bodies = CommandBodies(parts)
         self._losses = Losses()
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
@@ -106,13 +82,10 @@ class CommandRun:
         limit = handler.timeout or self._timeout
         own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
         started = monotonic()
-        size, taken = row["body_bytes"] or 0, 0
         with bound(command_id=row["command_id"], correlation_id=row["correlation_id"]):
             try:
-                if size:
+                if row["body_id"] is not None and not self.bodies.is_read(row):
                     on_wait()
-                    await self._bytes.take(size)
-                    taken = size
                 await self._attempt(handler, row, own, started, limit, on_wait)
             except LeaseLost as error:
                 _log.warning("lease lost; nothing was written", reason=str(error))
@@ -124,8 +97,8 @@ class CommandRun:
                 await self._failed(row, trouble or error, monotonic() - started)
             finally:
                 await own.end()
-                if taken:
-                    self._bytes.give(taken)
+                if row["body_id"] is not None:
+                    self.bodies.done(row)
 
     def _extend(self, row_id: int, seconds: float) -> None:
         limit = self._parts.executions.limits.get(("command", row_id))
@@ -207,13 +180,11 @@ class CommandRun:
 
     async def _body(self, row: Row) -> str | None:
         try:
-            async with borrow(self._parts.pool) as connection:
-                found = await bodies.read(connection, self._parts.sql, [row])
+            return await self.bodies.take(row)
         except Exception as error:
             if not is_passing(error):
                 raise
             raise _Later(f"its payload could not be read: {explain(error).error}") from error
-        return found.get(row["body_id"])
 
     async def _failed(self, row: Row, error: BaseException, seconds: float) -> None:
         if isinstance(error, Stopped):

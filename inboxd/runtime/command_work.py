@@ -46,6 +46,7 @@ class CommandWork:
         self._settler = run.settler
         self._settler.on_written = self._free
         self._run = run
+        self._run.bodies.upcoming = lambda: (row for row, _ in self._ready)
         self._tasks = tasks
         self._lanes = Lanes()
         # What is leased and has not started, with the time of its lease.
@@ -95,6 +96,7 @@ class CommandWork:
         for leased in [leased for leased in self._ready if leased[0]["id"] in ids]:
             self._ready.remove(leased)
             row = leased[0]
+            self._run.bodies.done(row)
             self._ended(row)
             ended = Settlement(row["id"], row["fence"], "cancelled", 0.0, None)
             self._settler.hand_over(Ended(row, ended))
@@ -294,6 +296,7 @@ class CommandWork:
         """Give back what was claimed and has not started: no attempt, no crash."""
         while self._ready:
             row, _ = self._ready.popleft()
+            self._run.bodies.done(row)
             self._ended(row)
             self._settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
 
