@@ -8,7 +8,7 @@ Known limit: `headers` is decoded again at each access.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 from uuid import UUID
 
@@ -21,6 +21,11 @@ class Row(Protocol):
     """A row by column name: a driver's record, or a dict."""
 
     def __getitem__(self, key: str, /) -> Any: ...
+
+
+def moment(at: datetime | float) -> datetime:
+    """A time of a row: of one that was just claimed, it is in seconds since the epoch."""
+    return at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
 
 
 class Event(Generic[P_co]):
@@ -108,12 +113,13 @@ class Event(Generic[P_co]):
     @property
     def occurred_at(self) -> datetime:
         """When it happened, by the producer's clock."""
-        return cast("datetime", self._row["occurred_at"])
+        occurred_at = self._row["occurred_at"]
+        return self.created_at if occurred_at is None else cast("datetime", occurred_at)
 
     @property
     def created_at(self) -> datetime:
         """When it was written, by the database's clock."""
-        return cast("datetime", self._row["created_at"])
+        return moment(self._row["created_at"])
 
     @property
     def attempt(self) -> int:

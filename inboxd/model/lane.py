@@ -7,10 +7,9 @@ dead index entries twice. Known limit: what commits behind a cursor waits for th
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
-# Before any row: the tables accept no time earlier than this.
-BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+# Before any row: the tables accept no time earlier than the epoch, from which seconds are counted.
+BEGINNING = 0.0
 
 Key = tuple[str | int | None, ...]
 
@@ -20,10 +19,10 @@ class Lane:
     """One lane and its cursor, the place (run_at, id) of the last row taken."""
 
     key: Key
-    after_at: datetime = BEGINNING
+    after_at: float = BEGINNING
     after_id: int = 0
 
-    def advance(self, run_at: datetime, row_id: int) -> None:
+    def advance(self, run_at: float, row_id: int) -> None:
         """The rows up to this one were taken."""
         self.after_at, self.after_id = run_at, row_id
 

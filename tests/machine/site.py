@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
@@ -149,7 +149,7 @@ class Site:
         for worker in staff:
             for lane in (*worker.event_lanes.ordered(), *worker.command_lanes.ordered()):
                 if lane.after_at != BEGINNING:
-                    lane.advance(lane.after_at - hours * HOUR, lane.after_id)
+                    lane.advance(lane.after_at - hours * 3600, lane.after_id)
 
     async def sweep(self, worker: Worker) -> dict[str, list[Any]]:
         """Survey both tables, and rewind the cursors as the processors do; what was seen."""
@@ -185,7 +185,9 @@ def item_of(row: Row) -> Item:
 
 def query_of(lanes: Sequence[Any], most: int, room: dict[str, int] | None = None) -> Query:
     """A claim in the model's words."""
-    places = [(lane.key, (lane.after_at, lane.after_id)) for lane in lanes]
+    places = [
+        (lane.key, (datetime.fromtimestamp(lane.after_at, UTC), lane.after_id)) for lane in lanes
+    ]
     return Query(places, most, room)
 
 

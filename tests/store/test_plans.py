@@ -10,7 +10,7 @@ once, so in that state only the indexes are held, not the pages that were touche
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -89,7 +89,7 @@ class Known:
     ids: dict[str, list[int]] = field(default_factory=dict)
     uuids: dict[str, UUID] = field(default_factory=dict)
     worker: UUID = WORKER
-    last: tuple[datetime, int] = (BEGINNING, 0)
+    last: tuple[float, int] = (BEGINNING, 0)
 
     def of(self, name: str) -> list[int]:
         """Ten rows of a table and type, such as "events big"."""
@@ -118,7 +118,7 @@ Case = Callable[[Connection, Known], Awaitable[object]]
 # ------------------------------------------------------------------------------ the statements
 
 
-def _lane(*key: str | int, after: tuple[datetime, int] = (BEGINNING, 0)) -> Lane:
+def _lane(*key: str | int, after: tuple[float, int] = (BEGINNING, 0)) -> Lane:
     return Lane(key, *after)
 
 
@@ -417,7 +417,8 @@ async def _look_up(database: Database, known: Known) -> None:
     async with database.connect() as session:
         known.worker = await join(session)
         row = await session.fetchrow(
-            "select run_at, id from inboxd.events where type = 'big' order by id desc limit 1"
+            "select date_part('epoch', run_at), id from inboxd.events where type = 'big' "
+            "order by id desc limit 1"
         )
     assert row is not None
     known.last = (row[0], row[1])

@@ -4,7 +4,7 @@
 -- The picked rows are materialized: inlined, the planner may run the locking subquery twice.
 -- parameters: $1 uuid worker, $2 text[] queues, $3 integer[] room in each, lanes (in order of
 --             preference): $4 text[] queues, $5 text[] types, $6 smallint[] priorities,
---             $7 timestamptz[] and $8 bigint[] cursors, $9 integer rows
+--             $7 double precision[] and $8 bigint[] cursors (claim_events.sql), $9 integer rows
 -- returns: the rows in NO order (sort by lane, run_at, id); lane = its position in the arrays, from 1
 -- locks: the worker's row FOR KEY SHARE, the rows; rows that others hold are skipped
 WITH alive AS MATERIALIZED (
@@ -15,7 +15,7 @@ WITH alive AS MATERIALIZED (
      CROSS JOIN unnest($2::text[], $3::integer[]) AS room(queue, rows)
      CROSS JOIN LATERAL (
          SELECT due.id, lane.lane
-           FROM unnest($4::text[], $5::text[], $6::smallint[], $7::timestamptz[], $8::bigint[])
+           FROM unnest($4::text[], $5::text[], $6::smallint[], $7::double precision[], $8::bigint[])
                 WITH ORDINALITY AS lane(queue, type, priority, after_at, after_id, lane)
           CROSS JOIN LATERAL (
               SELECT c.id FROM {schema}.commands c
@@ -23,7 +23,7 @@ WITH alive AS MATERIALIZED (
                  AND c.queue = lane.queue AND c.type = lane.type AND c.priority = lane.priority
                  AND c.run_at <= now()
                  AND (c.run_at, c.id)
-                     > (least(lane.after_at, now() - interval '100 ms'), lane.after_id)
+                     > (least(to_timestamp(lane.after_at), now() - interval '100 ms'), lane.after_id)
                ORDER BY c.run_at, c.id
                LIMIT $9
                  FOR UPDATE SKIP LOCKED) due
@@ -37,8 +37,9 @@ UPDATE {schema}.commands c
   FROM picked
  WHERE c.id = picked.id
 RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority, c.tenant,
-          c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence, c.run_at,
+          c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence,
+          date_part('epoch', c.run_at) AS run_at,
           c.deadline, c.deadline < clock_timestamp() AS late, c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of,
           c.correlation_id, c.causation_id, c.traceparent, c.body_id, c.body_at, c.body_bytes,
-          c.created_at, extract(epoch FROM clock_timestamp() - c.run_at)::double precision AS waited,
-          extract(epoch FROM clock_timestamp() - c.created_at)::double precision AS age, picked.lane
+          date_part('epoch', clock_timestamp() - c.run_at) AS waited,
+          date_part('epoch', clock_timestamp() - c.created_at) AS age, picked.lane

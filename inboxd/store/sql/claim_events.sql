@@ -1,22 +1,25 @@
 -- Take a page of due events, lane by lane in the order given, each from its cursor.
 -- The cursor is held back by 100 ms: producers draw now() in one order and commit in another, and a
 -- row that commits behind the cursor would wait for the next sweep.
--- parameters: $1 text[] topics, $2 text[] types, $3 timestamptz[] and $4 bigint[] cursors
---             (-infinity, 0: from the beginning), $5 integer rows
--- returns: the rows, oldest first within a lane; lane = its position in the arrays, from 1
+-- parameters: $1 text[] topics, $2 text[] types, $3 double precision[] (seconds since
+--             the epoch) and $4 bigint[] cursors, both 0: from the beginning, $5 integer rows
+-- returns: the rows, oldest first within a lane; lane = its position in the arrays, from 1; run_at and
+--          created_at in seconds since the epoch, exact to the microsecond, since a driver spends more
+--          on a timestamp than on all the rest; occurred_at, null: created_at
 -- locks: the rows, FOR UPDATE until the transaction ends; rows that others hold are skipped
 SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, e.entity_type,
        e.entity_id, e.payload, e.headers, e.correlation_id, e.causation_id, e.traceparent, e.attempts,
-       e.crashes, e.run_at, e.body_id, e.body_at, e.body_bytes, e.occurred_at, e.created_at,
-       extract(epoch FROM clock_timestamp() - e.run_at)::double precision AS waited,
-       extract(epoch FROM clock_timestamp() - e.created_at)::double precision AS age, lane.lane
-  FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::bigint[])
+       e.crashes, date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
+       nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
+       date_part('epoch', clock_timestamp() - e.run_at) AS waited,
+       date_part('epoch', clock_timestamp() - e.created_at) AS age, lane.lane
+  FROM unnest($1::text[], $2::text[], $3::double precision[], $4::bigint[])
        WITH ORDINALITY AS lane(topic, type, after_at, after_id, lane)
  CROSS JOIN LATERAL (
      SELECT * FROM {schema}.events e
       WHERE e.status = 'pending' AND e.topic = lane.topic AND e.type = lane.type
         AND e.run_at <= now()
-        AND (e.run_at, e.id) > (least(lane.after_at, now() - interval '100 ms'), lane.after_id)
+        AND (e.run_at, e.id) > (least(to_timestamp(lane.after_at), now() - interval '100 ms'), lane.after_id)
       ORDER BY e.run_at, e.id
       LIMIT $5
         FOR UPDATE SKIP LOCKED) e
