@@ -24,6 +24,10 @@ _log = get_logger(__name__)
 
 # A sweep may take this share of the time at most.
 _SWEEP_SHARE = 1 / 30
+# Rows that trickle in, so many pages in a row, none of them full: a page's round trips are worth
+# more rows than the one or two that came during the last, so they are given a moment to gather.
+_TRICKLE = 4
+_GATHER = 0.002
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 10.0
 
@@ -116,16 +120,20 @@ class Processor:
         await self._leave()
 
     async def _loop(self) -> None:
+        streak = 0
         while not self._stopping:
             self.turned_at = time.monotonic()
             if self.held_back is not None:
                 await self._wakeup.sleep(None)
                 continue
             page = await self._work.page()
+            streak = streak + 1 if page.rows else 0
             if page.rows:
                 await self._wakeup.working(full_page=page.full, has_room=not page.busy)
                 if time.monotonic() >= self._next_sweep:
                     await self._survey("sweep")
+                if streak >= _TRICKLE and not (page.full or page.busy):
+                    await anyio.sleep(_GATHER)
             elif page.busy:
                 await self._work.room()
             elif not await self._wakeup.arm():

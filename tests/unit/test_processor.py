@@ -1,0 +1,88 @@
+"""The processor's loop: rows that trickle in are given a moment to gather, all others are not."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from inboxd.runtime.processor import Page, Processor, Survey
+from inboxd.runtime.wakeup import Cause, WakeUp
+from inboxd.telemetry.metrics import Metrics
+
+pytestmark = pytest.mark.anyio
+
+
+class _Pages:
+    """A work that claims these pages, and then tells its processor to stop."""
+
+    def __init__(self, pages: list[Page]) -> None:
+        self._pages: Iterator[Page] = iter(pages)
+        self.processor: Processor | None = None
+
+    async def page(self) -> Page:
+        page = next(self._pages, None)
+        if page is None:
+            assert self.processor is not None
+            self.processor.stop()
+        return page or Page(0)
+
+    async def survey(self) -> Survey:
+        return Survey(due=False, next=None)
+
+    async def room(self) -> None:
+        """There is room at once."""
+
+    async def finish(self) -> None:
+        """Nothing is left under way."""
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
+
+
+class _Awake:
+    """A wake-up that never sleeps."""
+
+    place = "events"
+
+    async def arm(self) -> bool:
+        return True
+
+    async def sleep(self, _seconds: float | None) -> Cause:
+        return "timer"
+
+    def wake(self, _cause: Cause) -> None:
+        """It is awake."""
+
+    async def working(self, *, full_page: bool, has_room: bool) -> None:
+        """The flag is not this test's subject."""
+
+    async def start(self) -> None:
+        """As above."""
+
+    leave = start
+
+
+async def _pauses(monkeypatch: pytest.MonkeyPatch, pages: list[Page]) -> int:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("inboxd.runtime.processor.anyio.sleep", sleep)
+    work = _Pages(pages)
+    work.processor = Processor(work, cast("WakeUp", _Awake()), Metrics("test"), 60.0)
+    await work.processor.run()
+    return len(slept)
+
+
+async def test_a_trickle_gathers_from_the_fourth_page_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await _pauses(monkeypatch, [Page(1)] * 10) == 7
+
+
+async def test_single_rows_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await _pauses(monkeypatch, [Page(1), Page(0)] * 10) == 0
+
+
+@pytest.mark.parametrize("page", [Page(1000, full=True), Page(1, busy=True)])
+async def test_neither_does_a_backlog(monkeypatch: pytest.MonkeyPatch, page: Page) -> None:
+    assert await _pauses(monkeypatch, [page] * 10) == 0
