@@ -23,7 +23,7 @@ from inboxd.model.backoff import Policy, override
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Dead, Unsuccessful, decide, explain
 from inboxd.runtime.command_bodies import CommandBodies
-from inboxd.runtime.execution import Stopped
+from inboxd.runtime.execution import Stopped, Task
 from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
@@ -76,7 +76,7 @@ class CommandRun:
             if limit is not None:
                 limit.stop(Stopped(CANCELLED))
 
-    async def run(self, row: Row, on_wait: Callable[[], None]) -> None:
+    async def run(self, task: Task, row: Row, on_wait: Callable[[], None]) -> None:
         """Run one command to its outcome, and see it settled or handed to the settler."""
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
@@ -86,7 +86,7 @@ class CommandRun:
             try:
                 if row["body_id"] is not None and not self.bodies.is_read(row):
                     on_wait()
-                await self._attempt(handler, row, own, started, limit, on_wait)
+                await self._attempt(task, handler, row, own, started, limit, on_wait)
             except LeaseLost as error:
                 _log.warning("lease lost; nothing was written", reason=str(error))
             except BaseException as error:
@@ -118,6 +118,7 @@ class CommandRun:
 
     async def _attempt(
         self,
+        task: Task,
         handler: CommandHandler,
         row: Row,
         own: OwnTransaction,
@@ -134,7 +135,7 @@ class CommandRun:
         payload = await self._payload(handler, row)
         try:
             value = await self._parts.executions.run(
-                "command", row["id"], handler, payload, context, limit, on_wait
+                task, "command", row["id"], handler, payload, context, limit, on_wait
             )
         finally:
             context.close()

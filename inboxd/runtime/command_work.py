@@ -251,14 +251,14 @@ class CommandWork:
             self._tasks.start_soon(self._runner)
 
     async def _runner(self) -> None:
-        breath = Breath()
+        breath, task = Breath(), asyncio.current_task()
         try:
             while True:
                 while self._ready:
                     row, leased_at = self._ready.popleft()
                     self._pace.waited = monotonic() - leased_at
                     try:
-                        await self._run.run(row, self._next_runner)
+                        await self._run.run(task, row, self._next_runner)
                     except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
                         _log.error("command was lost", id=row["id"], reason=explain(error).error)
                         self._look_at = 0.0

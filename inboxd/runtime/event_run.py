@@ -6,6 +6,7 @@ which ends the page's connection, or its transaction, is known by name. Known li
 one page run one after the other; slow work is a command.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from inboxd.api.records import EventHandler
 from inboxd.errors import InboxdError
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide, explain
-from inboxd.runtime.execution import Breath
+from inboxd.runtime.execution import Breath, Task
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.versions import FOR_ANOTHER, is_for_another
@@ -74,18 +75,18 @@ class EventRun:
     async def run(self, connection: Connection, rows: Sequence[Row], results: Results) -> None:
         """Run events until the page's time, or its room for commands, is spent."""
         ends = time.monotonic() + self.limits.page_time.total_seconds()
-        breath = Breath()
+        breath, task = Breath(), asyncio.current_task()
         for portion in bodies.portions(rows, self.limits.page_bytes):
             payloads = await bodies.read(connection, self._parts.sql, portion)
             for row in portion:
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
-                await self._run_one(connection, row, raw, results)
+                await self._run_one(task, connection, row, raw, results)
                 await breath.take()
                 if len(results.sent) >= self.limits.page_commands or time.monotonic() > ends:
                     return
 
     async def _run_one(
-        self, connection: Connection, row: Row, raw: str | None, results: Results
+        self, task: Task, connection: Connection, row: Row, raw: str | None, results: Results
     ) -> None:
         started = time.monotonic()
         savepoint = PageSavepoint(connection, self._parts.pool.preamble)
@@ -95,7 +96,7 @@ class EventRun:
         try:
             for handler in self._parts.registry.events[row["type"]]:
                 drafts += await self._handle(
-                    handler, row, "null" if raw is None else raw, savepoint
+                    task, handler, row, "null" if raw is None else raw, savepoint
                 )
             await savepoint.keep()
         except BaseException as error:
@@ -121,7 +122,7 @@ class EventRun:
             results.setbacks.append(setback(outcome, row, self._parts.me.id))
 
     async def _handle(
-        self, handler: EventHandler, row: Row, raw: str, savepoint: PageSavepoint
+        self, task: Task, handler: EventHandler, row: Row, raw: str, savepoint: PageSavepoint
     ) -> list[CommandDraft]:
         registry = self._parts.registry
         if handler.command_type is not None:
@@ -134,7 +135,9 @@ class EventRun:
         limit = handler.timeout or self.limits.timeout.total_seconds()
         with bound(event_id=row["event_id"], correlation_id=row["correlation_id"]):
             try:
-                await self._parts.executions.run("event", row["id"], handler, event, context, limit)
+                await self._parts.executions.run(
+                    task, "event", row["id"], handler, event, context, limit
+                )
                 return context.drafts
             finally:
                 context.close()

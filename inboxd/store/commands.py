@@ -7,7 +7,7 @@ Known limit: a claim's rows come sorted by lane and time, which the statement it
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -39,6 +39,14 @@ class Settlement(NamedTuple):
     status: str
     seconds: float
     result: str | None
+
+
+def _filled(values: list[Any]) -> list[Any]:
+    """A column of a page; empty where all of it is null, since `unnest` fills short ones up.
+
+    The driver looks at each element of an array several times, whatever it is.
+    """
+    return [] if values.count(None) == len(values) else values
 
 
 async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
@@ -97,7 +105,7 @@ async def settle(
         [s.fence for s in ended],
         [s.status for s in ended],
         [s.seconds for s in ended],
-        [s.result for s in ended],
+        _filled([s.result for s in ended]),
         worker,
     )
     return {row[0] for row in rows}
@@ -163,18 +171,18 @@ async def insert(
             [d.schema_version for d in drafts],
             [d.payload for d in drafts],
             [d.priority for d in drafts],
-            [d.run_at for d in drafts],
-            [d.delay for d in drafts],
-            [d.deadline for d in drafts],
-            [d.max_attempts for d in drafts],
-            [d.tenant for d in drafts],
-            [d.entity_type for d in drafts],
-            [d.entity_id for d in drafts],
+            _filled([d.run_at for d in drafts]),
+            _filled([d.delay for d in drafts]),
+            _filled([d.deadline for d in drafts]),
+            _filled([d.max_attempts for d in drafts]),
+            _filled([d.tenant for d in drafts]),
+            _filled([d.entity_type for d in drafts]),
+            _filled([d.entity_id for d in drafts]),
             [p.kind for p in parents],
             [p.id for p in parents],
             [p.lineage.correlation_id for p in parents],
             [p.lineage.causation_id for p in parents],
-            [p.lineage.traceparent for p in parents],
+            _filled([p.lineage.traceparent for p in parents]),
         )
 
 

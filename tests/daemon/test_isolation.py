@@ -3,6 +3,7 @@
 Every test has neighbours after the bad row, in the same page or on the same runner.
 """
 
+import asyncio
 import threading
 
 import pytest
@@ -159,7 +160,8 @@ async def test_threads_past_their_timeout_keep_their_place(executions: Execution
     handler = build_registry([("threads", handlers)]).commands["test.hang"]
 
     async def run(n: int, seconds: float) -> object:
-        return await executions.run("command", n, handler, n, None, seconds)
+        task = asyncio.current_task()
+        return await executions.run(task, "command", n, handler, n, None, seconds)
 
     try:
         for n in (1, 2):
