@@ -156,15 +156,16 @@ class CommandRun:
     ) -> None:
         async def settle(held: Connection, ending: str) -> None:
             sql, me = self._parts.sql, self._parts.me.id
-            if sent:
-                await commands.insert(held, sql, sent)
             try:
+                if sent:
+                    await commands.insert(held, sql, sent)
                 await commands.settle_own(held, sql, me, ended, ending)
             except Exception as error:
                 # A server that vanished without a word leaves the connection open, and no answer.
                 gone = held.is_closed() or isinstance(error, TimeoutError)
-                if not (is_passing(error) and gone):
-                    raise  # such as a deferred constraint, or a lock that it waited for in vain
+                # A lock waited for in vain may be an operator's, or its own deferred trigger's.
+                if not is_passing(error) or not (gone or self._losses.excuse(ended.id)):
+                    raise  # such as a deferred constraint
                 # Not the command's failure. If it did commit after all, the fence ends this run.
                 raise _Later(f"it could not be settled: {explain(error).error}") from error
 

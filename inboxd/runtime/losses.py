@@ -1,9 +1,9 @@
-"""Connections that were lost while a row ran: whose failure is it?
+"""Connections that were lost, and locks that were not had, at a row's end: whose failure is it?
 
-Owns the memory of such losses. An outage is nobody's failure (promise 7), but a handler that ends
-its own connection must not run for ever. Promises that a row is excused a few times in a row, and
-blamed after that. Known limit: the memory is this process's, and bounded; a row that is run by many
-workers in turn is excused by each.
+Owns the memory of such losses. An outage, or an operator's lock, is nobody's failure (promise 7),
+but a handler that ends its own connection must not run for ever. Promises that a row is excused a
+few times in a row, and blamed after that. Known limit: the memory is this process's, and bounded; a
+row that is run by many workers in turn is excused by each.
 """
 
 from collections import OrderedDict

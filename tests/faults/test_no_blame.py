@@ -43,6 +43,24 @@ async def test_a_server_that_vanishes_before_the_settlement_spends_no_attempt(
     assert len(await inbox.notes(row_id)) == 1
 
 
+async def test_an_operators_lock_on_the_row_spends_no_attempt(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """Held for longer than the settlement may wait for it."""
+    await database.execute(TABLES)
+    inbox = Inbox(database)
+    worker = await start_worker({"database": {"lock_timeout": "300ms"}})
+    [row_id] = await inbox.write_many("command", "test.ledger", [{"wait": 1}], max_attempts=1)
+    await eventually(partial(_waits, inbox, 1))
+    async with database.connect() as operator, operator.transaction():
+        await operator.execute("select from inboxd.commands where id = $1 for update", row_id)
+        await worker.logged("it could not be settled")
+    await inbox.succeeded("command", row_id)
+    rows = await database.fetch("select attempts, errors from inboxd.commands_history")
+    assert [tuple(row) for row in rows] == [(1, None)]
+    assert len(await inbox.notes(row_id)) == 1
+
+
 async def test_a_connection_cut_under_an_event_spends_no_attempt(
     database: Database, start_worker: StartWorker
 ) -> None:
