@@ -1,7 +1,9 @@
 # Everything a developer or CI runs. Nothing needs preparing: each target sets itself up first.
 
 PYTHON ?= python3
-VENV := .venv
+# `make test PYTHON=python3.13` has a virtual environment of its own, .venv-3.13.
+VENV := .venv$(if $(filter command,$(origin PYTHON)),-$(shell \
+  $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'))
 BIN := $(VENV)/bin
 # -qq: errors only.
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
@@ -14,12 +16,12 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-long chaos demo bench profile clean
+.PHONY: help setup check fmt test test-long test-pooler test-matrix chaos demo bench profile clean
 
 help: ## show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## make .venv and install the project into it (PYTHON=python3.12 for another one)
+setup: $(READY) ## make .venv and install the project into it (PYTHON=python3.12: .venv-3.12)
 
 # Made again when dependencies change; --clear, so that a broken or moved one is mended as well.
 $(READY): pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
@@ -41,11 +43,28 @@ fmt: $(READY) ## format, and mend what can be mended
 	@$(BIN)/ruff check --fix --exit-zero --quiet
 	@$(BIN)/ruff format
 
-test: $(READY) ## every test but the long ones
+# POSTGRES: the folder of another one's programs, as in Debian's package: /usr/lib/postgresql/15/bin
+test test-long test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
+
+test: $(READY) ## every test but the long ones (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin)
 	@$(BIN)/pytest -m 'not long'
 
 test-long: $(READY) ## the long tests
 	@$(BIN)/pytest -m long
+
+test-pooler: $(READY) ## the tests of whole workers and of producers, through PgBouncer
+	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' tests/cli tests/daemon tests/faults tests/producers
+
+# Each Python at hand with the embedded PostgreSQL, the oldest one with every other that is installed.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+POSTGRESES ?= $(sort $(wildcard /usr/lib/postgresql/*/bin))
+AT_HAND = $(foreach python,$(PYTHONS),$(if $(shell $(python) -c 'print(1)' 2>/dev/null),$(python)))
+
+test-matrix: ## the tests with every Python and PostgreSQL at hand, and through PgBouncer
+	@set -e; say() { echo "== $$*"; $(MAKE) --no-print-directory "$$@"; }; \
+	  for python in $(AT_HAND); do say test PYTHON=$$python; done; \
+	  for bin in $(POSTGRESES); do say test PYTHON=$(firstword $(AT_HAND)) POSTGRES=$$bin; done; \
+	  say test-pooler
 
 chaos: $(READY) ## workers, producers and faults side by side; then all is counted (MINUTES=5 SEED=7)
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
@@ -70,5 +89,5 @@ profile: $(PEERS) ## where the time of the drains goes: py-spy, pg_stat_statemen
 	@$(BIN)/python benchmarks/profiles.py --rows $(or $(ROWS),100000) --repeat 1 --lines '$(LINES)'
 
 clean: ## remove what the other targets made
-	@rm -rf $(VENV) dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-* dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

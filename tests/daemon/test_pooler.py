@@ -1,42 +1,158 @@
 """Behind a pooler in transaction mode nothing is kept in a session, and nothing is prepared.
 
-Run here on a direct connection: the mode is the same, and what it forbids itself shows.
+Through a real PgBouncer; and in the same mode on a direct connection, which is there everywhere.
+`make test-pooler` runs the other tests of whole workers this way too.
 """
 
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
-from tests.support import Database, StartWorker, eventually
+from tests.daemon.inbox import Inbox
+from tests.support import Database, Worker, eventually
+from tests.support.pooler import SESSIONS, TRANSACTIONS_ONLY, Way, pgbouncer
+from tests.support.rows import emit
 
 pytestmark = pytest.mark.anyio
 
-LEDGER = "create table ledger (kind text, row_id bigint, note text)"
-POOLER: dict[str, dict[str, Any]] = {
-    "database": {"transaction_pooler": True},
-    "wakeups": {"mode": "off"},
-    "worker": {"poll_interval": "200ms"},
-}
+
+@pytest.fixture
+def pooler(own: Inbox) -> Iterator[Way]:
+    """The way through PgBouncer to the test's database."""
+    with pgbouncer(own.database.dsn) as way:
+        yield way
+
+
+@pytest.fixture(params=["direct", "PgBouncer"])
+def way(request: pytest.FixtureRequest, own: Inbox) -> Way:
+    """Both ways to the test's database."""
+    if request.param == "direct":
+        return Way(own.database.dsn, TRANSACTIONS_ONLY)
+    way: Way = request.getfixturevalue("pooler")
+    return way
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[list[Worker]]:
+    """Workers that a test started by itself, and that end with it."""
+    workers: list[Worker] = []
+    yield workers
+    for worker in workers:
+        worker.kill()
+        # Captured, and so shown only if the test failed.
+        sys.stdout.write(worker.output())
+
+
+async def _start(crew: list[Worker], folder: Path, way: Way, **sections: dict[str, Any]) -> Worker:
+    worker = Worker(folder, way.dsn, way.over(sections))
+    crew.append(worker)
+    await worker.ready()
+    return worker
+
+
+async def _effects(database: Database) -> dict[str, tuple[int, int]]:
+    """How many effects each kind had, and on how many rows."""
+    counts = await database.fetch(
+        "select kind, count(*) as effects, count(distinct row_id) as rows from ledger group by kind"
+    )
+    return {row["kind"]: (row["effects"], row["rows"]) for row in counts}
 
 
 async def test_everything_works_without_sessions(
-    database: Database, start_worker: StartWorker
+    own: Inbox, way: Way, crew: list[Worker], tmp_path: Path
 ) -> None:
-    await database.execute(LEDGER)
-    worker = await start_worker(POOLER)
-    await database.fetch(
-        "select inboxd.emit_event('test.ledger', jsonb_build_object('n', n, 'sends', 1)) "
-        "from generate_series(1, 20) as n"
-    )
+    worker = await _start(crew, tmp_path, way)
+    await emit(own.database, 20, sends=1)
 
     async def all_done() -> bool:
-        counts = await database.fetch(
-            "select kind, count(*) as effects, count(distinct row_id) as rows "
-            "from ledger group by kind"
-        )
-        seen = {row["kind"]: (row["effects"], row["rows"]) for row in counts}
-        return seen == {"event": (20, 20), "command": (20, 20)}
+        return await _effects(own.database) == {"event": (20, 20), "command": (20, 20)}
 
     await eventually(all_done)
-    assert await database.fetchval("select last_value from inboxd.events_flag") == 2, "it is off"
+    flag = await own.database.fetchval("select last_value from inboxd.events_flag")
+    assert flag == 2, "it is off"
     assert (await worker.stop()) == 0
+
+
+async def test_workers_that_share_few_sessions_do_each_thing_once(
+    own: Inbox, pooler: Way, crew: list[Worker], tmp_path: Path
+) -> None:
+    """Two workers may hold more connections than there are sessions; one of them is killed."""
+    lease = {"lease": "3s", "heartbeat_interval": "700ms"}
+    victim, survivor = [await _start(crew, tmp_path, pooler, worker=lease) for _ in range(2)]
+    await emit(own.database, 200, sends=2, wait=0.002)
+    commands = await own.write_many("command", "test.ledger", [{"wait": 0.05}] * 100)
+
+    async def half_done() -> bool:
+        return len(await own.notes(*commands)) > 20
+
+    await eventually(half_done)
+    victim.kill()
+
+    async def all_done() -> bool:
+        return await _effects(own.database) == {"event": (200, 200), "command": (500, 500)}
+
+    await eventually(all_done)
+    await own.succeeded("command", *commands)
+    assert (
+        await own.database.fetchval(
+            "select count(*) from pg_stat_activity where datname = current_database() "
+            "and pid <> pg_backend_pid()"
+        )
+        <= SESSIONS
+    )
+    assert (await survivor.stop()) == 0
+
+
+async def test_a_handler_leaves_nothing_to_whom_the_session_serves_next(
+    own: Inbox, pooler: Way, crew: list[Worker], tmp_path: Path
+) -> None:
+    worker = await _start(crew, tmp_path, pooler)
+    leave = (
+        "set search_path = nowhere; set statement_timeout = '7s'; "
+        "select pg_advisory_lock_shared(7); create temp table left_behind (); "
+        "declare c cursor with hold for select 1; "
+    )
+    # An event's handler may leave a role as well; a command that gave its own away cannot settle.
+    page = f"{leave} set role inboxd_producer"
+    kept = await own.write("event", "test.misbehave", {"how": "run sql", "sql": page})
+    undone = await own.write("event", "test.misbehave", {"how": "run sql", "sql": f"{page}; fail"})
+    ran = await own.write_many("command", "test.misbehave", [{"how": "run sql", "sql": leave}] * 20)
+    failed = await own.write(
+        "command", "test.misbehave", {"how": "run sql", "sql": f"{leave} fail"}
+    )
+    await own.succeeded("event", kept)
+    await own.dead("event", undone)
+    await own.succeeded("command", *ran)
+    await own.dead("command", failed)
+    assert (await worker.stop()) == 0
+    seen = await _every_session(pooler)
+    assert len(seen) > 1, "the worker used several"
+    assert {tuple(row.values())[1:] for row in seen} == {
+        ('"$user", public', "0", "postgres", None, 0, 0)
+    }
+
+
+async def _every_session(pooler: Way) -> list[asyncpg.Record]:
+    """What each session looks like from inside that the pooler keeps."""
+    async with AsyncExitStack() as stack:
+        found = []
+        for _ in range(SESSIONS):
+            connection = await asyncpg.connect(pooler.dsn, statement_cache_size=0)
+            stack.callback(connection.terminate)
+            # Held open, so that the next one is given another session.
+            await connection.execute("begin")
+            found += await connection.fetch(
+                "select pg_backend_pid(), current_setting('search_path'), "
+                "current_setting('statement_timeout'), current_user::text, "
+                "to_regclass('pg_temp.left_behind')::text, "
+                "(select count(*) from pg_cursors where name = 'c'), "
+                "(select count(*) from pg_locks where locktype = 'advisory' "
+                "and pid = pg_backend_pid())"
+            )
+    assert len({row[0] for row in found}) == SESSIONS
+    return found

@@ -166,6 +166,7 @@ async def test_who_joined_unheard_hears_of_the_end_of_a_silence(database: Databa
             await eventually(some, within=5)
 
 
+@pytest.mark.direct("peers hear of it by a notification")
 async def test_peers_hear_of_a_silent_row_while_a_page_takes_long(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
 ) -> None:

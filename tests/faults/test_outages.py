@@ -70,6 +70,7 @@ async def _lease_age(worker: Worker, seconds: float) -> bool:
 # ------------------------------------------------------------------------- single connections
 
 
+@pytest.mark.direct("nobody listens behind one")
 @pytest.mark.parametrize("how", ["terminated", "cut", "half-open"])
 async def test_the_listener_listens_again(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, how: str

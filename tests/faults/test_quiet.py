@@ -74,6 +74,7 @@ async def test_a_reconnect_sets_the_flag(database: Database) -> None:
         assert await _flag(database) == 1
 
 
+@pytest.mark.direct("producers are never silent behind one")
 async def test_a_worker_that_cannot_drain_sets_both_flags(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:

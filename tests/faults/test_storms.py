@@ -9,7 +9,7 @@ import pytest
 from inboxd.embedded import Server
 from inboxd.embedded.server import StopMode
 from tests.faults.storm import ROUGH, Crew, Storm, seeds
-from tests.support import Config, Database, StartWorker
+from tests.support import Config, Database, StartWorker, eventually
 from tests.support.proxy import proxy
 from tests.support.rows import Hasty
 
@@ -57,9 +57,12 @@ async def test_sessions_ended(
     await Crew(start_worker, hasty(**ROUGH), storm.chance).hire(2)
 
     async def end_one() -> None:
-        sessions = await ledger.fetch(
-            "select pid from pg_stat_activity where datname = current_database()"
-            " and application_name like 'inboxd %'"
+        # Where a pooler keeps the sessions, there may be none for a moment.
+        sessions = await eventually(
+            lambda: ledger.fetch(
+                "select pid from pg_stat_activity where datname = current_database()"
+                " and application_name like 'inboxd %'"
+            )
         )
         pid = storm.chance.choice(sorted(row["pid"] for row in sessions))
         await ledger.execute("select pg_terminate_backend($1)", pid)

@@ -24,6 +24,8 @@ from inboxd.store.migrations import migrate
 
 # A crash of the machine is no test's subject, so fsync is off unless this says otherwise.
 _DURABLE = bool(os.environ.get("INBOXD_TEST_DURABLE"))
+# The folder of another PostgreSQL's programs, in place of the embedded one's.
+_BINARIES = Path(found) if (found := os.environ.get("INBOXD_TEST_POSTGRES")) else None
 _SETTINGS = {"max_connections": "200", "synchronous_commit": "on", "timezone": "UTC"}
 
 
@@ -82,7 +84,9 @@ def temporary_server(**settings: str) -> Iterator[Server]:
     """An embedded server in a folder that is gone afterwards; `settings` are PostgreSQL's."""
     folder = Path(tempfile.mkdtemp(prefix="inboxd-test-"))
     try:
-        with Server.start(folder, settings=_SETTINGS | settings, durable=_DURABLE) as server:
+        with Server.start(
+            folder, settings=_SETTINGS | settings, durable=_DURABLE, binaries=_BINARIES
+        ) as server:
             yield server
         shutil.rmtree(server.home)
     finally:

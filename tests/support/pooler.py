@@ -1,0 +1,145 @@
+"""PgBouncer in transaction mode, between the processes that a test starts and their server.
+
+Owns the way to a database: straight, or with INBOXD_TEST_POOLER set through a PgBouncer, and the
+settings that a worker needs there. Promises: each PgBouncer is one test's (or module's) own, runs
+without privileges, and ends with its owner, SIGKILL included; users keep their names behind it.
+Known limits: what listens or keeps something in a session cannot go this way (mark `direct`); a
+worker that a test sends through a proxy of its own passes PgBouncer by; a test is skipped where
+PgBouncer is missing (Debian: `apt install pgbouncer`).
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import pytest
+
+from inboxd.embedded import free_port
+from tests.support.databases import shared_folder
+from tests.support.worker import Config
+
+# Whether the whole run goes through PgBouncer: `make test-pooler`.
+EVERYWHERE = bool(os.environ.get("INBOXD_TEST_POOLER"))
+
+_PLACES = ("/usr/sbin", "/usr/local/sbin")  # in no PATH but root's
+_READY_SECONDS = 10.0
+
+# The shell holds the pipe from its owner; when that ends, however it does, PgBouncer does.
+_GUARDED = '"$@" & read -r _; kill -TERM $!; wait $!'
+
+# Connections that PgBouncer keeps to a database: few, so that its clients take turns on each.
+SESSIONS = 10
+
+# What a worker must be told behind a pooler in transaction mode.
+TRANSACTIONS_ONLY: Config = {
+    "database": {"transaction_pooler": True},
+    "wakeups": {"mode": "off"},
+    "worker": {"poll_interval": "200ms"},
+}
+
+# An outage is over for PgBouncer when it is over; nobody is favoured by being the last one.
+_CONFIG = """
+[databases]
+* = host={host} port={port} auth_user={user}
+[pgbouncer]
+pool_mode = transaction
+listen_addr = 127.0.0.1
+listen_port = {listen}
+unix_socket_dir =
+auth_type = trust
+auth_file = {users}
+default_pool_size = {sessions}
+max_client_conn = 500
+server_login_retry = 0.2
+server_round_robin = 1
+"""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How processes of the product reach a database, and what they must be told for it."""
+
+    dsn: str
+    config: Config = field(default_factory=dict)
+
+    def over(self, config: Config | None) -> dict[str, dict[str, Any]]:
+        """What this way needs, laid over a test's settings: without wake-ups it must poll."""
+        given = config or {}
+        return {
+            name: {**given.get(name, {}), **self.config.get(name, {})}
+            for name in {**given, **self.config}
+        }
+
+
+@contextmanager
+def way_to(dsn: str) -> Iterator[Way]:
+    """The way of this run: straight, or through a PgBouncer of the caller's own."""
+    if not EVERYWHERE:
+        yield Way(dsn)
+        return
+    with pgbouncer(dsn) as way:
+        yield way
+
+
+@contextmanager
+def pgbouncer(dsn: str) -> Iterator[Way]:
+    """A PgBouncer before the server of `dsn`, and the way through it to the same database."""
+    parts, listen = urlsplit(dsn), free_port()
+    with shared_folder() as folder:
+        users = folder / "users"
+        users.write_text(f'"{parts.username}" "{unquote(parts.password or "")}"\n')
+        settings = folder / "pgbouncer.ini"
+        settings.write_text(
+            _CONFIG.format(
+                host=parts.hostname,
+                port=parts.port or 5432,
+                user=parts.username,
+                listen=listen,
+                users=users,
+                sessions=SESSIONS,
+            )
+        )
+        with _running(settings, listen, folder / "log"):
+            through = parts._replace(netloc=f"{parts.username}@127.0.0.1:{listen}")
+            yield Way(urlunsplit(through), TRANSACTIONS_ONLY)
+
+
+@contextmanager
+def _running(settings: Path, port: int, log: Path) -> Iterator[None]:
+    program = shutil.which("pgbouncer", path=os.pathsep.join((os.defpath, *_PLACES)))
+    if program is None:
+        pytest.skip("PgBouncer is not installed: apt install pgbouncer")
+    command = [program, *(["-u", "nobody"] if os.geteuid() == 0 else []), str(settings)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARDED, "guarded", *command],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        _wait_until_ready(port, log)
+        yield
+    finally:
+        process.communicate(timeout=30)
+
+
+def _wait_until_ready(port: int, log: Path) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return
+    raise AssertionError(f"PgBouncer does not answer:\n{log.read_text(errors='replace')}")
