@@ -108,9 +108,7 @@ class Incarnation:
     def reload(self, settings: Settings) -> None:
         """Take over what may change while running: page sizes, concurrency."""
         if self._command_work is not None:
-            self._command_work.limits = settings.commands
-            self._command_work.queues = settings.queues
-            self._command_work.on_room()
+            self._command_work.reload(settings.commands, settings.queues)
         if self._event_work is not None:
             self._event_work.run.limits = settings.events
 

@@ -24,7 +24,8 @@ class CommandBodies:
     def __init__(self, parts: Parts) -> None:
         """Read with the daemon's own connections."""
         self._parts = parts
-        self._most = parts.settings.commands.in_flight_bytes
+        # Bytes; may change while running.
+        self.most = parts.settings.commands.in_flight_bytes
         self._used = 0
         self._places: dict[int, asyncio.Future[str | None]] = {}
         self._freed = asyncio.Event()
@@ -54,7 +55,7 @@ class CommandBodies:
             self._freed.set()
 
     def _fits(self, row: Row) -> bool:
-        return not self._used or self._used + row["body_bytes"] <= self._most
+        return not self._used or self._used + row["body_bytes"] <= self.most
 
     def _portion(self, first: Row) -> Iterator[Row]:
         """The command, and as many of the next ones as one read should bring; room is taken."""

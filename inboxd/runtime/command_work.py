@@ -10,7 +10,7 @@ back, or fenced. Known limit: a queue's limit holds within this process.
 import asyncio
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 import anyio
@@ -24,6 +24,7 @@ from inboxd.runtime.pace import Pace
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.runtime.settler import Ended
+from inboxd.settings.sections import Commands, Queue
 from inboxd.store import commands
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import Row
@@ -69,7 +70,7 @@ class CommandWork:
         self._suspended = False
         self.on_room: Callable[[], None] = lambda: None
         self.limits = parts.settings.commands
-        self.queues = parts.settings.queues
+        self.queues: Mapping[str, Queue] = parts.settings.queues
 
     # --------------------------------------------------------------------------------- claims
 
@@ -77,6 +78,12 @@ class CommandWork:
         """The connection was lost: another server may answer next, and a claim may be unknown."""
         self._lanes.forget()
         self._look_at = 0.0
+
+    def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
+        """Take over other settings while running."""
+        self.limits, self.queues = limits, queues
+        self._run.bodies.most = limits.in_flight_bytes
+        self.on_room()
 
     def suspend(self) -> None:
         """The lease may end: start nothing, stop what runs."""

@@ -1,0 +1,128 @@
+"""Payloads that are stored apart: read many at a time, within the bytes that may be in flight."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import cast
+
+import anyio
+import pytest
+
+from inboxd.runtime.command_bodies import CommandBodies
+from inboxd.runtime.parts import Parts
+from inboxd.store import bodies
+from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
+from tests.support import Database, eventually
+from tests.support.rows import SQL, daemon_pool, send
+
+pytestmark = pytest.mark.anyio
+
+SIZE = 10_000
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each read brought."""
+    counted: list[int] = []
+    original = bodies.read
+
+    async def read(connection: Connection, sql: Statements, rows: Sequence[Row]) -> dict[int, str]:
+        counted.append(len(rows))
+        return await original(connection, sql, rows)
+
+    monkeypatch.setattr(bodies, "read", read)
+    return counted
+
+
+@asynccontextmanager
+async def _opened(database: Database, most: int) -> AsyncIterator[CommandBodies]:
+    async with daemon_pool(database) as pool:
+        settings = SimpleNamespace(commands=SimpleNamespace(in_flight_bytes=most))
+        parts = SimpleNamespace(settings=settings, pool=pool, sql=SQL)
+        yield CommandBodies(cast("Parts", parts))
+
+
+async def _rows(database: Database, count: int) -> list[Row]:
+    await send(database, count, "test.noop", pad="x" * SIZE)
+    return await database.fetch(
+        "select id, body_id, body_at, body_bytes from inboxd.commands order by id"
+    )
+
+
+async def test_one_read_serves_those_that_start_next(database: Database, reads: list[int]) -> None:
+    rows = await _rows(database, 20)
+    async with _opened(database, 10**9) as payloads:
+        payloads.upcoming = lambda: rows[1:]
+        for number, row in enumerate(rows, 1):
+            raw = await payloads.take(row)
+            assert raw is not None
+            assert f'"n": {number},' in raw
+            payloads.done(row)
+        assert payloads._used == 0
+    assert reads == [20]
+
+
+async def test_what_does_not_fit_waits(database: Database, reads: list[int]) -> None:
+    rows = await _rows(database, 3)
+    async with _opened(database, int(1.5 * SIZE)) as payloads:
+        payloads.upcoming = lambda: rows[1:]
+        await payloads.take(rows[0])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(payloads.take, rows[1])
+            with anyio.move_on_after(0.1):
+                await payloads.take(rows[2])
+            assert reads == [1]
+            payloads.done(rows[0])
+        assert payloads.is_read(rows[1])
+        payloads.done(rows[1])
+        assert payloads._used == 0
+
+
+async def test_one_that_is_larger_than_all_passes_alone(
+    database: Database, reads: list[int]
+) -> None:
+    rows = await _rows(database, 2)
+    async with _opened(database, 1) as payloads:
+        payloads.upcoming = lambda: rows[1:]
+        for row in rows:
+            assert await payloads.take(row)
+            payloads.done(row)
+    assert reads == [1, 1]
+
+
+async def test_a_failure_is_that_of_each_and_of_this_time_only(
+    database: Database, reads: list[int]
+) -> None:
+    rows = await _rows(database, 2)
+    async with _opened(database, 10**9) as payloads:
+        payloads.upcoming = lambda: rows[1:]
+        await database.execute("alter table inboxd.bodies rename to away")
+        for row in rows:
+            with pytest.raises(Exception, match="does not exist"):
+                await payloads.take(row)
+        assert reads == [2]
+        for row in rows:
+            payloads.done(row)
+        await database.execute("alter table inboxd.away rename to bodies")
+        assert await payloads.take(rows[0])
+        assert payloads._used == 2 * rows[0]["body_bytes"]
+
+
+async def test_one_that_is_given_back_while_it_is_read(database: Database) -> None:
+    rows = await _rows(database, 2)
+    async with _opened(database, 10**9) as payloads:
+        payloads.upcoming = lambda: rows[1:]
+        async with database.connect() as operator, anyio.create_task_group() as tasks:
+            await operator.execute("begin; lock table inboxd.bodies")
+            tasks.start_soon(payloads.take, rows[0])
+
+            async def is_asked_for() -> bool:
+                return rows[1]["id"] in payloads._places
+
+            await eventually(is_asked_for)
+            payloads.done(rows[1])
+            await operator.execute("rollback")
+        payloads.done(rows[0])
+        assert payloads._used == 0
+        assert await payloads.take(rows[1])
