@@ -16,6 +16,7 @@ from inboxd.errors import DatabaseError
 from inboxd.model.lane import Lane
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
+from inboxd.runtime.wakeup import Fleet
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, workers
 from inboxd.store.commands import Settlement
@@ -72,7 +73,7 @@ async def test_a_vanished_server_is_waited_for_once(
         async with borrow(pool) as connection, borrow(pool):
             (row,) = await commands.claim(connection, SQL, worker, {"default": 1}, [lane], 1)
         me = SimpleNamespace(id=worker)
-        parts = SimpleNamespace(sql=SQL, metrics=Metrics("test"), me=me, pool=pool)
+        parts = SimpleNamespace(sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet())
         settler = Settler(cast("Parts", parts), lambda _row, error: pytest.fail(str(error)))
 
         async def bury() -> None:
