@@ -29,6 +29,8 @@ class CommandBodies:
         self._used = 0
         self._places: dict[int, asyncio.Future[str | None]] = {}
         self._freed = asyncio.Event()
+        # Who waits for room is not passed by: smaller ones could keep it from a large one for ever.
+        self._turn = asyncio.Lock()
         # The commands that start next, in order.
         self.upcoming: Callable[[], Iterable[Row]] = tuple
 
@@ -39,14 +41,14 @@ class CommandBodies:
 
     async def take(self, row: Row) -> str | None:
         """The payload as JSON text; None: it has none any more. Raises what reading raised."""
-        while (place := self._places.get(row["id"])) is None and not self._fits(row):
-            self._freed.clear()
-            await self._freed.wait()
-        if place is None:
-            portion = list(self._portion(row))
+        if row["id"] not in self._places:
+            async with self._turn:
+                while not self._fits(row):
+                    self._freed.clear()
+                    await self._freed.wait()
+                portion = list(self._portion(row))
             await self._read(portion)
-            place = self._places[row["id"]]
-        return await asyncio.shield(place)
+        return await asyncio.shield(self._places[row["id"]])
 
     def done(self, row: Row) -> None:
         """The command has ended, or was given back: its payload is not needed any more."""

@@ -142,7 +142,9 @@ class EventWork:
             async with stack:
                 await self.run.write(page.connection, page.results)
             self.run.count(page.results)
-            self._most = min(2 * self._most, self.run.limits.page_rows)
+            # A page from before the last one that failed says nothing of the halves of that one.
+            if len(page.rows) <= self._most:
+                self._most = min(2 * self._most, self.run.limits.page_rows)
         except Exception as error:  # noqa: BLE001 - sorted out by the next page
             page.error = error
         finally:

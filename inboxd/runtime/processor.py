@@ -140,9 +140,11 @@ class Processor:
                 await self._wakeup.look_again()
             elif not await self._survey("sweep"):
                 await self._sleep()
-            elif not (await self._work.page()).rows:
-                # What is due is held by others, or its queues are full here.
-                await self._sleep()
+            else:
+                page = await self._work.page()
+                if not (page.rows or page.busy):
+                    # What is due is held by others, or its queues are full here.
+                    await self._sleep()
 
     async def _survey(self, cause: str) -> bool:
         started = time.monotonic()

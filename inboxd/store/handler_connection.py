@@ -151,6 +151,12 @@ class LazyConnection:
                 if self._connection is None:
                     self._connection = await self._open()
                 return await operation(self._connection)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if self.left and task is not None and task.uncancel() == 0:
+                    # By `close` alone: the task is the handler's own, and may have more to do.
+                    raise UsageError(_ENDED) from None
+                raise
             finally:
                 self._under_way = None
 

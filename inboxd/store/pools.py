@@ -55,6 +55,7 @@ class Pool:
         self._size = size
         self._database = database
         self._open: set[Connection] = set()
+        # Room that somebody was given to make one, whether or not it has begun.
         self._opening = 0
         self._idle: list[Connection] = []
         self._line: deque[_Place] = deque()
@@ -82,7 +83,9 @@ class Pool:
             if not connection.is_closed():
                 return connection
             self._open.discard(connection)
-        if len(self._open) + self._opening >= self._size:
+        if self._has_room():
+            self._opening += 1
+        else:
             connection = await self._stand_in_line(within)
             if connection is not None:
                 return connection
@@ -93,15 +96,17 @@ class Pool:
 
         begun: its next transaction has begun, for who waits; if nobody does, it is undone.
         """
-        if not connection.is_closed():
-            begun = begun and self.wanted
-            if connection.is_in_transaction() is not begun or _is_cancelling(connection):
-                await _tidy(connection)
-        if connection.is_closed():
-            self._open.discard(connection)
-            self._serve(None)
-        elif not self._serve(connection):
-            self._idle.append(connection)
+        try:
+            if not connection.is_closed():
+                begun = begun and self.wanted
+                if connection.is_in_transaction() is not begun or _is_cancelling(connection):
+                    await _tidy(connection)
+        finally:
+            if connection.is_closed():
+                self._open.discard(connection)
+                self._offer_room()
+            elif not self._serve(connection):
+                self._idle.append(connection)
 
     async def close(self) -> None:
         """Say goodbye on what is idle, and end the rest."""
@@ -111,8 +116,16 @@ class Pool:
         for connection in self._open:
             connection.terminate()
 
+    def _has_room(self) -> bool:
+        return len(self._open) + self._opening < self._size
+
+    def _offer_room(self) -> None:
+        """Let the first in line make a connection; nobody may take its room meanwhile."""
+        if self._has_room() and self._serve(None):
+            self._opening += 1
+
     async def _connect(self) -> Connection:
-        self._opening += 1
+        """A new connection, in room that was given."""
         try:
             connection = await self._dial()
         except (*LOST, asyncpg.PostgresError) as error:
@@ -122,8 +135,7 @@ class Pool:
             return connection
         finally:
             self._opening -= 1
-            if len(self._open) + self._opening < self._size:
-                self._serve(None)
+            self._offer_room()
 
     async def _stand_in_line(self, within: float) -> "Connection | None":
         """The next connection that is given back; None: there is room to make one."""
@@ -137,7 +149,8 @@ class Pool:
             if place.done() and not place.cancelled() and place.exception() is None:
                 connection = place.result()
                 if connection is None:
-                    self._serve(None)
+                    self._opening -= 1
+                    self._offer_room()
                 else:
                     await self.release(connection, begun=connection.is_in_transaction())
             raise
@@ -171,16 +184,17 @@ def _is_cancelling(connection: Connection) -> bool:
 
 async def _tidy(connection: Connection) -> None:
     """Wait for a cancellation to end, and undo a transaction; drop what does not obey."""
-    with anyio.move_on_after(_PATIENCE, shield=True):
-        try:
+    try:
+        with anyio.fail_after(_PATIENCE, shield=True):
             if _is_cancelling(connection):
                 await connection._protocol._wait_for_cancellation(_PATIENCE)  # type: ignore[attr-defined]  # noqa: SLF001 - as above
             if not connection.is_closed() and connection.is_in_transaction():
                 await connection.execute("ROLLBACK")
-        except (*LOST, asyncpg.PostgresError):
-            connection.terminate()
-        return
-    connection.terminate()
+    except (*LOST, asyncpg.PostgresError):
+        connection.terminate()
+    except BaseException:  # a handler's time limit insists: it cancels its task, not a scope
+        connection.terminate()
+        raise
 
 
 @asynccontextmanager

@@ -46,3 +46,22 @@ async def test_a_constraint_that_fails_at_commit(
     seen = await effects(ledger, kind)
     if type_ == "test.ledger":
         assert seen == dict.fromkeys([*good, *mixed], 1)
+
+
+async def test_an_event_that_spoils_its_page_is_found_under_a_backlog(
+    ledger: Database, start_worker: StartWorker
+) -> None:
+    """The pages beside it commit: that must not undo the halving."""
+    await ledger.execute(REFUSE.format("event"))
+    inbox = Inbox(ledger)
+    async with ledger.connect() as producer, producer.transaction():
+        mixed = await emit(producer, 50, "test.noop", poison=True)
+        bad = mixed.pop(6)
+        await emit(producer, 20_000, "test.noop")
+    worker = await start_worker(
+        {"events": {"page_rows": 100}, "types": {"test.noop": {"retry": {"attempts": 1}}}}
+    )
+    await inbox.dead("event", bad)
+    await inbox.succeeded("event", *mixed)
+    # 100, 50, 25, 12, 6, 3, 1; and as many again where a half commits and the size grows.
+    assert worker.output().count("page of events did not commit") <= 14

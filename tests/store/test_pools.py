@@ -1,12 +1,13 @@
 """The pool: who waits longest is served first, and nobody gets what somebody else left open."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import anyio
 import pytest
 
-from inboxd.errors import DatabaseError
+from inboxd.errors import DatabaseError, UsageError
 from inboxd.store.connections import Connection
 from inboxd.store.handler_connection import OwnTransaction
 from inboxd.store.pools import Pool, borrow, lend, open_pool, transaction
@@ -109,6 +110,53 @@ async def test_a_lost_connection_makes_room(database: Database) -> None:
         await pool.release(held)
         await eventually(lambda: _is(bool(got)))
         assert await got[0].fetchval("select 1") == 1
+
+
+async def test_room_that_somebody_was_given_is_not_given_twice(database: Database) -> None:
+    async with _pool(database) as pool:
+        held = await pool.acquire(5)
+        first = asyncio.create_task(pool.acquire(5))
+        await _in_line(pool, 1)
+        held.terminate()
+        await pool.release(held)
+        # Before the first in line has run again.
+        with pytest.raises(DatabaseError, match="no connection became free"):
+            await pool.acquire(0.2)
+        await pool.release(await first)
+        assert (pool.used, pool.idle) == (0, 1)
+
+
+async def test_room_that_is_not_taken_goes_to_the_next(database: Database) -> None:
+    async with _pool(database) as pool:
+        held = await pool.acquire(5)
+        first = asyncio.create_task(pool.acquire(5))
+        await _in_line(pool, 1)
+        second = asyncio.create_task(pool.acquire(5))
+        await _in_line(pool, 2)
+        held.terminate()
+        await pool.release(held)
+        first.cancel()
+        await pool.release(await second)
+        assert (pool.used, pool.idle) == (0, 1)
+
+
+async def test_a_task_cancelled_twice_leaves_its_place_free(database: Database) -> None:
+    """As a handler's time limit does with one that will not end."""
+
+    async def sleep(pool: Pool) -> None:
+        async with lend(pool) as connection:
+            await connection.execute("select pg_sleep(60)")
+
+    async with _pool(database) as pool:
+        task = asyncio.create_task(sleep(pool))
+        await eventually(lambda: _is_asleep(database))
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with lend(pool) as connection:
+            assert await connection.fetchval("select 1") == 1
 
 
 async def test_an_idle_one_that_the_server_closed_is_not_lent(database: Database) -> None:
@@ -261,6 +309,48 @@ async def test_a_connection_that_left_its_transaction_is_dropped(database: Datab
         await own.end()
         assert held.is_closed()
         assert (pool.used, pool.idle) == (0, 0)
+
+
+async def test_a_handlers_task_outlives_its_statement(database: Database) -> None:
+    """One that serves several handlers must not end with the one that ended first."""
+    async with _pool(database) as pool:
+        own = OwnTransaction(pool, 5)
+        said: list[str] = []
+
+        async def serve() -> None:
+            try:
+                await own.lend().execute("select pg_sleep(60)")
+            except UsageError as error:
+                said.append(str(error))
+            await asyncio.sleep(0)
+            said.append("goes on")
+
+        task = asyncio.create_task(serve())
+        await eventually(lambda: _is_asleep(database))
+        await own.end()
+        await task
+        assert said == ["the handler has ended; its connection cannot be used any more", "goes on"]
+        assert (pool.used, pool.idle) == (0, 1)
+
+
+async def test_a_cancellation_of_its_own_is_not_taken_back(database: Database) -> None:
+    async with _pool(database) as pool:
+        own = OwnTransaction(pool, 5)
+        task = asyncio.ensure_future(own.lend().execute("select pg_sleep(60)"))
+        await eventually(lambda: _is_asleep(database))
+        task.cancel()
+        await own.end()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def _is_asleep(database: Database) -> bool:
+    return bool(
+        await database.fetchval(
+            "select count(*) from pg_stat_activity where query = 'select pg_sleep(60)' "
+            "and datname = current_database()"
+        )
+    )
 
 
 async def _is(fact: bool) -> bool:

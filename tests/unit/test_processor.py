@@ -62,6 +62,23 @@ class _Awake:
     leave = start
 
 
+class _Due(_Pages):
+    """The same, and rows are due at every look."""
+
+    async def survey(self) -> Survey:
+        return Survey(due=True, next=None)
+
+
+class _Sleepy(_Awake):
+    """Counts its sleeps."""
+
+    slept = 0
+
+    async def sleep(self, _seconds: float | None) -> Cause:
+        self.slept += 1
+        return "timer"
+
+
 async def _pauses(monkeypatch: pytest.MonkeyPatch, pages: list[Page]) -> int:
     slept: list[float] = []
 
@@ -86,3 +103,12 @@ async def test_single_rows_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("page", [Page(1000, full=True), Page(1, busy=True)])
 async def test_neither_does_a_backlog(monkeypatch: pytest.MonkeyPatch, page: Page) -> None:
     assert await _pauses(monkeypatch, [page] * 10) == 0
+
+
+@pytest.mark.parametrize(("page", "slept"), [(Page(0, busy=True), 0), (Page(0), 1)])
+async def test_due_rows_that_found_no_room_are_not_slept_over(page: Page, slept: int) -> None:
+    """Such as those of a page that did not commit, and was halved."""
+    work, wakeup = _Due([Page(0), page, Page(1)]), _Sleepy()
+    work.processor = Processor(work, cast("WakeUp", wakeup), Metrics("test"), 60.0)
+    await work.processor.run()
+    assert wakeup.slept == slept
