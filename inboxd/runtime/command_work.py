@@ -157,7 +157,8 @@ class CommandWork:
             open_ = [lane for lane in level if room[str(lane.key[0])] > 0]
             if open_ and taken < free:
                 taken += await self._claim(open_, room, free - taken)
-        self._pace.claimed(full=taken >= free, most=self.limits.page_rows)
+        most, at_once = self.limits.page_rows, self.limits.concurrency
+        self._pace.claimed(full=taken >= free, most=most, at_once=at_once)
         return Page(taken, full=taken >= free, busy=taken > 0 and self._was_full)
 
     def _serves(self, queue: str, type_: str) -> bool:
@@ -263,13 +264,15 @@ class CommandWork:
             while True:
                 while self._ready:
                     row, leased_at = self._ready.popleft()
-                    self._pace.waited = monotonic() - leased_at
+                    started_at = monotonic()
+                    self._pace.waited = started_at - leased_at
                     try:
                         await self._run.run(task, row, self._next_runner)
                     except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
                         _log.error("command was lost", id=row["id"], reason=explain(error).error)
                         self._look_at = 0.0
                     finally:
+                        self._pace.took = monotonic() - started_at
                         self._ended(row)
                     await breath.take()
                 self._next_runner()

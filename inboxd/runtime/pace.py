@@ -2,10 +2,13 @@
 
 Commands that end at once are drained page by page, so a page should be large; commands that take
 their time should be leased no earlier than they can start, so that other workers find them. What
-tells the two apart is how long a leased command waited for its turn. Owns that judgement (ADR 8);
-pure. Promises that nothing is leased ahead until commands have shown that they end quickly, and
-that whatever waited too long is given back. Known limit: it judges all types of a worker together.
+tells the two apart is how long a leased command waited for its turn; as long as none was leased
+ahead, and so none had to wait, it is how long commands take. Owns that judgement (ADR 8); pure.
+Promises that nothing is leased ahead until commands have shown that they end quickly, and that
+whatever waited too long is given back. Known limit: it judges all types of a worker together.
 """
+
+import math
 
 # Seconds from the lease to the start: below, lease more ahead; above, less; far above, give back.
 _SOON = 0.02
@@ -17,18 +20,20 @@ _FIRST = 32
 class Pace:
     """`ahead`: how many commands may be leased beyond those that run."""
 
-    __slots__ = ("ahead", "waited")
+    __slots__ = ("ahead", "took", "waited")
 
     def __init__(self) -> None:
         self.ahead = 0
         # How long the last command that started had waited for its turn, in seconds.
         self.waited = 0.0
+        # How long the last command that ended took.
+        self.took = math.inf
 
-    def claimed(self, *, full: bool, most: int) -> None:
-        """A page was claimed; full: there may be more. Lease up to `most` ahead."""
+    def claimed(self, *, full: bool, most: int, at_once: int) -> None:
+        """A page was claimed; full: there may be more. Lease up to `most` beyond `at_once`."""
         if self.waited > _LATE:
             self.ahead //= 2
-        elif full and self.waited < _SOON:
+        elif full and self.waited < _SOON and (self.ahead or self.took * _FIRST < _LATE * at_once):
             self.ahead = min(most, max(_FIRST, 2 * self.ahead))
 
     def too_late_in(self, waits: float) -> float:

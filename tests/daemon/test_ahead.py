@@ -31,3 +31,20 @@ async def test_what_was_leased_ahead_is_given_back(
     assert {(row["attempts"], row["crashes"]) for row in rows} == {(1, 0)}
     assert len({row["worker_id"] for row in rows}) == 2
     assert any("leased ahead of their start are given back" in each.output() for each in workers)
+
+
+async def test_slow_commands_are_never_leased_ahead(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """The first of a page start at once, however long they take: that says nothing of their end."""
+    worker = await start_worker({"commands": {"concurrency": 2}})
+    async with database.connect() as connection, connection.transaction():
+        await send(connection, 8, "test.wait", wait=1.2)
+
+    async def are_settled() -> bool:
+        return bool(await database.fetchval("select count(*) = 0 from inboxd.commands"))
+
+    await eventually(are_settled)
+    claims = await database.fetch("select fence from inboxd.commands_history")
+    assert [row["fence"] for row in claims] == [1] * 8
+    assert "leased ahead of their start" not in worker.output()

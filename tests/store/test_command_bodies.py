@@ -91,6 +91,37 @@ async def test_one_that_is_larger_than_all_passes_alone(
     assert reads == [1, 1]
 
 
+async def test_small_ones_do_not_keep_a_large_one_from_its_room(
+    database: Database, reads: list[int]
+) -> None:
+    await send(database, 1, "test.noop", pad="x" * 5 * SIZE)
+    large, first, second, late = await _rows(database, 3)
+    order: list[int] = []
+
+    async def take(row: Row) -> None:
+        await payloads.take(row)
+        order.append(row["id"])
+
+    async with _opened(database, int(2.5 * SIZE)) as payloads:
+        await take(first)
+        await take(second)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take, large)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(take, late)
+            payloads.done(first)
+            await anyio.wait_all_tasks_blocked()
+            assert reads == [1, 1]
+            payloads.done(second)
+
+            async def is_read() -> bool:
+                return payloads.is_read(large)
+
+            await eventually(is_read)
+            payloads.done(large)
+    assert order == [row["id"] for row in (first, second, large, late)]
+
+
 async def test_a_failure_is_that_of_each_and_of_this_time_only(
     database: Database, reads: list[int]
 ) -> None:
