@@ -14,7 +14,7 @@ event, also one that was declared INITIALLY IMMEDIATE: SQL has no way back to wh
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from time import monotonic
 from typing import Any, TypeVar
@@ -296,18 +296,18 @@ class OwnTransaction:
         held, self.held = self.held, None
         if held is None:
             return
+        orderly = False
         with anyio.CancelScope(shield=True):
             try:
                 # One that the handler brought out of its transaction may be in any state.
-                orderly = not held.is_closed() and held.is_in_transaction()
-                if orderly:
-                    with anyio.fail_after(_PATIENCE):
+                if not held.is_closed() and held.is_in_transaction():
+                    with suppress(Exception), anyio.fail_after(_PATIENCE):
                         await held.execute(f"ROLLBACK; {_LOCKS}")
-            except Exception:  # noqa: BLE001 - whatever is wrong with it, it must not be used again
-                orderly = False
-            if not orderly and not held.is_closed():
-                held.terminate()
-            await self._pool.release(held)
+                        orderly = True
+            finally:
+                if not (orderly or held.is_closed()):
+                    held.terminate()  # whatever is wrong with it, it must not be used again
+                await self._pool.release(held)
 
     async def _open(self) -> Connection:
         self.starved = True

@@ -344,6 +344,20 @@ async def test_a_cancellation_of_its_own_is_not_taken_back(database: Database) -
             await task
 
 
+async def test_a_cancellation_that_comes_late_leaves_its_place_free(database: Database) -> None:
+    """A handler may have left a timer behind that cancels its task."""
+    async with _pool(database) as pool:
+        own = OwnTransaction(pool, 5)
+        await own.lend().execute("select 1")
+        task = asyncio.create_task(own.end())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with lend(pool) as connection:
+            assert await connection.fetchval("select 1") == 1
+
+
 async def _is_asleep(database: Database) -> bool:
     return bool(
         await database.fetchval(
