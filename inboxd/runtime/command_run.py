@@ -62,9 +62,16 @@ class CommandRun:
         # Some command was left to another worker, which should have the first go at its lane now.
         self.stepped_aside = False
         self.settler = Settler(parts, self.judge)
+        # Why no handler may begin now: those whose payload is being read are known to no limit yet.
+        self._halted: str | None = None
+
+    def go_on(self) -> None:
+        """Handlers may begin again."""
+        self._halted = None
 
     def stop_all(self, reason: str) -> None:
-        """Stop every command that runs."""
+        """Stop every command that runs, and let none begin until `go_on`."""
+        self._halted = reason
         for (kind, _), limit in list(self._parts.executions.limits.items()):
             if kind == "command":
                 limit.stop(Stopped(reason))
@@ -133,6 +140,8 @@ class CommandRun:
             lend = lambda: BlockingConnection(own.lend())  # noqa: E731 - as short as a function's head
         context = CommandContext(row, lend, self._registry.resolve, _handler_log)
         payload = await self._payload(handler, row)
+        if self._halted is not None:
+            raise Stopped(self._halted)
         try:
             value = await self._parts.executions.run(
                 task, "command", row["id"], handler, payload, context, limit, on_wait

@@ -94,6 +94,7 @@ class CommandWork:
     def resume(self) -> None:
         """The lease holds again."""
         self._suspended = False
+        self._run.go_on()
         self._free()
 
     def cancel(self, ids: frozenset[int]) -> None:

@@ -1,7 +1,7 @@
 """What comes late: claims after a death or a suspension, and reads that an outage cuts short."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -111,3 +111,31 @@ async def test_a_payload_that_an_outage_keeps_from_being_read(
         f"select distinct attempts, crashes, errors from inboxd.{kind}s_history"
     )
     assert [tuple(row) for row in rows] == [(1, 0, None)]
+
+
+async def test_a_payload_that_arrives_after_a_suspension_begins_nothing(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    """It was leased and not running yet, so there was nothing to stop when the lease ran out."""
+    worker = await start_worker(hasty(database={"lock_timeout": "20s"}))
+    ids = await _soon(ledger, "command", 3, padding="x" * 5000)
+
+    async def are_given_back() -> bool:
+        rows = await ledger.fetch("select status from inboxd.commands")
+        return [row["status"] for row in rows] == ["pending"] * 3
+
+    async with AsyncExitStack() as reads:
+        await reads.enter_async_context(
+            _held(ledger, "lock inboxd.bodies in access exclusive mode")
+        )
+        await eventually(lambda: _waits(ledger, READ))
+        async with _held(ledger, "select from inboxd.workers for update"):
+            await worker.logged("work is suspended")
+            await reads.aclose()
+            await eventually(are_given_back, within=10)
+    await worker.logged("work goes on")
+    await exactly_once("command", ids)
+    rows = await ledger.fetch(
+        "select distinct fence, attempts, crashes from inboxd.commands_history"
+    )
+    assert [tuple(row) for row in rows] == [(2, 1, 0)]
