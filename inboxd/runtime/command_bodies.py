@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from inboxd.runtime.parts import Parts
 from inboxd.store import bodies
-from inboxd.store.connections import Row
+from inboxd.store.connections import Row, is_passing
 from inboxd.store.pools import borrow
 
 # One read brings no more than so many bytes, unless it is for one command.
@@ -78,7 +78,11 @@ class CommandBodies:
         try:
             async with borrow(self._parts.pool) as connection:
                 found = await bodies.read(connection, self._parts.sql, portion)
-        except Exception as error:  # noqa: BLE001 - each of them raises it
+        except Exception as error:  # noqa: BLE001 - raised where the payload is asked for
+            if len(portion) > 1 and not is_passing(error):
+                for row in portion:  # it may be the fault of one
+                    await self._read([row])
+                return
             for place in places:
                 place.set_exception(error)
         except BaseException:

@@ -28,7 +28,7 @@ from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
-from inboxd.runtime.versions import FOR_ANOTHER, is_for_another
+from inboxd.runtime.versions import FOR_ANOTHER, Versions
 from inboxd.store import commands
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection, Row, is_passing
@@ -61,6 +61,7 @@ class CommandRun:
         self._timeout = parts.settings.commands.timeout.total_seconds()
         # Some command was left to another worker, which should have the first go at its lane now.
         self.stepped_aside = False
+        self._versions = Versions(parts)
         self.settler = Settler(parts, self.judge)
         # Why no handler may begin now: those whose payload is being read are known to no limit yet.
         self._halted: str | None = None
@@ -222,7 +223,7 @@ class CommandRun:
 
     def judge(self, row: Row, error: BaseException) -> Unsuccessful:
         """What follows from an error, by the command's own rule."""
-        if is_for_another(error, row, self._parts):
+        if self._versions.are_anothers(error, row["id"]):
             error, self.stepped_aside = FOR_ANOTHER, True
         outcome = decide(error, self._policy(row), row["attempts"], timedelta(seconds=row["age"]))
         failure = explain(error)

@@ -25,7 +25,7 @@ from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide,
 from inboxd.runtime.execution import Breath, Task
 from inboxd.runtime.outcomes import is_ours, name, setback
 from inboxd.runtime.parts import Parts
-from inboxd.runtime.versions import FOR_ANOTHER, is_for_another
+from inboxd.runtime.versions import FOR_ANOTHER, Versions
 from inboxd.store import bodies, commands, events, wakeups
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
@@ -71,6 +71,7 @@ class EventRun:
         self.limits = parts.settings.events
         # Some event was left to another worker, which should have the first go at its lane now.
         self.stepped_aside = False
+        self._versions = Versions(parts)
 
     async def run(self, connection: Connection, rows: Sequence[Row], results: Results) -> None:
         """Run events until the page's time, or its room for commands, is spent."""
@@ -145,7 +146,7 @@ class EventRun:
     def judge(self, error: BaseException, row: Row, handler: EventHandler | None) -> Unsuccessful:
         """What follows from an error, by the handler's own rule."""
         policy = (handler and handler.retry) or self._parts.policy
-        if is_for_another(error, row, self._parts):
+        if self._versions.are_anothers(error, row["id"]):
             error, self.stepped_aside = FOR_ANOTHER, True
         outcome = decide(error, policy, row["attempts"], timedelta(seconds=row["age"]))
         failure = explain(error)

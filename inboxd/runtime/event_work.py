@@ -40,6 +40,8 @@ class _Open:
     rows: list[Row] = field(default_factory=list)
     results: Results = field(default_factory=Results)
     error: Exception | None = None
+    # Whether its connection was lost; afterwards, that is another user's.
+    lost: bool = False
     ended: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -115,6 +117,7 @@ class EventWork:
         except Exception as error:
             if not page.rows:
                 raise
+            page.lost = page.connection.is_closed()
             return self._failed(page, error)
         behind, self._behind = self._behind, None if opened is None else page
         if opened is not None:
@@ -146,7 +149,7 @@ class EventWork:
             if len(page.rows) <= self._most:
                 self._most = min(2 * self._most, self.run.limits.page_rows)
         except Exception as error:  # noqa: BLE001 - sorted out by the next page
-            page.error = error
+            page.error, page.lost = error, page.connection.is_closed()
         finally:
             page.ended.set()
 
@@ -171,7 +174,7 @@ class EventWork:
     def _failed(self, page: _Open, error: Exception) -> Page:
         """The page did not commit. Halve it until the event that spoils it stands alone."""
         self._lanes.forget()
-        rows, lost = page.rows, page.connection.is_closed()
+        rows, lost = page.rows, page.lost
         error = page.results.spoiled or error
         if isinstance(error, Spoiled):
             if not (lost and self._losses.excuse(error.row["id"])):
@@ -231,6 +234,7 @@ class EventWork:
                         await self.run.run(page.connection, [again], page.results)
                         await self.run.write(page.connection, page.results)
             except Exception as error:  # noqa: BLE001 - sorted out there
+                page.lost = page.connection.is_closed()
                 return self._failed(page, error)
             finally:
                 self._careful -= 1

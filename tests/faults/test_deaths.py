@@ -18,7 +18,7 @@ async def _in_a_page(database: Database) -> bool:
     found: bool = await database.fetchval(
         "select exists (select from pg_locks join pg_stat_activity using (pid)"
         " where relation = 'ledger'::regclass and mode = 'RowExclusiveLock'"
-        " and application_name = 'inboxd daemon' and datname = current_database())"
+        " and datname = current_database())"
     )
     return found
 

@@ -250,8 +250,9 @@ async def test_a_newer_version_waits_for_who_can_read_it(
     ids: dict[str, list[int]] = {}
     for kind, table in kinds.items():
         rows = await ledger.fetch(
-            f"insert into inboxd.{table} (type, schema_version, payload"
-            f"{', queue' if kind == 'command' else ''}) select 'other.ledger', 2, '{{}}'"
+            f"insert into inboxd.{table} (created_at, type, schema_version, payload"
+            f"{', queue' if kind == 'command' else ''})"
+            " select now() - interval '1 hour', 'other.ledger', 2, '{}'"
             f"{', $1' if kind == 'command' else ''} from generate_series(1, 20) returning id",
             *(["default"] if kind == "command" else []),
         )
