@@ -28,11 +28,16 @@ def lines_of(script: str, *options: str, rows: int = 200) -> list[list[str]]:
 @pytest.mark.parametrize(
     "name",
     [
-        "no-op events of 8 KB",
-        "each send one command",
-        "no-op commands, two workers",
-        "no-op commands, one a page",
         "commands with one insert",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in (
+                "no-op events of 8 KB",
+                "each send one command",
+                "no-op commands, two workers",
+                "no-op commands, one a page",
+            )
+        ),
     ],
 )
 def test_drain(name: str) -> None:
@@ -43,6 +48,7 @@ def test_drain(name: str) -> None:
         assert re.match(r"[\d,]+/s", line[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "rows", "options"),
     [
@@ -61,6 +67,7 @@ def test_others(script: str, rows: int, options: list[str]) -> None:
     )
 
 
+@pytest.mark.long
 def test_peers() -> None:
     pytest.importorskip("pgqueuer", reason="the extra `bench` is not installed")
     assert [line[0].rpartition(" ")[2] for line in lines_of("peers", rows=500)] == [
