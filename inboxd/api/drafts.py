@@ -26,7 +26,8 @@ class CommandDraft(NamedTuple):
     """A command to be inserted with the settlement of the row whose handler sent it.
 
     payload is JSON text; queue None means the one that the type declares; delay is in seconds from
-    the insert, and excludes run_at.
+    the insert, and excludes run_at. needs counts what must end before it (it waits until then);
+    awaited says that something waits for it.
     """
 
     command_id: UUID
@@ -42,6 +43,10 @@ class CommandDraft(NamedTuple):
     tenant: str | None = None
     entity_type: str | None = None
     entity_id: str | None = None
+    ordering_key: str | None = None
+    batch_id: int | None = None
+    needs: int = 0
+    awaited: bool = False
 
 
 def encode(value: object) -> str:

@@ -183,6 +183,10 @@ async def insert(
             [p.lineage.correlation_id for p in parents],
             [p.lineage.causation_id for p in parents],
             _filled([p.lineage.traceparent for p in parents]),
+            _filled([d.ordering_key for d in drafts]),
+            _filled([d.batch_id for d in drafts]),
+            [d.needs for d in drafts] if any(d.needs for d in drafts) else [],
+            [d.awaited for d in drafts] if any(d.awaited for d in drafts) else [],
         )
 
 

@@ -63,10 +63,19 @@ async def test_settled_rows_are_not_hot(database: Database, table: str, status: 
 async def test_history_holds_only_what_is_settled(
     database: Database, table: str, status: str
 ) -> None:
-    beyond = "now(), null, null" if table == "events" else "now(), null"
     async with database.connect() as connection:
         await _put(connection, table, "failed")
-        move = f"insert into inboxd.{table}_history select h.*, {beyond} from inboxd.{table} h"
+        columns = f"id, {table[:-1]}_id, type, {'topic, mode' if table == 'events' else 'queue'}, "
+        columns += "schema_version, attempts, crashes, run_at, created_at, updated_at, status"
+        columns += (
+            ", occurred_at"
+            if table == "events"
+            else ", priority, fence, cancel_requested, origin_kind"
+        )
+        move = (
+            f"insert into inboxd.{table}_history ({columns}, finished_at) "
+            f"select {columns}, now() from inboxd.{table}"
+        )
         await connection.execute(move)
         with pytest.raises(asyncpg.CheckViolationError):
             await connection.execute(f"update inboxd.{table}_history set status = '{status}'")

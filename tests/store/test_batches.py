@@ -1,0 +1,343 @@
+"""Batches in the database: counts, status, release, exactly once, whatever settles together."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import anyio
+import asyncpg
+import orjson
+import pytest
+
+from inboxd.model.lane import Lane
+from inboxd.store import commands
+from inboxd.store.commands import Settlement
+from inboxd.store.connections import Connection, Row
+from inboxd.store.events import Setback
+from tests.support import Database, eventually
+from tests.support.rows import SQL, daemon_session, join
+
+pytestmark = pytest.mark.anyio
+
+NOOP = {"type": "test.noop", "queue": "default"}
+THEN, OTHERWISE, FINALLY = (
+    {"type": f"test.{name}", "queue": "default"} for name in ("then", "otherwise", "finally")
+)
+ERROR = orjson.dumps({"attempt": 1, "error": "as told"}).decode()
+
+
+def _json(value: object) -> str:
+    return orjson.dumps(value).decode()
+
+
+async def _send_batch(connection: Connection, size: int, **sent: Any) -> int:
+    """A batch of so many with its three continuations; its id."""
+    batch: int = await connection.fetchval(
+        "select id from inboxd.send_batch('emails', $1, $2, $3, $4)",
+        _json([NOOP] * size),
+        *(
+            _json(sent.get(key, told))
+            for key, told in (("then", THEN), ("otherwise", OTHERWISE), ("finally_", FINALLY))
+        ),
+    )
+    return batch
+
+
+async def _open_batch(connection: Connection) -> Row:
+    """An open batch with one continuation: id, uuid."""
+    opened = await connection.fetchrow("select * from inboxd.open_batch('big', $1)", _json(THEN))
+    assert opened is not None
+    return opened
+
+
+async def _send_workflow(connection: Connection, steps: Sequence[Any]) -> int:
+    """Steps as (name, after): each has a type of its name; its id."""
+    given = [
+        {
+            "name": name,
+            "type": f"test.{name}",
+            "queue": "default",
+            **({"after": after} if after else {}),
+        }
+        for name, after in steps
+    ]
+    workflow: int = await connection.fetchval(
+        "select id from inboxd.send_workflow('seed', $1)", _json(given)
+    )
+    return workflow
+
+
+async def _claim(
+    connection: Connection, worker: UUID, type_: str = "test.noop", most: int = 1000
+) -> list[Row]:
+    lane = Lane(("default", type_, 0))
+    return await commands.claim(connection, SQL, worker, {"default": most}, [lane], most)
+
+
+async def _settle(connection: Connection, worker: UUID, rows: Sequence[Row]) -> None:
+    ended = [Settlement(row["id"], row["fence"], "succeeded", 0.1, None) for row in rows]
+    assert len(await commands.settle(connection, SQL, worker, ended)) == len(rows)
+
+
+async def _fail(connection: Connection, worker: UUID, rows: Sequence[Row]) -> None:
+    dead = [Setback(row["id"], "failed", 1, error=ERROR, fence=row["fence"]) for row in rows]
+    assert len(await commands.set_back(connection, SQL, worker, dead)) == len(rows)
+
+
+async def _fold(connection: Connection, batch: int | None) -> str:
+    """Fold as a worker does: its parent as well, and until there is no more; its own status."""
+    status = ""
+    while batch is not None:
+        row = await connection.fetchrow("select * from inboxd.fold_batch($1)", batch)
+        assert row is not None
+        status = status or row["status"]
+        batch = batch if row["more"] else row["parent"]
+    return status
+
+
+async def _released(connection: Connection) -> list[str]:
+    """The continuations and steps that may run now, or did."""
+    rows = await connection.fetch(
+        "select type from inboxd.commands where type <> 'test.noop' and status <> 'waiting' "
+        "union all select type from inboxd.commands_history "
+        "where type <> 'test.noop' and status = 'succeeded' order by 1"
+    )
+    return [row[0].removeprefix("test.") for row in rows]
+
+
+async def _ended_unrun(connection: Connection) -> dict[str, str]:
+    rows = await connection.fetch(
+        "select type, cancel_requested from inboxd.commands_history where status = 'cancelled'"
+    )
+    return {row[0].removeprefix("test."): "cancelled" if row[1] else "skipped" for row in rows}
+
+
+async def _counts(connection: Connection, batch: int) -> tuple[Any, ...]:
+    row = await connection.fetchrow(
+        "select status, size, succeeded, failed, cancelled, skipped from inboxd.batches "
+        "where id = $1",
+        batch,
+    )
+    assert row is not None
+    return tuple(row)
+
+
+async def test_a_batch_that_succeeds_releases_then_and_finally(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me, batch = await join(connection), await _send_batch(connection, 3)
+        assert await _released(connection) == []
+        rows = await _claim(connection, me)
+        await _settle(connection, me, rows[:2])
+        assert await _fold(connection, batch) == "running"
+        assert await _released(connection) == []
+        await _settle(connection, me, rows[2:])
+        assert await _fold(connection, batch) == "succeeded"
+        assert await _released(connection) == ["finally", "then"]
+        assert await _ended_unrun(connection) == {"otherwise": "skipped"}
+        assert await _counts(connection, batch) == ("succeeded", 3, 3, 0, 0, 0)
+
+
+async def test_a_batch_that_fails_releases_otherwise_and_heals(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me, batch = await join(connection), await _send_batch(connection, 2)
+        rows = await _claim(connection, me)
+        await _settle(connection, me, rows[:1])
+        await _fail(connection, me, rows[1:])
+        assert await _fold(connection, batch) == "failed"
+        assert await _released(connection) == ["finally", "otherwise"]
+        await connection.fetch(SQL["retry_commands"], [rows[1]["id"]])
+        assert await _fold(connection, batch) == "running"
+        await _settle(connection, me, await _claim(connection, me))
+        assert await _fold(connection, batch) == "succeeded"
+        assert await _released(connection) == ["finally", "otherwise", "then"]
+        failed_at = await connection.fetchval(
+            "select failed_at from inboxd.batches where id = $1", batch
+        )
+        assert failed_at is not None
+
+
+async def test_an_empty_batch_succeeds_at_once(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        batch = await _send_batch(connection, 0)
+        assert await _counts(connection, batch) == ("succeeded", 0, 0, 0, 0, 0)
+        assert await _released(connection) == ["finally", "then"]
+
+
+async def test_the_last_two_members_settle_together(database: Database) -> None:
+    """Neither sees the other's line; whoever folds last counts both."""
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me, batch = await join(one), await _send_batch(one, 2)
+        first, second = await _claim(one, me)
+        async with one.transaction():
+            await _settle(one, me, [first])
+            async with two.transaction():
+                await _settle(two, me, [second])
+            assert await _fold(two, batch) == "running"
+        assert await _fold(one, batch) == "succeeded"
+        assert await _released(one) == ["finally", "then"]
+
+
+async def test_two_folds_at_once_release_once(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me, batch = await join(one), await _send_batch(one, 2)
+        await _settle(one, me, await _claim(one, me))
+        async with anyio.create_task_group() as tasks, one.transaction():
+            assert await _fold(one, batch) == "succeeded"
+            tasks.start_soon(_fold, two, batch)
+            await _until_blocked(database, one)
+        assert await _released(one) == ["finally", "then"]
+        assert await _counts(one, batch) == ("succeeded", 2, 2, 0, 0, 0)
+
+
+async def _until_blocked(database: Database, by: Connection) -> None:
+    waits = "select exists (select from pg_stat_activity where $1 = any (pg_blocking_pids(pid)))"
+    async with database.connect() as looking:
+
+        async def blocked() -> bool:
+            return bool(await looking.fetchval(waits, by.get_server_pid()))
+
+        await eventually(blocked)
+
+
+async def test_a_folder_that_died_after_the_append_is_made_up_for(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me, batch = await join(connection), await _send_batch(connection, 1)
+        await _settle(connection, me, await _claim(connection, me))
+    async with daemon_session(database) as another:
+        left = await another.fetch("select distinct batch_id from inboxd.batch_progress")
+        assert [row[0] for row in left] == [batch]
+        assert await _fold(another, batch) == "succeeded"
+
+
+async def test_an_open_batch_releases_nothing_before_its_close(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        batch, uuid = await _open_batch(connection)
+        for _ in range(2):
+            assert (
+                await connection.fetchval(
+                    "select inboxd.add_to_batch($1, $2)", uuid, _json([NOOP] * 2)
+                )
+                == 2
+            )
+            await _settle(connection, me, await _claim(connection, me))
+            assert await _fold(connection, batch) == "running"
+        assert await _released(connection) == []
+        await connection.execute("select inboxd.close_batch($1)", uuid)
+        assert await _counts(connection, batch) == ("succeeded", 4, 4, 0, 0, 0)
+        assert await _released(connection) == ["then"]
+        with pytest.raises(asyncpg.PostgresError, match="is closed: nothing can be added"):
+            await connection.execute("select inboxd.add_to_batch($1, '[]')", uuid)
+
+
+async def test_a_close_waits_for_who_is_adding_and_folds_do_not(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me = await join(one)
+        batch, uuid = await _open_batch(one)
+        async with anyio.create_task_group() as tasks, one.transaction():
+            await one.execute("select inboxd.add_to_batch($1, $2)", uuid, _json([NOOP]))
+            assert await _fold(two, batch) == "pending"
+            tasks.start_soon(two.execute, "select inboxd.close_batch($1)", uuid)
+            await _until_blocked(database, one)
+        assert await _released(one) == []
+        await _settle(one, me, await _claim(one, me))
+        assert await _fold(one, batch) == "succeeded"
+
+
+async def test_a_graph_is_released_step_by_step(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        steps = [
+            ("a", None),
+            ("b", "a"),
+            ("c", ["a"]),
+            ("d", ["b", {"step": "c", "when": "finished"}]),
+        ]
+        workflow = await _send_workflow(connection, steps)
+        for ran in ("a", "b"):
+            assert not await _claim(connection, me, "test.d")
+            await _settle(connection, me, await _claim(connection, me, f"test.{ran}"))
+        await _fail(connection, me, await _claim(connection, me, "test.c"))
+        await _settle(connection, me, await _claim(connection, me, "test.d"))
+        assert await _fold(connection, workflow) == "failed"
+        assert await _counts(connection, workflow) == ("failed", 4, 3, 1, 0, 0)
+
+
+async def test_what_is_not_needed_is_skipped_and_the_workflow_succeeds(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        steps = [
+            ("a", None),
+            ("undo", {"step": "a", "when": "failed"}),
+            ("tell", "undo"),
+            ("b", "a"),
+        ]
+        workflow = await _send_workflow(connection, steps)
+        await _settle(connection, me, await _claim(connection, me, "test.a"))
+        await _settle(connection, me, await _claim(connection, me, "test.b"))
+        assert await _ended_unrun(connection) == {"undo": "skipped", "tell": "skipped"}
+        assert await _fold(connection, workflow) == "succeeded"
+        assert await _counts(connection, workflow) == ("succeeded", 4, 2, 0, 0, 2)
+
+
+async def test_what_waits_for_a_cancelled_step_is_cancelled_however_deep(
+    database: Database,
+) -> None:
+    async with daemon_session(database) as connection:
+        steps = [("s0", None), *((f"s{n}", f"s{n - 1}") for n in range(1, 500))]
+        workflow = await _send_workflow(connection, steps)
+        first = await connection.fetchval("select id from inboxd.commands where status = 'pending'")
+        await connection.fetch(SQL["cancel_commands"], [first])
+        assert set((await _ended_unrun(connection)).values()) == {"cancelled"}
+        assert await _fold(connection, workflow) == "cancelled"
+        assert await _counts(connection, workflow) == ("cancelled", 500, 0, 0, 500, 0)
+        assert await connection.fetchval("select count(*) from inboxd.dependencies") == 0
+
+
+async def test_two_prerequisites_that_settle_together_release_once(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me = await join(one)
+        await _send_workflow(one, [("a", None), ("b", None), ("c", ["a", "b"])])
+        a, b = await _claim(one, me, "test.a"), await _claim(one, me, "test.b")
+        async with anyio.create_task_group() as tasks, one.transaction():
+            await _settle(one, me, a)
+            tasks.start_soon(_settle, two, me, b)
+            await _until_blocked(database, one)
+        assert await _released(one) == ["a", "b", "c"]
+        assert await one.fetchval("select needs from inboxd.commands where type = 'test.c'") == 0
+
+
+async def test_a_batch_is_ended_as_a_whole_page_by_page(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me, batch = await join(connection), await _send_batch(connection, 30)
+        running = await _claim(connection, me, most=3)
+        await connection.execute(
+            "update inboxd.batches set ending = 'cancelled' where id = $1", batch
+        )
+        row = await connection.fetchrow("select * from inboxd.fold_batch($1, 20)", batch)
+        assert row is not None
+        assert row["more"]
+        assert await _fold(connection, batch) == "running"
+        asked = "select count(*) from inboxd.commands where cancel_requested and status = 'running'"
+        assert await connection.fetchval(asked) == 3
+        await _settle(connection, me, running)
+        assert await _fold(connection, batch) == "cancelled"
+        assert await _counts(connection, batch) == ("cancelled", 30, 3, 0, 27, 0)
+        assert await _released(connection) == ["finally"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([("a", "b"), ("b", "a")], "'a' waits for 'b', which is not listed before it: a cycle"),
+        ([("a", "a")], "'a' waits for 'a', which is not listed before it"),
+        ([("a", "x")], "'a' waits for 'x', which is no step of it"),
+        ([("a", None), ("a", None)], "2 steps have the name 'a'"),
+        ([("", None)], "1 steps have the name ''"),
+    ],
+)
+async def test_a_wrong_graph_is_refused(database: Database, steps: list[Any], message: str) -> None:
+    async with daemon_session(database) as connection:
+        with pytest.raises(asyncpg.PostgresError, match=message):
+            await _send_workflow(connection, steps)
+        assert await connection.fetchval("select count(*) from inboxd.commands") == 0
