@@ -32,6 +32,7 @@ _ARGUMENT = re.compile(
     re.DOTALL,
 )
 TRACEBACK_CHAIN = 5
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,28 @@ Unsuccessful = Retrying | Dead | Deferred
 Outcome = Succeeded | Unsuccessful
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a failure happened, as far as its traceback does not say: what tells groups apart.
+
+    type: the row's. package: the top-level package of the handler; its innermost frame is the place
+    of an error, also of one that a driver raised further in.
+    """
+
+    type: str = ""
+    package: str = ""
+
+
+_NOWHERE = Site()
+
+
 def decide(
     error: BaseException,
     policy: Policy,
     attempts_made: int,
     age: timedelta,
     rng: Rng = random,
+    site: Site = _NOWHERE,
 ) -> Unsuccessful:
     """What follows from `error`, after `attempts_made` executions had ended before this one.
 
@@ -103,19 +120,19 @@ def decide(
             case Defer():
                 return Deferred(error.until, _optional_seconds(error.after))
             case Reject() | PayloadError() | NoHandler():
-                return Dead(explain(error))
+                return Dead(explain(error, site))
             case _ if policy.is_permanent(error) or policy.is_exhausted(attempt, age):
-                return Dead(explain(error))
+                return Dead(explain(error, site))
             case Retry(after=after) if after is not None:
-                return Retrying(_seconds(after), explain(error))
+                return Retrying(_seconds(after), explain(error, site))
             case _:
-                return Retrying(policy.delay(attempt, rng), explain(error))
+                return Retrying(policy.delay(attempt, rng), explain(error, site))
     except UsageError as wrong:  # Retry(after="soon"): the handler's mistake, a failure like any
         wrong.__cause__ = error
-        return decide(wrong, policy, attempts_made, age, rng)
+        return decide(wrong, policy, attempts_made, age, rng, site)
 
 
-def explain(error: BaseException) -> Failure:
+def explain(error: BaseException, site: Site = _NOWHERE) -> Failure:
     """The failure to store for `error`."""
     kind = type(error).__qualname__
     message = _message(error)
@@ -124,7 +141,7 @@ def explain(error: BaseException) -> Failure:
         error=_storable(text)[:ERROR_LENGTH],
         kind=kind,
         traceback=_storable(_traceback(error))[-TRACEBACK_LENGTH:],
-        fingerprint=_fingerprint(error, kind),
+        fingerprint=_fingerprint(error, kind, site),
         path=error.path if isinstance(error, PayloadError) else None,
     )
 
@@ -178,24 +195,31 @@ def _traceback(error: BaseException) -> str:
     return "\n\n".join(reversed(parts))
 
 
-def _fingerprint(error: BaseException, kind: str) -> str:
-    """Type and place: the innermost frame that is not inboxd's own, or the payload's field."""
-    place = error.path if isinstance(error, PayloadError) else _place(error)
+def _fingerprint(error: BaseException, kind: str, site: Site) -> str:
+    """The exception's type and place: code, or the payload's field, or else the row's type."""
+    if isinstance(error, PayloadError):
+        # An item's number says nothing: students.3.email fails as students.7.email does.
+        place = f"{site.type} {_NUMBER.sub('*', error.path or '')}"
+    else:
+        place = _place(error, site.package) or site.type
     text = f"{type(error).__module__}.{kind} {place}"
     return hashlib.blake2b(_storable(text).encode(), digest_size=8).hexdigest()
 
 
-def _place(error: BaseException) -> str | None:
-    place = None
+def _place(error: BaseException, package: str) -> str | None:
+    """File and function of the innermost frame of the package, or else of any but inboxd's own."""
+    anywhere = home = None
     step = error.__traceback__
     while step is not None:
-        if not _is_own(step.tb_frame):
+        room = _package(step.tb_frame)
+        if room != "inboxd":
             code = step.tb_frame.f_code
-            place = f"{Path(code.co_filename).name}:{code.co_name}"
+            anywhere = f"{Path(code.co_filename).name}:{code.co_name}"
+            home = anywhere if room == package else home
         step = step.tb_next
-    return place
+    return home or anywhere
 
 
-def _is_own(frame: FrameType) -> bool:
+def _package(frame: FrameType) -> str:
     name = frame.f_globals.get("__name__")
-    return isinstance(name, str) and name.partition(".")[0] == "inboxd"
+    return name.partition(".")[0] if isinstance(name, str) else ""

@@ -25,7 +25,7 @@ from inboxd.model.outcome import Dead, Unsuccessful, decide, explain
 from inboxd.runtime.command_bodies import CommandBodies
 from inboxd.runtime.execution import Stopped, Task
 from inboxd.runtime.losses import Losses
-from inboxd.runtime.outcomes import is_ours, name, setback
+from inboxd.runtime.outcomes import is_ours, name, setback, site_of
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.runtime.versions import FOR_ANOTHER, Versions
@@ -225,7 +225,9 @@ class CommandRun:
         """What follows from an error, by the command's own rule."""
         if self._versions.are_anothers(error, row["id"]):
             error, self.stepped_aside = FOR_ANOTHER, True
-        outcome = decide(error, self._policy(row), row["attempts"], timedelta(seconds=row["age"]))
+        site = site_of(row, self._registry.commands.get(row["type"]))
+        age = timedelta(seconds=row["age"])
+        outcome = decide(error, self._policy(row), row["attempts"], age, site=site)
         failure = explain(error)
         self._parts.metrics.tally.fail("command", row["type"], failure.kind)
         dead = isinstance(outcome, Dead)

@@ -23,7 +23,7 @@ from inboxd.errors import InboxdError
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide, explain
 from inboxd.runtime.execution import Breath, Task
-from inboxd.runtime.outcomes import is_ours, name, setback
+from inboxd.runtime.outcomes import is_ours, name, setback, site_of
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.versions import FOR_ANOTHER, Versions
 from inboxd.store import bodies, commands, events, wakeups
@@ -148,7 +148,8 @@ class EventRun:
         policy = (handler and handler.retry) or self._parts.policy
         if self._versions.are_anothers(error, row["id"]):
             error, self.stepped_aside = FOR_ANOTHER, True
-        outcome = decide(error, policy, row["attempts"], timedelta(seconds=row["age"]))
+        age, site = timedelta(seconds=row["age"]), site_of(row, handler)
+        outcome = decide(error, policy, row["attempts"], age, site=site)
         failure = explain(error)
         self._parts.metrics.tally.fail("event", row["type"], failure.kind)
         with bound(event_id=row["event_id"], correlation_id=row["correlation_id"]):

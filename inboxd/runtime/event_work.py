@@ -21,7 +21,7 @@ from inboxd.model.lane import Lane, Lanes
 from inboxd.model.outcome import Dead, explain
 from inboxd.runtime.event_run import EventRun, Results, Spoiled
 from inboxd.runtime.losses import Losses
-from inboxd.runtime.outcomes import setback
+from inboxd.runtime.outcomes import setback, site_of
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.store import events
@@ -253,7 +253,7 @@ class EventWork:
     async def _convict(self, connection: Connection, row: Row) -> None:
         crashes = row["crashes"]
         error = HandlerCrashed(f"its worker died {crashes} times while it ran this event")
-        blame = setback(Dead(explain(error)), row, self._parts.me.id)
+        blame = setback(Dead(explain(error, site_of(row, None))), row, self._parts.me.id)
         blame = replace(blame, crashes=crashes)
         await events.set_back(connection, self._parts.sql, [blame])
         self._parts.metrics.crashes.labels("event").inc(crashes)

@@ -13,7 +13,17 @@ import anyio
 import orjson
 
 from inboxd.api.messages import Row
-from inboxd.model.outcome import Dead, Deferred, Failure, Outcome, Retrying, Succeeded, Unsuccessful
+from inboxd.api.records import Handler
+from inboxd.model.outcome import (
+    Dead,
+    Deferred,
+    Failure,
+    Outcome,
+    Retrying,
+    Site,
+    Succeeded,
+    Unsuccessful,
+)
 from inboxd.store.events import Setback
 from inboxd.telemetry import tally
 
@@ -26,6 +36,12 @@ def is_ours(error: BaseException) -> bool:
     """
     stopping = anyio.current_effective_deadline() == -math.inf
     return stopping and isinstance(error, asyncio.CancelledError)
+
+
+def site_of(row: Row, handler: Handler | None) -> Site:
+    """What tells this row's failures from those of others."""
+    module = getattr(handler.func, "__module__", None) if handler else None
+    return Site(row["type"], (module or "").partition(".")[0])
 
 
 def error_entry(failure: Failure, attempt: int, worker: UUID) -> str:

@@ -17,7 +17,7 @@ import anyio
 
 from inboxd.api.drafts import CommandDraft
 from inboxd.model.outcome import Dead, Unsuccessful, explain
-from inboxd.runtime.outcomes import setback
+from inboxd.runtime.outcomes import setback, site_of
 from inboxd.runtime.parts import Parts
 from inboxd.store import commands, wakeups
 from inboxd.store.commands import Parent, Settlement
@@ -151,7 +151,7 @@ class Settler:
         instead = setback(outcome, ended.row, self._parts.me.id, ended.outcome.fence)
         if isinstance(ended.outcome, Setback):
             # It was the setback that could not be written: a dead letter needs the least.
-            dead = Dead(explain(error))
+            dead = Dead(explain(error, site_of(ended.row, None)))
             instead = setback(dead, ended.row, self._parts.me.id, ended.outcome.fence)
         try:
             await self._write([Ended(ended.row, instead)])

@@ -82,7 +82,7 @@ class Unserved:
             type_ = lane.key[1]
             reason = (
                 f"NoHandler: no live worker serves {kind} type {type_!r}: install a plugin that "
-                "declares it, then retry the row"
+                "declares it, then replay the row"
             )
             error = orjson.dumps({"error": reason}).decode()
             total = 0

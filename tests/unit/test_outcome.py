@@ -1,5 +1,6 @@
 """From an error to what follows, and to a failure that can always be stored."""
 
+import json
 import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inboxd.errors import Defer, NoHandler, PayloadError, Reject, Retry
+from inboxd.errors import Defer, HandlerTimeout, NoHandler, PayloadError, Reject, Retry
 from inboxd.model.backoff import Exponential, Fixed
 from inboxd.model.outcome import (
     Dead,
     Deferred,
     Outcome,
     Retrying,
+    Site,
     decide,
     explain,
 )
@@ -153,3 +155,40 @@ def test_payload_errors_are_grouped_by_field() -> None:
     same = {explain(PayloadError(text, "age")).fingerprint for text in ("a", "b")}
     assert len(same) == 1
     assert same != {explain(PayloadError("a", "name")).fingerprint}
+
+
+def test_the_items_of_a_list_and_the_rows_of_a_type_are_one_group() -> None:
+    email = Site("email.send")
+    third = explain(PayloadError("no", "students.3.email"), email).fingerprint
+    assert third == explain(PayloadError("no", "students.77.email"), email).fingerprint
+    assert third != explain(PayloadError("no", "students.3.name"), email).fingerprint
+    assert third != explain(PayloadError("no", "students.3.email"), Site("sms.send")).fingerprint
+
+
+@pytest.mark.parametrize("error", [HandlerTimeout("ran longer than 3 s"), NoHandler("none")])
+def test_failures_without_a_place_are_grouped_by_type(error: BaseException) -> None:
+    other = type(error)("another message 4711")
+    assert explain(error, Site("a")).fingerprint == explain(other, Site("a")).fingerprint
+    assert explain(error, Site("a")).fingerprint != explain(error, Site("b")).fingerprint
+
+
+def test_a_drivers_error_belongs_to_the_handler_that_met_it() -> None:
+    """The innermost frame is the driver's for all of them; the handler's own tells them apart."""
+
+    def driver(number: int) -> None:
+        json.loads(f"{number} is no JSON")
+
+    def first(number: int) -> BaseException:
+        with pytest.raises(ValueError, match="Extra data") as caught:
+            driver(number)
+        return caught.value
+
+    def second() -> BaseException:
+        with pytest.raises(ValueError, match="Extra data") as caught:
+            json.loads("1 2")
+        return caught.value
+
+    here = Site("a", __name__.partition(".")[0])
+    assert explain(first(1), here).fingerprint == explain(first(2), here).fingerprint
+    assert explain(first(1), here).fingerprint != explain(second(), here).fingerprint
+    assert explain(first(1)).fingerprint == explain(second()).fingerprint, "the driver's frame"

@@ -10,7 +10,7 @@ WITH stranded AS MATERIALIZED (
 )
 UPDATE {schema}.events e
    SET status = 'failed', errors = coalesce(e.errors, '[]') 
-                || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler',
+                || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler:' || type,
        updated_at = clock_timestamp()
   FROM stranded WHERE e.id = stranded.id
 RETURNING e.id

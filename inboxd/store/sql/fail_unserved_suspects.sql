@@ -11,7 +11,7 @@ WITH stranded AS MATERIALIZED (
 )
 UPDATE {schema}.commands c
    SET status = 'failed', errors = coalesce(c.errors, '[]') 
-                || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler',
+                || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler:' || type,
        updated_at = clock_timestamp()
   FROM stranded WHERE c.id = stranded.id
 RETURNING c.id

@@ -11,7 +11,7 @@ UPDATE {schema}.commands
        errors = CASE WHEN jsonb_array_length(errors) >= 50 THEN errors - 0 ELSE coalesce(errors, '[]') END
                 || jsonb_build_object('at', clock_timestamp(), 'attempt', attempts + 1, 'worker', $1::uuid,
                                       'error', 'WorkerDied: the worker died while it ran this command'),
-       fingerprint = 'worker-died',
+       fingerprint = 'worker-died:' || type,
        updated_at = clock_timestamp()
  WHERE worker_id = $1::uuid AND status = 'running'
 RETURNING id, type, status
