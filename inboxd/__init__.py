@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from inboxd.api.batches import Batch
     from inboxd.api.connection import BlockingConnection, Connection, Record
     from inboxd.api.context import (
         BlockingCommandContext,
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from inboxd.api.handlers import Handlers
     from inboxd.api.messages import Event
     from inboxd.api.middleware import Call, Proceed
+    from inboxd.api.workflows import Step, Workflow
     from inboxd.errors import Defer, InboxdError, PayloadError, Reject, Retry
     from inboxd.model.backoff import Explicit, Exponential, Fixed, Linear
 
 __all__ = [
+    "Batch",
     "BlockingCommandContext",
     "BlockingConnection",
     "BlockingEventContext",
@@ -42,9 +45,12 @@ __all__ = [
     "Record",
     "Reject",
     "Retry",
+    "Step",
+    "Workflow",
 ]
 
 _HOMES = {
+    "api.batches": ("Batch",),
     "api.connection": ("BlockingConnection", "Connection", "Record"),
     "api.context": (
         "BlockingCommandContext",
@@ -55,6 +61,7 @@ _HOMES = {
     "api.handlers": ("Handlers",),
     "api.messages": ("Event",),
     "api.middleware": ("Call", "Proceed"),
+    "api.workflows": ("Step", "Workflow"),
     "errors": ("Defer", "InboxdError", "PayloadError", "Reject", "Retry"),
     "model.backoff": ("Explicit", "Exponential", "Fixed", "Linear"),
 }

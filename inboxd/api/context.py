@@ -8,16 +8,19 @@ Known limit: a connection that was taken out of the context earlier is the runti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, NoReturn, Protocol, cast
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol, Unpack, cast, overload
 from uuid import UUID
 
 from typing_extensions import TypeVar
 
+from inboxd.api.batches import Batch, filled
 from inboxd.api.connection import BlockingConnection, Connection
-from inboxd.api.drafts import CommandDraft, encode
+from inboxd.api.drafts import CommandDraft, SendOptions, encode
+from inboxd.api.groups import Groups, Plan
 from inboxd.api.messages import Row
+from inboxd.api.workflows import Workflow
 from inboxd.errors import UsageError
 from inboxd.model import duration
 from inboxd.model.duration import Duration
@@ -26,6 +29,8 @@ from inboxd.model.lineage import Origin, OriginKind, uuid7
 C = TypeVar("C", bound=Connection | BlockingConnection, default=Connection)
 
 SMALLINT = range(-(2**15), 2**15)
+# How long an open batch waits for its close, unless its maker says otherwise.
+OPEN_FOR = "1d"
 
 
 class Log(Protocol):
@@ -63,7 +68,7 @@ Resolve = Callable[[type[object] | str], Route]
 class _Context(Generic[C]):
     """What both contexts share; made anew for each execution of a handler."""
 
-    __slots__ = ("_lend", "_resolve", "_row", "drafts", "log")
+    __slots__ = ("_groups", "_lend", "_resolve", "_row", "drafts", "log")
 
     def __init__(self, row: Row, lend: Callable[[], C], resolve: Resolve, log: Log) -> None:
         """Serve one execution for `row`, a row of `events` or `commands`.
@@ -75,6 +80,7 @@ class _Context(Generic[C]):
         self._resolve = resolve
         self.log = log
         self.drafts: list[CommandDraft] = []
+        self._groups: Groups | None = None
 
     @property
     def connection(self) -> C:
@@ -142,9 +148,62 @@ class _Context(Generic[C]):
         self.drafts.append(draft)
         return draft.command_id
 
+    def batch(
+        self,
+        commands: Iterable[object] = (),
+        *,
+        name: str | None = None,
+        open: bool = False,
+        expires: Duration = OPEN_FOR,
+        **options: Unpack[SendOptions],
+    ) -> Batch:
+        """Make a batch of commands; the options are for each of them, and `tenant` for the batch.
+
+        An `open` batch may be filled by other handlers, with `add_to`, until one of them closes it
+        with `close_batch`; left open for longer than `expires`, it takes no more.
+        """
+        closes = duration.seconds(expires) if open else None
+        making = self._grouping().make("batch", name, tenant=options.get("tenant"), expires=closes)
+        return filled(self._grouping(), making, commands, options)
+
+    def workflow(self, name: str | None = None, *, tenant: str | None = None) -> Workflow:
+        """Make a workflow: steps that wait for each other."""
+        return Workflow(self._grouping(), self._grouping().make("workflow", name, tenant=tenant))
+
+    def add_to(
+        self, batch_id: UUID, commands: Iterable[object], **options: Unpack[SendOptions]
+    ) -> list[UUID]:
+        """Send commands as members of an open batch; returns their ids.
+
+        The attempt fails, and nothing is written, if the batch is closed, cancelled or expired.
+        """
+        groups = self._grouping()
+        groups.check_open()
+        return [groups.send_to(batch_id, command, options) for command in commands]
+
+    def close_batch(self, batch_id: UUID) -> None:
+        """Let an open batch take no more members: it ends when those that it has have ended."""
+        self._grouping().close_batch(batch_id)
+
+    def _grouping(self) -> Groups:
+        if self._groups is None:
+            if self._resolve is _ended:
+                _ended()
+            self._groups = Groups(self.send, self.drafts, self.tenant)
+        return self._groups
+
+    def plan(self) -> Plan | None:
+        """The batches that the handler made, if any; for the runtime, when it has ended well.
+
+        Raises UsageError for steps that wait for each other in a circle, and the like.
+        """
+        return None if self._groups is None else self._groups.plan()
+
     def close(self) -> None:
         """End the context; the runtime calls this when the handler has ended."""
         self._resolve = self._lend = _ended
+        if self._groups is not None:
+            self._groups.end()
 
 
 class EventContext(_Context[C]):
@@ -153,10 +212,45 @@ class EventContext(_Context[C]):
     __slots__ = ()
 
 
+class Results(Protocol):
+    """Reads what earlier steps returned: at once in a thread, else something to await."""
+
+    def read(self, row: Row, step: str, /) -> Any:
+        """The decoded result of a step of the workflow that the command `row` belongs to."""
+
+
 class CommandContext(_Context[C]):
     """The context of a command handler."""
 
-    __slots__ = ()
+    __slots__ = ("_results",)
+
+    def __init__(
+        self,
+        row: Row,
+        lend: Callable[[], C],
+        resolve: Resolve,
+        log: Log,
+        results: Results | None = None,
+    ) -> None:
+        """As for events; `results` reads those of earlier steps."""
+        super().__init__(row, lend, resolve, log)
+        self._results = results
+
+    @overload
+    def result(self: CommandContext[Connection], step: str) -> Coroutine[Any, Any, Any]: ...
+
+    @overload
+    def result(self: CommandContext[BlockingConnection], step: str) -> Any: ...
+
+    def result(self, step: str) -> Any:
+        """What an earlier step of this command's workflow returned; async handlers await it.
+
+        Raises UsageError if the command is in no workflow, or the step unknown; NotFound if the
+        step has no result: because it has not succeeded, is a batch, or its row is not kept.
+        """
+        if self._results is None:
+            raise UsageError(f"There is no result of {step!r}: this command is in no workflow.")
+        return self._results.read(self._row, step)
 
     @property
     def id(self) -> int:

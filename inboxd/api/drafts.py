@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 from uuid import UUID
 
 import orjson
@@ -20,14 +20,16 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from inboxd.errors import PayloadError
+from inboxd.model.duration import Duration
 
 
 class CommandDraft(NamedTuple):
     """A command to be inserted with the settlement of the row whose handler sent it.
 
     payload is JSON text; queue None means the one that the type declares; delay is in seconds from
-    the insert, and excludes run_at. needs counts what must end before it (it waits until then);
-    awaited says that something waits for it.
+    the insert, and excludes run_at. batch is the one that it is a member of, origin the one
+    whose end brings it about. needs counts what must end before it (it waits until then); awaited
+    says that something waits for it.
     """
 
     command_id: UUID
@@ -44,9 +46,25 @@ class CommandDraft(NamedTuple):
     entity_type: str | None = None
     entity_id: str | None = None
     ordering_key: str | None = None
-    batch_id: int | None = None
+    batch: UUID | None = None
+    origin: UUID | None = None
     needs: int = 0
     awaited: bool = False
+
+
+class SendOptions(TypedDict, total=False):
+    """What `send` takes beside the payload; `batch`, `step` and their like take the same."""
+
+    type: str | None
+    queue: str | None
+    priority: int | None
+    delay: Duration | None
+    run_at: datetime | None
+    deadline: datetime | None
+    max_attempts: int | None
+    tenant: str | None
+    entity_type: str | None
+    entity_id: str | None
 
 
 def encode(value: object) -> str:

@@ -5,7 +5,7 @@ fence) that it rests on, and returns or raises by the rows that it really change
 Known limit: a claim's rows come sorted by lane and time, which the statement itself cannot promise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -21,6 +21,7 @@ from inboxd.store.events import Setback
 from inboxd.store.statements import Statements
 
 _LEASE_LOST = "IB001"
+NO_BATCHES: Mapping[UUID, int] = {}
 
 
 class Parent(NamedTuple):
@@ -156,9 +157,12 @@ _INSERT_ROWS = 5_000
 
 
 async def insert(
-    connection: Connection, sql: Statements, sent: Sequence[tuple[CommandDraft, Parent]]
+    connection: Connection,
+    sql: Statements,
+    sent: Sequence[tuple[CommandDraft, Parent]],
+    batches: Mapping[UUID, int] = NO_BATCHES,
 ) -> None:
-    """Insert the commands that handlers sent, with their lineage."""
+    """Insert the commands that handlers sent, with their lineage; `batches` are their numbers."""
     for start in range(0, len(sent), _INSERT_ROWS):
         page = sent[start : start + _INSERT_ROWS]
         drafts = [draft for draft, _ in page]
@@ -184,10 +188,19 @@ async def insert(
             [p.lineage.causation_id for p in parents],
             _filled([p.lineage.traceparent for p in parents]),
             _filled([d.ordering_key for d in drafts]),
-            _filled([d.batch_id for d in drafts]),
-            [d.needs for d in drafts] if any(d.needs for d in drafts) else [],
-            [d.awaited for d in drafts] if any(d.awaited for d in drafts) else [],
+            *_grouped(drafts, batches),
         )
+
+
+def _grouped(drafts: Sequence[CommandDraft], batches: Mapping[UUID, int]) -> Sequence[list[Any]]:
+    """The columns of what belongs to a batch, or waits, or is waited for."""
+    if not batches:
+        return [], [], []
+    return (
+        [None if d.batch is None else batches[d.batch] for d in drafts],
+        [d.needs for d in drafts],
+        [d.awaited for d in drafts],
+    )
 
 
 async def release(

@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from inboxd import (
+    Batch,
     BlockingCommandContext,
     BlockingConnection,
     BlockingEventContext,
@@ -24,6 +25,8 @@ from inboxd import (
     Record,
     Reject,
     Retry,
+    Step,
+    Workflow,
 )
 
 handlers = Handlers("school")
@@ -59,6 +62,32 @@ async def notify(event: Event[ActivityCreated], ctx: EventContext) -> None:
     async with ctx.connection.transaction():
         await ctx.connection.execute("select 1")
     ctx.log.info("notified", students=len(rows))
+
+
+@handlers.event("activity.published")
+async def publish(event: Event[ActivityCreated], ctx: EventContext) -> None:
+    mails = ctx.batch([SendEmail(student_id=1)], name="mails", queue="email", tenant="a")
+    assert_type(mails, Batch)
+    assert_type(mails.then(Render("done"), delay="1s").otherwise(Render("failed")), Batch)
+    assert_type(ctx.add_to(mails.id, [SendEmail(student_id=2)], priority=1), list[UUID])
+    ctx.close_batch(mails.id)
+    workflow = ctx.workflow("seed")
+    first = workflow.step("first", Render(""), queue="slow")
+    assert_type(first, Step)
+    emails = workflow.batch("emails", [SendEmail(student_id=1)], after=[first, "late"])
+    workflow.step("late", Render(""), after=first.failed)
+    assert_type(workflow.chain(Render("1"), Render("2"), after=emails), list[Step])
+    assert_type(workflow.finally_(Render("")), Workflow)
+
+
+@handlers.command("school.read")
+async def read(command: SendEmail, ctx: CommandContext) -> None:
+    assert_type(await ctx.result("first"), Any)
+
+
+@handlers.command("school.read_sync")
+def read_sync(command: list[str], ctx: BlockingCommandContext) -> None:
+    assert_type(ctx.result("first"), Any)
 
 
 @handlers.event("activity.created")

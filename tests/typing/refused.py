@@ -58,5 +58,12 @@ async def reads_wrongly(event: Event[Payload], ctx: EventContext) -> None:
     event.id = 3  # E: misc
     ctx.connection.fetch("select 1")  # E: unused-coroutine
     ctx.send(Payload(number=1), delay=5)  # E: arg-type
+    ctx.batch([], quue="slow")  # E: call-arg
+    ctx.workflow().step("a", Payload(number=1), after=3)  # E: arg-type
     Exponential(factor="2")  # E: arg-type
     raise Retry(after=[])  # E: arg-type
+
+
+@handlers.command("a.e")
+async def forgets_to_wait(command: Payload, ctx: CommandContext) -> None:
+    ctx.result("first")  # E: unused-coroutine

@@ -2,6 +2,7 @@
 
 import threading
 from typing import Any, cast
+from uuid import UUID
 
 import anyio
 import pytest
@@ -9,6 +10,7 @@ from pydantic import BaseModel
 
 from inboxd import (
     BlockingCommandContext,
+    BlockingEventContext,
     Call,
     CommandContext,
     Connection,
@@ -25,7 +27,7 @@ from inboxd import (
 )
 from inboxd.errors import HandlerTimeout, NoHandler, PluginError, UsageError
 from inboxd.model.outcome import Dead, Deferred, Retrying, Succeeded
-from inboxd.testing import run_command, run_event
+from inboxd.testing import Sent, SentBatch, run_command, run_event
 
 pytestmark = pytest.mark.anyio
 
@@ -202,3 +204,94 @@ async def test_cancellation_passes_through() -> None:
     with anyio.move_on_after(0.01) as scope:
         await run_command(patient, "wait", {"to": 1})
     assert scope.cancelled_caught
+
+
+# ------------------------------------------------------------------------ batches and workflows
+
+grouping = Handlers("grouping")
+
+
+@grouping.event("a.created")
+async def notify_class(event: Event[Created], ctx: EventContext) -> None:
+    mails = ctx.batch(name="mails")
+    for to in range(event.payload.id):
+        mails.add({"to": to}, type="mail")
+    mails.then({}, type="tell").otherwise({}, type="alert")
+    ctx.send({}, type="alone")
+
+
+@grouping.event("a.seeded")
+def seed(event: Event[Created], ctx: BlockingEventContext) -> None:
+    workflow = ctx.workflow("seed")
+    basic = workflow.step("basic", {}, type="basic")
+    workflow.step("users", {}, type="users", after=basic)
+    workflow.batch("mails", [{"to": 1}], type="mail", after=["users"]).finally_({}, type="tidy")
+    workflow.step("alert", {}, type="alert", after=basic.failed)
+    if event.payload.id < 0:
+        workflow.step("a", {}, type="a", after="a2")
+        workflow.step("a2", {}, type="a", after="a")
+
+
+@grouping.command("grouping.fill")
+async def fill(command: dict[str, str], ctx: CommandContext) -> Any:
+    ctx.add_to(UUID(command["batch"]), [{"to": 1}, {"to": 2}], type="mail")
+    ctx.close_batch(UUID(command["batch"]))
+    return await ctx.result("count")
+
+
+@grouping.command("grouping.sync")
+def sync_(command: None, ctx: BlockingCommandContext) -> Any:
+    return ctx.result("count")
+
+
+async def test_a_batch_is_seen_with_what_follows_it() -> None:
+    result = await run_event(grouping, "a.created", {"id": 2})
+    (batch,) = result.batches
+    assert (batch.name, [sent.payload for sent in batch.commands]) == (
+        "mails",
+        [{"to": 0}, {"to": 1}],
+    )
+    assert [sent.type for sent in (*batch.then, *batch.otherwise)] == ["tell", "alert"]
+    assert [sent.type for sent in result.commands] == ["alone"]
+
+
+async def test_a_workflow_is_seen_with_what_its_steps_wait_for() -> None:
+    result = await run_event(grouping, "a.seeded", {"id": 1})
+    (workflow,) = result.workflows
+    assert {name: step.after for name, step in workflow.steps.items()} == {
+        "basic": {},
+        "users": {"basic": "succeeded"},
+        "mails": {"users": "succeeded"},
+        "alert": {"basic": "failed"},
+    }
+    assert isinstance(workflow.steps["basic"].what, Sent)
+    mails = workflow.steps["mails"].what
+    assert isinstance(mails, SentBatch)
+    assert [sent.type for sent in mails.finally_] == ["tidy"]
+    assert workflow.batches == (mails,)
+
+
+async def test_a_circle_fails_the_handler() -> None:
+    result = await run_event(grouping, "a.seeded", {"id": -1})
+    assert isinstance(result.error, UsageError)
+    assert "in a circle: 'a2' -> 'a' -> 'a2'" in str(result.error)
+    assert result.workflows == ()
+
+
+async def test_batches_made_elsewhere_and_results_of_earlier_steps() -> None:
+    batch = UUID(int=5)
+    result = await run_command(
+        grouping, "grouping.fill", {"batch": str(batch)}, results={"count": [3]}
+    )
+    assert result.outcome == Succeeded("[3]")
+    assert [sent.payload for sent in result.added[batch]] == [{"to": 1}, {"to": 2}]
+    assert result.closed == (batch,)
+    sync = await run_command(grouping, "grouping.sync", None, results={"count": 4})
+    assert sync.outcome == Succeeded("4")
+
+
+async def test_a_result_that_is_not_there_is_named() -> None:
+    result = await run_command(grouping, "grouping.sync", None)
+    assert "no result of 'count': this command is in no workflow" in str(result.error)
+    result = await run_command(grouping, "grouping.sync", None, results={})
+    assert "'count' has no result: give the test's" in str(result.error)

@@ -10,19 +10,19 @@ are not read, so a type's timeout and policy are its declaration's, or none and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NoReturn, cast
+from uuid import UUID
 
 import anyio
 import anyio.to_thread
-import orjson
 import structlog
 
 from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.context import CommandContext, EventContext
-from inboxd.api.drafts import CommandDraft, encode
+from inboxd.api.drafts import encode
 from inboxd.api.handlers import Handlers
 from inboxd.api.messages import Event
 from inboxd.api.middleware import AnyContext, compose
@@ -33,25 +33,26 @@ from inboxd.model.backoff import Exponential
 from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.runtime.plugins import Registry, build_registry
+from inboxd.testing.sent import GivenResults, Sent, SentBatch, SentStep, look
 
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A command that the handler sent; `payload` is decoded JSON, `draft` has all the rest."""
-
-    type: str
-    queue: str | None
-    payload: Any
-    draft: CommandDraft
+__all__ = ["Result", "Sent", "SentBatch", "SentStep", "run_command", "run_event"]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How it ended; `commands` is empty unless it succeeded, since nothing else is written."""
+    """How it ended, and what it sent; that is empty unless it succeeded: nothing else is written.
+
+    `commands` are those that were sent by themselves; a batch, a workflow or a continuation has its
+    own where it is. `added` and `closed` are batches that were made elsewhere.
+    """
 
     outcome: Outcome
     commands: tuple[Sent, ...] = ()
     error: BaseException | None = None
+    batches: tuple[SentBatch, ...] = ()
+    workflows: tuple[SentBatch, ...] = ()
+    added: Mapping[UUID, tuple[Sent, ...]] = field(default_factory=dict)
+    closed: tuple[UUID, ...] = ()
 
 
 async def run_event(
@@ -79,7 +80,7 @@ async def run_event(
         result = await _run_event(registry, handler, row, raw, connection)
         if result.error is not None:
             return result
-        done = Result(result.outcome, done.commands + result.commands)
+        done = _both(done, result)
     return done
 
 
@@ -89,15 +90,34 @@ async def run_command(
     payload: object,
     *,
     connection: Connection | None = None,
+    results: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Result:
-    """Run the handler of the command `type`; the arguments are as in `run_event`."""
+    """Run the handler of the command `type`; the arguments are as in `run_event`.
+
+    `results` are what `ctx.result` finds: of earlier steps, by name.
+    """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
     handler = registry.commands.get(type)
     if handler is None:
         raise NoHandler(f"{handlers!r} has no handler for the command {type!r}.")
     row = _row(_COMMAND, fields, type=type, schema_version=handler.schema_version)
-    return await _run(registry, handler, row, _raw(payload), connection)
+    return await _run(registry, handler, row, _raw(payload), connection, results)
+
+
+def _both(one: Result, other: Result) -> Result:
+    """What two handlers of one event sent."""
+    return Result(
+        other.outcome,
+        one.commands + other.commands,
+        batches=one.batches + other.batches,
+        workflows=one.workflows + other.workflows,
+        added={
+            batch_id: (*one.added.get(batch_id, ()), *other.added.get(batch_id, ()))
+            for batch_id in {**one.added, **other.added}
+        },
+        closed=tuple(dict.fromkeys(one.closed + other.closed)),
+    )
 
 
 async def _run_event(
@@ -129,11 +149,13 @@ async def _run(
     row: Mapping[str, Any],
     raw: str,
     connection: Connection | None,
+    results: Mapping[str, Any] | None = None,
 ) -> Result:
-    context = _context(registry, handler, row, connection)
+    context = _context(registry, handler, row, connection, results)
     try:
         value = await _call(handler, _decode(handler, row, raw), context)
         outcome = Succeeded(None if value is None else encode(value))
+        sent = look(context.drafts, context.plan())
     except (anyio.get_cancelled_exc_class(), _ConnectionMissing):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
@@ -142,7 +164,14 @@ async def _run(
         return Result(decide(error, policy, row["attempts"], age, _Longest()), error=error)
     finally:
         context.close()
-    return Result(outcome, tuple(map(_sent, context.drafts)))
+    return Result(
+        outcome,
+        sent.commands,
+        batches=sent.batches,
+        workflows=sent.workflows,
+        added=sent.added,
+        closed=sent.closed,
+    )
 
 
 def _decode(handler: Handler, row: Mapping[str, Any], raw: str) -> Any:
@@ -175,20 +204,21 @@ def _context(
     handler: Handler,
     row: Mapping[str, Any],
     connection: Connection | None,
+    results: Mapping[str, Any] | None,
 ) -> AnyContext:
     given = connection or cast("Connection", _NoConnection())
     log = structlog.get_logger("inboxd.testing")
-    kind: Any = EventContext if isinstance(handler, EventHandler) else CommandContext
-    fitting = given if handler.executor == "loop" else BlockingConnection(given)
-    return cast("AnyContext", kind(row, lambda: fitting, registry.resolve, log))
+    blocking = handler.executor != "loop"
+    fitting = BlockingConnection(given) if blocking else given
+    if isinstance(handler, EventHandler):
+        return cast("AnyContext", EventContext(row, lambda: fitting, registry.resolve, log))
+    given_results = None if results is None else GivenResults(results, blocking=blocking)
+    context = CommandContext(row, lambda: fitting, registry.resolve, log, given_results)
+    return cast("AnyContext", context)
 
 
 def _raw(payload: object) -> str:
     return payload.decode() if isinstance(payload, bytes) else encode(payload)
-
-
-def _sent(draft: CommandDraft) -> Sent:
-    return Sent(draft.type, draft.queue, orjson.loads(draft.payload), draft)
 
 
 def _row(defaults: dict[str, Any], fields: Mapping[str, Any], **known: Any) -> dict[str, Any]:

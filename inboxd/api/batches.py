@@ -1,0 +1,84 @@
+"""A batch as a handler puts it together: members, nested batches, continuations.
+
+Owns `Batch`. Promises: all of it is written with the settlement of the handler's row or not at all;
+a continuation is sent with the batch and waits there, so that it cannot be forgotten; an empty
+batch succeeds at once.
+Known limit: continuations are given where the batch is made, not later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Unpack
+from uuid import UUID
+
+from inboxd.api.drafts import SendOptions
+from inboxd.api.groups import Groups, Making, Node
+from inboxd.model.workflow import Condition
+
+
+class Batch(Node):
+    """Commands that belong together; `id` names the batch. Made by `ctx.batch`."""
+
+    __slots__ = ("_making",)
+
+    def __init__(self, groups: Groups, making: Making) -> None:
+        """Put together `making`; handlers call `ctx.batch` instead."""
+        super().__init__(groups, making.batch_id)
+        self._making = making
+
+    def __repr__(self) -> str:
+        return f"<Batch {self._making.name or self.id}: {len(self)} members>"
+
+    def __len__(self) -> int:
+        """How many members it has been given here."""
+        return self._making.size
+
+    def __bool__(self) -> bool:
+        """An empty batch is a batch."""
+        return True
+
+    def add(self, command: object, **options: Unpack[SendOptions]) -> UUID:
+        """Send a command as a member; the options are those of `ctx.send`. Returns its id."""
+        return self._groups.send(command, options, self._making)
+
+    def batch(
+        self,
+        commands: Iterable[object] = (),
+        *,
+        name: str | None = None,
+        **options: Unpack[SendOptions],
+    ) -> Batch:
+        """Make a batch that is a member of this one; the options are for each of its commands.
+
+        Its continuations are members of this batch as well, so this one ends after them.
+        """
+        tenant = options.get("tenant")
+        inner = self._groups.make("batch", name, parent=self._making, tenant=tenant)
+        return filled(self._groups, inner, commands, options)
+
+    def then(self, command: object, **options: Unpack[SendOptions]) -> Batch:
+        """Send a command that runs when every member has succeeded, also after a replay."""
+        return self._continue(Condition.SUCCEEDED, command, options)
+
+    def otherwise(self, command: object, **options: Unpack[SendOptions]) -> Batch:
+        """Send a command that runs when the batch has ended and a member failed for good."""
+        return self._continue(Condition.FAILED, command, options)
+
+    def finally_(self, command: object, **options: Unpack[SendOptions]) -> Batch:
+        """Send a command that runs when the batch has ended, whatever came of it."""
+        return self._continue(Condition.FINISHED, command, options)
+
+    def _continue(self, condition: Condition, command: object, options: SendOptions) -> Batch:
+        self._groups.continue_(self._making, condition, command, options)
+        return self
+
+
+def filled(
+    groups: Groups, making: Making, commands: Iterable[object], options: SendOptions
+) -> Batch:
+    """The batch with its first members."""
+    batch = Batch(groups, making)
+    for command in commands:
+        groups.send(command, options, making)
+    return batch

@@ -1,0 +1,285 @@
+"""What one execution of a handler puts together beside single commands: batches, and waiting.
+
+Owns the drafts of batches, edges and steps, and their gathering. Promises: nothing is gathered for
+a handler that makes no batch; what a handler put together is one plan when it ended well, and
+refused before that if it is wrong; afterwards its batches and workflows refuse any change.
+Known limit: all of a batch that one handler fills is in memory; a huge one is filled by several.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+
+from inboxd.api.drafts import CommandDraft, SendOptions
+from inboxd.errors import UsageError
+from inboxd.model.lineage import uuid7
+from inboxd.model.workflow import Condition
+
+NAME_BYTES = 255
+
+_ENDED = (
+    "The handler that made this batch or workflow has ended: members and continuations are given "
+    "where it is made; an open batch is filled with ctx.add_to(batch_id, ...)."
+)
+
+
+class BatchDraft(NamedTuple):
+    """A batch to be inserted; expires is in seconds from the insert, None for one that is closed.
+
+    size counts its members: commands and batches.
+    """
+
+    batch_id: UUID
+    kind: Literal["batch", "workflow"]
+    name: str | None
+    parent: UUID | None
+    tenant: str | None
+    size: int
+    needs: int
+    awaited: bool
+    expires: float | None
+
+
+class EdgeDraft(NamedTuple):
+    """`waiting` may run when `needs` has come to its condition; both are commands or batches."""
+
+    needs: UUID
+    waiting: UUID
+    condition: Condition
+
+
+class StepDraft(NamedTuple):
+    """The name of a member of a workflow."""
+
+    workflow: UUID
+    name: str
+    member: UUID
+
+
+class Plan(NamedTuple):
+    """All of it: to be written in the transaction that settles the row, before the commands.
+
+    added: how many commands each batch that was made elsewhere gets. closed: batches made elsewhere
+    that get no more.
+    """
+
+    batches: list[BatchDraft]
+    edges: list[EdgeDraft]
+    steps: list[StepDraft]
+    added: dict[UUID, int]
+    closed: list[UUID]
+
+
+@dataclass(slots=True)
+class Making:
+    """A batch while it is put together."""
+
+    batch_id: UUID
+    kind: Literal["batch", "workflow"]
+    name: str | None
+    parent: Making | None
+    tenant: str | None
+    expires: float | None
+    size: int = 0
+
+
+class Groups:
+    """The batches and workflows of one context."""
+
+    __slots__ = ("_closers", "_drafts", "_edges", "_ended", "_plan", "_send", "made", "tenant")
+
+    def __init__(
+        self, send: Callable[..., UUID], drafts: list[CommandDraft], tenant: str | None
+    ) -> None:
+        """Gather for a context that sends with `send`, which appends to `drafts`."""
+        self._send = send
+        self._drafts = drafts
+        self._edges: dict[tuple[UUID, UUID], Condition] = {}
+        self._closers: list[Callable[[], None]] = []
+        self._plan = Plan([], [], [], {}, [])
+        self._ended = False
+        self.tenant = tenant
+        self.made: dict[UUID, Making] = {}
+
+    def make(
+        self,
+        kind: Literal["batch", "workflow"],
+        name: str | None,
+        *,
+        parent: Making | None = None,
+        tenant: str | None = None,
+        expires: float | None = None,
+    ) -> Making:
+        """Begin a batch."""
+        self.check_open()
+        check_text(f"a {kind}'s name", name)
+        check_text("a tenant", tenant)
+        tenant = tenant or (self.tenant if parent is None else parent.tenant)
+        making = Making(uuid7(), kind, name, parent, tenant, expires)
+        self.made[making.batch_id] = making
+        if parent is not None:
+            parent.size += 1
+        return making
+
+    def send(self, command: object, options: SendOptions, into: Making | None) -> UUID:
+        """Send a command as a member of a batch; it belongs to the batch's tenant."""
+        self.check_open()
+        if into is None:
+            return self._send(command, **options)
+        if options.get("tenant") is None and into.tenant is not None:
+            options = {**options, "tenant": into.tenant}
+        command_id = self._send(command, **options)
+        self._drafts[-1] = self._drafts[-1]._replace(batch=into.batch_id)
+        into.size += 1
+        return command_id
+
+    def send_to(self, batch_id: UUID, command: object, options: SendOptions) -> UUID:
+        """Send a command as a member of a batch that may have been made elsewhere."""
+        if batch_id in self.made:
+            return self.send(command, options, self.made[batch_id])
+        command_id = self._send(command, **options)
+        self._drafts[-1] = self._drafts[-1]._replace(batch=batch_id)
+        self._plan.added[batch_id] = self._plan.added.get(batch_id, 0) + 1
+        return command_id
+
+    def continue_(
+        self, making: Making, condition: Condition, command: object, options: SendOptions
+    ) -> None:
+        """Send a command that waits for a batch, and is a member of what the batch is one of."""
+        if making.tenant is not None and options.get("tenant") is None:
+            options = {**options, "tenant": making.tenant}
+        command_id = self.send(command, options, making.parent)
+        self._drafts[-1] = self._drafts[-1]._replace(origin=making.batch_id)
+        self.wait(command_id, making.batch_id, condition)
+
+    def wait(self, waiting: UUID, needs: UUID, condition: Condition) -> None:
+        """Let one command or batch wait for another."""
+        self._edges[needs, waiting] = condition
+
+    def name_step(self, workflow: UUID, name: str, member: UUID) -> None:
+        """Note the name of a workflow's member."""
+        self._plan.steps.append(StepDraft(workflow, name, member))
+
+    def at_end(self, closer: Callable[[], None]) -> None:
+        """Call `closer` when the plan is made; it may refuse, or add what waits."""
+        self._closers.append(closer)
+
+    def is_beside(self, batch_id: UUID) -> bool:
+        """Whether it is a batch made here that is no part of a workflow, and so never waits."""
+        making = self.made.get(batch_id)
+        while making is not None and making.parent is not None:
+            making = making.parent
+        return making is not None and making.kind == "batch"
+
+    def close_batch(self, batch_id: UUID) -> None:
+        """Close a batch, made here or elsewhere."""
+        self.check_open()
+        if batch_id in self.made:
+            self.made[batch_id].expires = None
+        elif batch_id not in self._plan.closed:
+            self._plan.closed.append(batch_id)
+
+    def check_open(self) -> None:
+        """Raise UsageError once the handler has ended."""
+        if self._ended:
+            raise UsageError(_ENDED)
+
+    def end(self) -> None:
+        """The handler has ended."""
+        self._ended = True
+
+    def plan(self) -> Plan:
+        """What the handler put together; the drafts of its commands learn what they wait for.
+
+        Raises UsageError for what can never be, such as steps in a circle.
+        """
+        self.end()
+        for closer in self._closers:
+            closer()
+        plan = self._plan
+        plan.edges.extend(
+            EdgeDraft(needs, waiting, condition)
+            for (needs, waiting), condition in self._edges.items()
+        )
+        waits = Counter(edge.waiting for edge in plan.edges)
+        awaited = {edge.needs for edge in plan.edges}
+        held = self._draft_batches(waits, awaited)
+        for position, draft in enumerate(self._drafts if plan.edges else ()):
+            # What waits for something inside of a batch that waits need not wait for that as well.
+            needs = waits.get(draft.command_id) or draft.batch in held
+            if needs or draft.command_id in awaited:
+                marked = draft._replace(needs=int(needs), awaited=draft.command_id in awaited)
+                self._drafts[position] = marked
+        return plan
+
+    def _draft_batches(self, waits: Counter[UUID], awaited: set[UUID]) -> set[UUID]:
+        """Draft the batches, parents first; returns those that wait: their members wait too."""
+        held = set()
+        for made in self.made.values():
+            parent = None if made.parent is None else made.parent.batch_id
+            needs = waits[made.batch_id] or int(parent in held)
+            if needs:
+                held.add(made.batch_id)
+            self._plan.batches.append(
+                BatchDraft(
+                    made.batch_id,
+                    made.kind,
+                    made.name,
+                    parent,
+                    made.tenant,
+                    made.size,
+                    needs,
+                    made.batch_id in awaited,
+                    made.expires,
+                )
+            )
+        return held
+
+
+class Node:
+    """What a step may wait for: a step or a batch that the same handler made."""
+
+    __slots__ = ("_groups", "id")
+
+    def __init__(self, groups: Groups, id: UUID) -> None:
+        """Stand for the command or batch `id`."""
+        self._groups = groups
+        self.id = id
+
+    @property
+    def succeeded(self) -> After:
+        """Its success; just naming it means the same."""
+        return After(self._groups, self.id, Condition.SUCCEEDED)
+
+    @property
+    def failed(self) -> After:
+        """Its failure for good: it became a dead letter, or a batch that holds one."""
+        return After(self._groups, self.id, Condition.FAILED)
+
+    @property
+    def finished(self) -> After:
+        """Its end, whatever that was."""
+        return After(self._groups, self.id, Condition.FINISHED)
+
+
+class After(NamedTuple):
+    """A node with what must have become of it."""
+
+    groups: Groups
+    id: UUID
+    condition: Condition
+
+
+def check_text(what: str, value: Any) -> None:
+    """Raise UsageError for a name that the database cannot hold; None is none."""
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise UsageError(f"{value!r} is no text, as {what} must be.")
+    size = len(value.encode("utf-8", "replace"))
+    if "\0" in value or not 0 < size <= NAME_BYTES:
+        raise UsageError(f"{value[:40]!r} cannot be {what}: 1 to {NAME_BYTES} bytes, without NUL.")

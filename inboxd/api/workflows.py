@@ -1,0 +1,171 @@
+"""A workflow as a handler puts it together: named steps that wait for each other.
+
+Owns `Workflow` and `Step`. Promises: a step that waits is never run before what it waits for came
+to its condition, and is released once; a circle, an unknown step or a name given twice is refused
+before anything is written.
+Known limit: the steps are known when the workflow is made; a step that must decide what follows
+sends that itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Unpack
+from uuid import UUID
+
+from inboxd.api.batches import Batch, filled
+from inboxd.api.drafts import SendOptions
+from inboxd.api.groups import After, Groups, Making, Node, check_text
+from inboxd.errors import UsageError
+from inboxd.model.workflow import Condition, Edge, Graph
+
+Awaited = Node | After | str
+
+
+class Step(Node):
+    """A command of a workflow; `id` is the command's."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, groups: Groups, id: UUID, name: str) -> None:
+        """Stand for a member; handlers call `Workflow.step` instead."""
+        super().__init__(groups, id)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<Step {self.name}>"
+
+
+class Workflow:
+    """A graph of steps; `id` is the batch's that they are members of. Made by `ctx.workflow`."""
+
+    __slots__ = ("_graph", "_groups", "_making", "_members", "_names", "_outside", "id")
+
+    def __init__(self, groups: Groups, making: Making) -> None:
+        """Put together `making`; handlers call `ctx.workflow` instead."""
+        self._groups = groups
+        self._making = making
+        self.id = making.batch_id
+        self._graph = Graph()
+        self._members: dict[str, UUID] = {}
+        self._names: dict[UUID, str] = {}
+        # Steps that wait for batches beside the workflow. Those wait for nothing themselves, so no
+        # circle can go through them.
+        self._outside: dict[str, list[After]] = {}
+        groups.at_end(self._settle_edges)
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self._making.name or self.id}: {len(self._members)} steps>"
+
+    def step(
+        self,
+        name: str,
+        command: object,
+        *,
+        after: Awaited | Iterable[Awaited] = (),
+        **options: Unpack[SendOptions],
+    ) -> Step:
+        """Add a command that runs when all of `after` have come to their condition.
+
+        `after` names steps or batches; `a` means that it succeeded, as `a.succeeded`; there are
+        `a.failed` and `a.finished`. Text names a step, which may be added later. The options are
+        those of `ctx.send`.
+        """
+        self._groups.check_open()
+        self._add(name, after)
+        try:
+            member = self._groups.send(command, options, self._making)
+        except Exception:
+            self._graph.remove(name)
+            del self._outside[name]
+            raise
+        self._know(name, member)
+        return Step(self._groups, member, name)
+
+    def batch(
+        self,
+        name: str,
+        commands: Iterable[object] = (),
+        *,
+        after: Awaited | Iterable[Awaited] = (),
+        **options: Unpack[SendOptions],
+    ) -> Batch:
+        """Add a batch as a step; the options are for each of its commands."""
+        self._groups.check_open()
+        self._add(name, after)
+        tenant = options.get("tenant")
+        making = self._groups.make("batch", name, parent=self._making, tenant=tenant)
+        self._know(name, making.batch_id)
+        return filled(self._groups, making, commands, options)
+
+    def chain(
+        self,
+        *commands: object,
+        after: Awaited | Iterable[Awaited] = (),
+        **options: Unpack[SendOptions],
+    ) -> list[Step]:
+        """Add commands that run one after the other, each a step with the name of its class."""
+        steps: list[Step] = []
+        for command in commands:
+            name = self._unused(type(command).__name__)
+            steps.append(self.step(name, command, after=steps[-1:] or after, **options))
+        return steps
+
+    def then(self, command: object, **options: Unpack[SendOptions]) -> Workflow:
+        """Send a command that runs when the whole workflow has succeeded, also after a resume."""
+        return self._continue(Condition.SUCCEEDED, command, options)
+
+    def otherwise(self, command: object, **options: Unpack[SendOptions]) -> Workflow:
+        """Send a command that runs when a step failed for good and nothing else can run."""
+        return self._continue(Condition.FAILED, command, options)
+
+    def finally_(self, command: object, **options: Unpack[SendOptions]) -> Workflow:
+        """Send a command that runs when the workflow has ended, whatever came of it."""
+        return self._continue(Condition.FINISHED, command, options)
+
+    def _continue(self, condition: Condition, command: object, options: SendOptions) -> Workflow:
+        self._groups.continue_(self._making, condition, command, options)
+        return self
+
+    def _add(self, name: str, after: Awaited | Iterable[Awaited]) -> None:
+        check_text("a step's name", name)
+        edges: list[Edge] = []
+        outside: list[After] = []
+        for each in (after,) if isinstance(after, str | Node | After) else after:
+            if isinstance(each, str):
+                edges.append(Edge(each))
+                continue
+            wanted = each.succeeded if isinstance(each, Node) else each
+            if wanted.id in self._names:
+                edges.append(Edge(self._names[wanted.id], wanted.condition))
+            elif wanted.groups is self._groups and self._groups.is_beside(wanted.id):
+                outside.append(wanted)
+            else:
+                raise UsageError(
+                    f"The step {name!r} can wait for steps of its own workflow, and for batches "
+                    "that this handler made with ctx.batch, but not for a part of something else."
+                )
+        self._graph.add(name, edges)
+        self._outside[name] = outside
+
+    def _know(self, name: str, member: UUID) -> None:
+        self._members[name] = member
+        self._names[member] = name
+        self._groups.name_step(self.id, name, member)
+
+    def _unused(self, name: str) -> str:
+        tried, number = name, 1
+        while tried in self._graph:
+            number += 1
+            tried = f"{name} {number}"
+        return tried
+
+    def _settle_edges(self) -> None:
+        """Check the graph, and say of whom each step waits."""
+        self._graph.check()
+        for name, edges in self._graph.edges.items():
+            for needed, condition in edges.items():
+                self._groups.wait(self._members[name], self._members[needed], condition)
+        for name, outside in self._outside.items():
+            for wanted in outside:
+                self._groups.wait(self._members[name], wanted.id, wanted.condition)

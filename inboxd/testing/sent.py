@@ -1,0 +1,159 @@
+"""What a handler sent, for a test to look at.
+
+Owns the views of commands, batches and workflows. Promises: a command is found in one place: by
+itself, in its batch, or as the continuation or step that it is.
+Known limit: they say what was sent, not what would come of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from inboxd.api.drafts import CommandDraft
+from inboxd.api.groups import BatchDraft, Plan
+from inboxd.errors import NotFound
+from inboxd.model.workflow import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A command that the handler sent; `payload` is decoded JSON, `draft` has all the rest."""
+
+    type: str
+    queue: str | None
+    payload: Any
+    draft: CommandDraft
+
+
+@dataclass(frozen=True, slots=True)
+class SentStep:
+    """A step of a workflow: a command or a batch, and what it waits for."""
+
+    what: Sent | SentBatch
+    after: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SentBatch:
+    """A batch or workflow: members, nested batches, continuations; steps for a workflow.
+
+    `draft` has the rest, such as the tenant; its `expires` is None unless the batch is open.
+    """
+
+    name: str | None
+    draft: BatchDraft
+    commands: tuple[Sent, ...] = ()
+    batches: tuple[SentBatch, ...] = ()
+    then: tuple[Sent, ...] = ()
+    otherwise: tuple[Sent, ...] = ()
+    finally_: tuple[Sent, ...] = ()
+    steps: Mapping[str, SentStep] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AllSent:
+    """All of it; `added` and `closed` are batches that were made elsewhere."""
+
+    commands: tuple[Sent, ...] = ()
+    batches: tuple[SentBatch, ...] = ()
+    workflows: tuple[SentBatch, ...] = ()
+    added: Mapping[UUID, tuple[Sent, ...]] = field(default_factory=dict)
+    closed: tuple[UUID, ...] = ()
+
+
+class GivenResults:
+    """Results of earlier steps, as the test gave them."""
+
+    def __init__(self, results: Mapping[str, Any], *, blocking: bool) -> None:
+        """Answer with `results`; at once where the handler runs in a thread."""
+        self._results = results
+        self._blocking = blocking
+
+    def read(self, _row: object, step: str) -> Any:
+        """The result, or something to await that gives it."""
+        return self._given(step) if self._blocking else self._later(step)
+
+    async def _later(self, step: str) -> Any:
+        return self._given(step)
+
+    def _given(self, step: str) -> Any:
+        if step not in self._results:
+            raise NotFound(f"The step {step!r} has no result: give the test's, results={{…}}.")
+        return self._results[step]
+
+
+def look(drafts: Iterable[CommandDraft], plan: Plan | None) -> AllSent:
+    """What a handler sent and put together."""
+    if plan is None:
+        return AllSent(commands=tuple(map(_sent, drafts)))
+    return _View(list(drafts), plan).all()
+
+
+def _sent(draft: CommandDraft) -> Sent:
+    return Sent(draft.type, draft.queue, orjson.loads(draft.payload), draft)
+
+
+class _View:
+    """A plan by batch."""
+
+    def __init__(self, drafts: list[CommandDraft], plan: Plan) -> None:
+        self._plan = plan
+        self._sent = {draft.command_id: _sent(draft) for draft in drafts}
+        self._conditions = {(edge.needs, edge.waiting): edge.condition for edge in plan.edges}
+        self._batches: dict[UUID, SentBatch] = {}
+
+    def all(self) -> AllSent:
+        # Parents were made before the batches in them.
+        for draft in reversed(self._plan.batches):
+            self._batches[draft.batch_id] = self._batch(draft)
+        top = [
+            self._batches[draft.batch_id] for draft in self._plan.batches if draft.parent is None
+        ]
+        return AllSent(
+            commands=tuple(self._members(None)),
+            batches=tuple(each for each in top if each.draft.kind == "batch"),
+            workflows=tuple(each for each in top if each.draft.kind == "workflow"),
+            added={batch_id: tuple(self._members(batch_id)) for batch_id in self._plan.added},
+            closed=tuple(self._plan.closed),
+        )
+
+    def _members(self, batch_id: UUID | None) -> Iterable[Sent]:
+        for sent in self._sent.values():
+            if sent.draft.batch == batch_id and sent.draft.origin is None:
+                yield sent
+
+    def _continuations(self, batch_id: UUID, condition: Condition) -> Iterable[Sent]:
+        for command_id, sent in self._sent.items():
+            if (
+                sent.draft.origin == batch_id
+                and self._conditions[batch_id, command_id] == condition
+            ):
+                yield sent
+
+    def _batch(self, draft: BatchDraft) -> SentBatch:
+        inner = [each for each in self._plan.batches if each.parent == draft.batch_id]
+        return SentBatch(
+            draft.name,
+            draft,
+            commands=tuple(self._members(draft.batch_id)),
+            batches=tuple(self._batches[each.batch_id] for each in inner),
+            then=tuple(self._continuations(draft.batch_id, Condition.SUCCEEDED)),
+            otherwise=tuple(self._continuations(draft.batch_id, Condition.FAILED)),
+            finally_=tuple(self._continuations(draft.batch_id, Condition.FINISHED)),
+            steps=dict(self._steps(draft.batch_id)),
+        )
+
+    def _steps(self, workflow: UUID) -> Iterable[tuple[str, SentStep]]:
+        mine = {step.member: step.name for step in self._plan.steps if step.workflow == workflow}
+        waits: dict[UUID, dict[str, str]] = {member: {} for member in mine}
+        for needs, waiting, condition in self._plan.edges:
+            if waiting in mine:
+                waits[waiting][mine.get(needs, str(needs))] = str(condition)
+        for member, name in mine.items():
+            what = self._sent.get(member) or self._batches[member]
+            yield name, SentStep(what, waits[member])
