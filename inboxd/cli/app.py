@@ -13,6 +13,7 @@ import typer
 
 from inboxd.cli import commands, events
 from inboxd.cli.check import check
+from inboxd.cli.control import pause, paused, resume
 from inboxd.cli.dev import dev
 from inboxd.cli.exits import exit_code
 from inboxd.cli.options import examples
@@ -77,6 +78,14 @@ app.command(
 app.command(epilog=examples("inboxd status", "inboxd status --watch"))(status)
 app.add_typer(events.app, name="events")
 app.add_typer(commands.app, name="commands")
+app.command(
+    epilog=examples(
+        "inboxd pause queue email --reason 'the mail server is being moved'",
+        "inboxd pause type order.paid",
+    )
+)(pause)
+app.command(epilog=examples("inboxd resume queue email"))(resume)
+app.command(epilog=examples("inboxd paused", "inboxd paused --json"))(paused)
 app.command(epilog=examples("inboxd workers", "inboxd workers --all --json"))(workers)
 app.command(epilog=examples("inboxd dev", "inboxd dev -c config.toml --port 0"))(dev)
 

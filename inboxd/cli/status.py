@@ -65,7 +65,7 @@ def workers(
 
 async def look(session: "Session", minutes: int) -> dict[str, Any]:
     """Everything that a status shows, as JSON values."""
-    from inboxd.store import listing
+    from inboxd.store import controls, listing
 
     events = [
         {"kind": "event", **dict(row), "running": None}
@@ -75,9 +75,15 @@ async def look(session: "Session", minutes: int) -> dict[str, Any]:
         {"kind": "command", **dict(row)} for row in await listing.lanes(session, "commands")
     ]
     living = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
+    paused = [dict(row) for row in await controls.read(session.connection, session.sql)]
+    names = {(each["kind"], each["name"]) for each in paused}
+    for lane in (*events, *commands):
+        place = "topic" if lane["kind"] == "event" else "queue"
+        lane["paused"] = not names.isdisjoint({("type", lane["type"]), (place, lane[place])})
     shown = ("id", "name", "state", "in_flight", "silence")
     return {
         "counted_to": listing.COUNTED,
+        "paused": paused,
         "lanes": [*events, *commands],
         "workers": [{name: row[name] for name in shown} for row in living],
         "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
@@ -116,6 +122,7 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
             *(lane["kind"], lane.get("topic") or lane.get("queue"), lane["type"]),
             *(_count(lane[name], most) for name in ("pending", "due", "running", "failed")),
             _seconds(lane["oldest"]),
+            "paused" if lane["paused"] else "",
         ]
         for lane in found["lanes"]
     ]
@@ -137,7 +144,7 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
         (("worker", "state", "in flight", "silence"), workers),
         (("kind", "type", "per second", *outcomes, "mean", "maximum"), done),
         # Last, because it is the longest: a small screen cuts the end.
-        (("kind", "topic/queue", "type", *counts, "oldest due"), lanes),
+        (("kind", "topic/queue", "type", *counts, "oldest due", ""), lanes),
     ]
 
 

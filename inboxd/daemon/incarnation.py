@@ -176,6 +176,7 @@ class Incarnation:
         command_work.on_room = run.settler.on_setback = partial(flags["commands"].wake, "timer")
         if await self._join(parts.pool):
             event_work.be_careful()
+        await parts.controls.read(parts.pool, self._sql)
         sweep = self.settings.wakeups.sweep_interval.total_seconds()
         self.processors = [
             Processor(event_work, flags["events"], self._metrics, sweep),
@@ -183,6 +184,8 @@ class Incarnation:
         ]
         tasks.start_soon(self._keep_lease, list(flags.values()), command_work)
         tasks.start_soon(run.settler.run)
+        parts.controls.on_change = partial(self._obey, command_work)
+        tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags)
         self._start_duties(parts, tasks, flags)
@@ -228,17 +231,24 @@ class Incarnation:
             on_returned=partial(_spread_the_news, flags),
         )
         history = History(parts.pool, sql, self.settings.history.partitions_ahead, self._hold)
-        unserved = Unserved(parts.pool, sql, worker.unserved_grace)
+        grace = worker.unserved_grace
+        unserved = Unserved(parts.pool, sql, grace, parts.controls.allow)
         statistics = Statistics(parts.pool, sql, self._metrics, self.me.id)
         for name, seconds, duty in (
             ("reap", lease / _LOOKS_PER_LEASE, reaper.turn),
             ("history", interval, history.turn),
-            ("unserved", min(interval, worker.unserved_grace.total_seconds() / 3), unserved.turn),
+            ("unserved", min(interval, grace.total_seconds() / 3), unserved.turn),
             ("statistics", upkeep.stats_interval.total_seconds(), statistics.write),
             ("backlog", interval, statistics.show),
             ("gauges", 1.0, self._show_gauges),
         ):
             tasks.start_soon(repeat, name, seconds, duty)
+
+    def _obey(self, work: CommandWork) -> None:
+        """The controls changed: what was resumed may lie before the cursors."""
+        work.obey()
+        for processor in self.processors:
+            processor.sweep()
 
     def _hold(self, reason: str | None) -> None:
         for processor in self.processors:

@@ -6,7 +6,8 @@ transaction that does it; workers are woken when that commits, since no INSERT w
 """
 
 from inboxd.operations.cancelling import Cancelled, cancel
+from inboxd.operations.pausing import pause, resume
 from inboxd.operations.retrying import retry
 from inboxd.operations.rows import RowId
 
-__all__ = ["Cancelled", "RowId", "cancel", "retry"]
+__all__ = ["Cancelled", "RowId", "cancel", "pause", "resume", "retry"]

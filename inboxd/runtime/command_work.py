@@ -91,6 +91,11 @@ class CommandWork:
         self._release_ready()
         self._run.stop_all("the lease could not be renewed")
 
+    def obey(self) -> None:
+        """The controls changed: what is leased ahead and paused now is given back."""
+        self._release_ready(self._is_paused)
+        self.on_room()
+
     def resume(self) -> None:
         """The lease holds again."""
         self._suspended = False
@@ -164,7 +169,14 @@ class CommandWork:
 
     def _serves(self, queue: str, type_: str) -> bool:
         wanted = self._parts.settings.worker.queues
-        return type_ in self._parts.registry.commands and (not wanted or queue in wanted)
+        return (
+            type_ in self._parts.registry.commands
+            and (not wanted or queue in wanted)
+            and self._parts.controls.allow("queue", queue, type_)
+        )
+
+    def _is_paused(self, row: Row) -> bool:
+        return not self._parts.controls.allow("queue", row["queue"], row["type"])
 
     def _free_room(self) -> int:
         # Outcomes that wait to be written are leased still: they take room, a few pages aside.
@@ -180,8 +192,10 @@ class CommandWork:
         return most if limit is None else min(most, limit - self._leased[queue])
 
     def _open_lanes(self) -> list[Lane]:
-        """The lanes whose queue has room."""
+        """The lanes that are not paused, and whose queue has room."""
         known = self._lanes.ordered()
+        if self._parts.controls.paused:
+            known = [lane for lane in known if self._serves(str(lane.key[0]), str(lane.key[1]))]
         lanes = [lane for lane in known if self._room_of(str(lane.key[0])) > 0]
         self._was_full = len(lanes) < len(known)
         return lanes
@@ -206,15 +220,17 @@ class CommandWork:
 
     async def _claim_suspect(self) -> int:
         self._suspects_due = False
+        controls = self._parts.controls
         full = [queue for queue in self.queues if self._room_of(queue) <= 0]
+        paused = controls.named("type")
         async with borrow(self._parts.pool) as connection:
             row = await commands.claim_suspect(
                 connection,
                 self._parts.sql,
                 self._parts.me.id,
-                self._parts.registry.command_types,
+                [type_ for type_ in self._parts.registry.command_types if type_ not in paused],
                 self._parts.settings.worker.queues,
-                full,
+                [*full, *controls.named("queue")],
             )
         if row is None:
             return 0
@@ -233,6 +249,8 @@ class CommandWork:
         self.cancel(frozenset(row["id"] for row in rows if row["cancel_requested"]))
         if self._suspended:
             self._release_ready()
+        elif self._parts.controls.paused:  # perhaps since the claim began
+            self._release_ready(self._is_paused)
         self._next_runner()
 
     async def _look_after(self) -> None:
@@ -303,10 +321,10 @@ class CommandWork:
 
     # ----------------------------------------------------------------------------------- drain
 
-    def _release_ready(self) -> None:
+    def _release_ready(self, which: Callable[[Row], bool] = lambda _: True) -> None:
         """Give back what was claimed and has not started: no attempt, no crash."""
-        while self._ready:
-            row, _ = self._ready.popleft()
+        leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))
+        for row in [row for row, _ in leased if which(row)]:
             self._run.bodies.done(row)
             self._ended(row)
             self._settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))

@@ -74,7 +74,12 @@ class EventRun:
         self._versions = Versions(parts)
 
     async def run(self, connection: Connection, rows: Sequence[Row], results: Results) -> None:
-        """Run events until the page's time, or its room for commands, is spent."""
+        """Run events until the page's time, or its room for commands, is spent.
+
+        A change of the controls ends it too: what is paused now is not begun.
+        """
+        controls = self._parts.controls
+        version = controls.version
         ends = time.monotonic() + self.limits.page_time.total_seconds()
         breath, task = Breath(), asyncio.current_task()
         for portion in bodies.portions(rows, self.limits.page_bytes):
@@ -83,7 +88,11 @@ class EventRun:
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
                 await self._run_one(task, connection, row, raw, results)
                 await breath.take()
-                if len(results.sent) >= self.limits.page_commands or time.monotonic() > ends:
+                if (
+                    len(results.sent) >= self.limits.page_commands
+                    or time.monotonic() > ends
+                    or controls.version != version
+                ):
                     return
 
     async def _run_one(

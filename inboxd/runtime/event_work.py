@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.errors import HandlerCrashed
-from inboxd.model.lane import Lane, Lanes
+from inboxd.model.lane import Key, Lane, Lanes
 from inboxd.model.outcome import Dead, explain
 from inboxd.runtime.event_run import EventRun, Results, Spoiled
 from inboxd.runtime.losses import Losses
@@ -84,7 +84,7 @@ class EventWork:
         """Look at every lane from its beginning."""
         async with borrow(self._parts.pool) as connection:
             seen = await events.survey(connection, self._parts.sql)
-        served = [s for s in seen if s.key[1] in self._parts.registry.events]
+        served = [s for s in seen if self._serves(s.key)]
         due = self._lanes.sweep(served)
         return Survey(due, min((s.next for s in served if s.next is not None), default=None))
 
@@ -103,6 +103,19 @@ class EventWork:
         finally:
             self._running = None
 
+    def _serves(self, lane: Key) -> bool:
+        topic, type_ = str(lane[0]), str(lane[1])
+        return type_ in self._parts.registry.events and self._parts.controls.allow(
+            "topic", topic, type_
+        )
+
+    def _open_lanes(self) -> list[Lane]:
+        """The lanes that are not paused."""
+        lanes = self._lanes.ordered()
+        if self._parts.controls.paused:
+            return [lane for lane in lanes if self._serves(lane.key)]
+        return lanes
+
     async def finish(self) -> None:
         """Wait until the last page is settled; if that failed, its events are claimed again."""
         await self._end_behind()
@@ -111,7 +124,7 @@ class EventWork:
 
     async def _overlapping(self) -> Page:
         """Claim a page and run it, while the one before it is settled; then have it settled."""
-        lanes, most, page = self._lanes.ordered(), self._most, _Open()
+        lanes, most, page = self._open_lanes(), self._most, _Open()
         try:
             opened = await self._begin(page, lanes, most) if lanes else None
         except Exception as error:
@@ -210,7 +223,7 @@ class EventWork:
 
     async def _single(self) -> Page:
         """Run one event alone, its crash counted beforehand: two transactions."""
-        lanes, page = self._lanes.ordered(), _Open()
+        lanes, page = self._open_lanes(), _Open()
         keep = self._parts.settings.database.idle_in_transaction_timeout
         if not lanes:
             return Page(0)

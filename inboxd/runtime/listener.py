@@ -1,4 +1,4 @@
-"""The listener: one connection that hears notifications for both processors.
+"""The listener: one connection that hears notifications for both processors, and of controls.
 
 Owns its reconnecting. Promises a sweep of both tables after each reconnect, since whatever was
 notified meanwhile was lost. Known limit: while it is away, only the poll finds new rows
@@ -40,6 +40,7 @@ async def listen(parts: Parts, flags: Mapping[Place, WakeUp]) -> None:
                 parts.settings.database,
                 parts.sql,
                 on_wakeup=lambda place: flags[place].wake("notify"),
+                on_control=parts.controls.hear,
                 on_connected=on_connected,
                 check_interval=parts.settings.wakeups.listen_check_interval.total_seconds(),
             )

@@ -4,9 +4,10 @@ Owns nothing; it is the hand that the daemon deals. Promises that all of them sp
 worker, the same schema and the same plugins.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from inboxd.model.backoff import Policy
+from inboxd.runtime.controls import Controls
 from inboxd.runtime.execution import Executions
 from inboxd.runtime.plugins import Registry
 from inboxd.runtime.wakeup import Fleet
@@ -31,3 +32,4 @@ class Parts:
     executions: Executions
     me: Incarnation
     fleet: Fleet
+    controls: Controls = field(default_factory=Controls)

@@ -92,6 +92,11 @@ class Processor:
             self.held_back = reason
             self._wakeup.wake("timer")
 
+    def sweep(self) -> None:
+        """Look from the beginning soon: rows became claimable without an INSERT."""
+        self._next_sweep = 0.0
+        self._wakeup.wake("timer")
+
     def stop(self) -> None:
         """Claim no more."""
         self._stopping = True

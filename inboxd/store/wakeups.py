@@ -51,6 +51,7 @@ async def listen(
     sql: Statements,
     *,
     on_wakeup: Callable[[Place], None],
+    on_control: Callable[[], None] = lambda: None,
     on_connected: Callable[[], None],
     check_interval: float,
 ) -> None:
@@ -67,6 +68,8 @@ async def listen(
     def on_notification(_connection: object, _pid: int, channel: str, _payload: object) -> None:
         if channel == echo:
             heard.set()
+        elif channel.endswith("_controls"):
+            on_control()
         else:
             on_wakeup("events" if channel.endswith("_events") else "commands")
 
@@ -76,8 +79,9 @@ async def listen(
     try:
         connection.add_termination_listener(on_lost)
         with anyio.fail_after(check_interval):
-            for channel in (f"{sql.schema}_events", f"{sql.schema}_commands", echo):
-                await connection.add_listener(channel, on_notification)
+            for what in ("events", "commands", "controls"):
+                await connection.add_listener(f"{sql.schema}_{what}", on_notification)
+            await connection.add_listener(echo, on_notification)
         on_connected()
         while True:
             heard = anyio.Event()

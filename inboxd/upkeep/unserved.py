@@ -25,6 +25,9 @@ _PAGE = 1000
 
 Fail = Callable[[Connection, Statements, Sighting, str, int, timedelta], Awaitable[int]]
 
+# Given "topic" or "queue", the lane's name, and the type.
+IsOpen = Callable[[str, str, str], bool]
+
 
 @dataclass(slots=True)
 class Orphans:
@@ -42,11 +45,15 @@ class Orphans:
 class Unserved:
     """One turn for both tables."""
 
-    def __init__(self, pool: Pool, sql: Statements, grace: timedelta) -> None:
-        """Make dead letters of what nobody has served for `grace`."""
+    def __init__(self, pool: Pool, sql: Statements, grace: timedelta, is_open: IsOpen) -> None:
+        """Make dead letters of what nobody has served for `grace`.
+
+        `is_open` says that a lane is not paused: what an operator holds back is nobody's failure.
+        """
         self._pool = pool
         self._sql = sql
         self._grace = grace
+        self._is_open = is_open
         self._events = Orphans(grace.total_seconds())
         self._commands = Orphans(grace.total_seconds())
 
@@ -56,18 +63,22 @@ class Unserved:
             living = await workers.living(connection, self._sql)
             event_types = {type_ for row in living for type_ in row["events"]}
             seen = await events.survey(connection, self._sql)
-            lost = [s for s in seen if s.key[1] not in event_types]
+            lost = [s for s in seen if s.key[1] not in event_types and self._open("topic", s)]
             await self._fail(connection, "event", lost, self._events, events.fail_unserved)
             seen = await commands.survey(connection, self._sql)
             lost = [
                 s
                 for s in seen
-                if not any(
+                if self._open("queue", s)
+                and not any(
                     s.key[1] in row["commands"] and (not row["queues"] or s.key[0] in row["queues"])
                     for row in living
                 )
             ]
             await self._fail(connection, "command", lost, self._commands, commands.fail_unserved)
+
+    def _open(self, place: str, lane: Sighting) -> bool:
+        return self._is_open(place, str(lane.key[0]), str(lane.key[1]))
 
     async def _fail(
         self,

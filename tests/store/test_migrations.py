@@ -124,7 +124,7 @@ def _ship(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Let the release have one migration more."""
     for file in migrations_folder().glob("*.sql"):
         (folder / file.name).write_text(file.read_text())
-    (folder / f"{len(list(folder.iterdir())) + 1:04d}_more.sql").write_text(text)
+    (folder / f"{migrations.code_version() + 1:04d}_more.sql").write_text(text)
     monkeypatch.setattr(migrations, "migrations_folder", lambda: folder)
 
 

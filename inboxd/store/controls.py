@@ -1,0 +1,31 @@
+"""The controls table: what operators have paused.
+
+Owns its statements. Promises that a pause and its end are heard by every worker that listens,
+since a trigger notifies, whoever wrote the row. Known limit: all of it is read each time.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+from inboxd.store.connections import Connection, Row
+from inboxd.store.session import Session
+from inboxd.store.statements import Statements
+
+Kind = Literal["type", "topic", "queue", "schedule"]
+
+
+async def read(connection: Connection, sql: Statements) -> list[Row]:
+    """Everything that is paused: kind, name, paused_at, actor, reason."""
+    return await connection.fetch(sql["read_controls"])
+
+
+async def pause(session: Session, kind: Kind, name: str, actor: str, reason: str | None) -> bool:
+    """Whether it was not paused already."""
+    added = await session.connection.fetchval(session.sql["pause"], kind, name, actor, reason)
+    return added is not None
+
+
+async def resume(session: Session, kind: Kind, name: str) -> datetime | None:
+    """Since when it had been paused; None when it was not."""
+    since: datetime | None = await session.connection.fetchval(session.sql["resume"], kind, name)
+    return since

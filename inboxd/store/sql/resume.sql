@@ -1,0 +1,5 @@
+-- End a pause; workers hear of it by a trigger.
+-- parameters: $1 text kind, $2 text name
+-- returns: paused_at; no row when it is not paused
+-- locks: the row
+DELETE FROM {schema}.controls WHERE kind = $1 AND name = $2 RETURNING paused_at

@@ -1,0 +1,58 @@
+"""`inboxd pause`, `resume`, `paused`: told, listed, marked, refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+from inboxd.cli.exits import Exit
+from tests.cli.conftest import Cli
+
+
+def test_a_pause_is_told_listed_and_marked(cli: Cli, sql: Callable[..., list[Any]]) -> None:
+    sql("insert into inboxd.commands (queue, type) values ('email', 'a.b'), ('email', 'c.d')")
+    sql("insert into inboxd.commands (queue, type) values ('other', 'a.b')")
+    sql("insert into inboxd.events (type) values ('a.b')")
+    ran = cli("pause", "queue", "email", "--reason", "it moves")
+    assert (ran.code, ran.out) == (0, "Paused: queue email, where 2 rows wait\n")
+    ran = cli("pause", "type", "a.b", "--json")
+    assert ran.json == {"paused": {"kind": "type", "name": "a.b"}, "waiting": 3}
+
+    listed = cli("paused", "--json").json["paused"]
+    assert [(row["kind"], row["name"], row["reason"]) for row in listed] == [
+        ("queue", "email", "it moves"),
+        ("type", "a.b", None),
+    ]
+    assert "it moves" in cli("paused").out
+    found = cli("status", "--json").json
+    assert found["paused"] == listed
+    assert {(lane["kind"], lane["type"]): lane["paused"] for lane in found["lanes"]} == {
+        ("event", "a.b"): True,
+        ("command", "a.b"): True,
+        ("command", "c.d"): True,
+    }
+    assert "paused" in cli("status").out
+
+    ran = cli("resume", "queue", "email")
+    assert (ran.code, ran.out) == (0, "Resumed: queue email, where 2 rows wait\n")
+    assert cli("resume", "type", "a.b", "--json").json["waiting"] == 3
+    assert cli("paused", "--json").json == {"paused": []}
+    actions = sql("select action, target, reason, count, actor from inboxd.audit order by id")
+    assert [tuple(row)[:4] for row in actions] == [
+        ("pause", "queue email", "it moves", 2),
+        ("pause", "type a.b", None, 3),
+        ("resume", "queue email", None, 2),
+        ("resume", "type a.b", None, 3),
+    ]
+    assert all("@" in row["actor"] for row in actions)
+
+
+def test_what_cannot_be_paused_is_named(cli: Cli) -> None:
+    assert cli("pause", "worker", "x").code == Exit.USAGE
+    assert cli("pause", "queue", "").code == Exit.USAGE
+    ran = cli("resume", "queue", "email")
+    assert (ran.code, ran.err) == (
+        Exit.PROBLEMS,
+        "inboxd: queue 'email' is not paused; `inboxd paused` lists what is\n",
+    )
+    ran = cli("pause", "schedule", "nightly")
+    assert ran.code == Exit.PROBLEMS
+    assert "no schedule 'nightly'" in ran.err

@@ -1,0 +1,217 @@
+"""Pausing: all workers obey within a second, and what is paused costs the others nothing."""
+
+import time
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from inboxd import operations
+from inboxd.errors import Conflict, NotFound, UsageError
+from inboxd.store.controls import Kind
+from inboxd.store.session import Session
+from tests.daemon.inbox import Inbox
+from tests.support import Config, Database, StartWorker, eventually
+from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send
+
+pytestmark = pytest.mark.anyio
+
+# Far beyond the second in which a pause must be obeyed, so that no poll helps.
+NO_POLL: Config = {"worker": {"poll_interval": "60s"}}
+
+
+async def pause(database: Database, kind: Kind, name: str) -> int:
+    async with daemon_session(database) as connection:
+        return await operations.pause(
+            Session(connection, SQL), kind, name, actor="ada", reason="as told"
+        )
+
+
+async def resume(database: Database, kind: Kind, name: str) -> int:
+    async with daemon_session(database) as connection:
+        return await operations.resume(Session(connection, SQL), kind, name, actor="bob")
+
+
+async def all_settled(database: Database, table: str, ids: Sequence[int]) -> None:
+    async def settled() -> bool:
+        left = f"select count(*) from inboxd.{table} where id = any ($1)"
+        return bool(await database.fetchval(left, ids) == 0)
+
+    await eventually(settled)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("type", "test.ledger"), ("queue", "default"), ("topic", "default")]
+)
+async def test_two_workers_leave_it_alone_and_take_it_up_again(
+    database: Database, start_worker: StartWorker, kind: Kind, name: str
+) -> None:
+    """Rows come in the whole time; a second after the pause nothing of it runs any more."""
+    await create_ledger(database)
+    await start_worker(NO_POLL)
+    await start_worker(NO_POLL)
+    table, insert = ("events", emit) if kind == "topic" else ("commands", send)
+    await all_settled(database, table, await insert(database, 20))
+
+    assert await pause(database, kind, name) == 0
+    await anyio.sleep(1.0)  # what they are given; nothing signals that all of them have heard
+    held = await insert(database, 50)
+    others = await send(database, 20, "test.noop", queue="other")
+    await all_settled(database, "commands", others)
+    await anyio.sleep(0.3)
+    left = await database.fetch(f"select id, status, attempts from inboxd.{table} order by id")
+    assert [(row["id"], row["status"], row["attempts"]) for row in left] == [
+        (id_, "pending", 0) for id_ in held
+    ]
+
+    began = time.monotonic()
+    assert await resume(database, kind, name) == 50
+    await all_settled(database, table, held)
+    assert time.monotonic() - began < 5, "no poll was needed"
+    done = await effects(database, table.removesuffix("s"))
+    assert set(done.values()) == {1}
+    audit = await database.fetch("select actor, action, target, reason, count from inboxd.audit")
+    assert [tuple(row) for row in audit] == [
+        ("ada", "pause", f"{kind} {name}", "as told", 0),
+        ("bob", "resume", f"{kind} {name}", None, 50),
+    ]
+
+
+async def test_without_wake_ups_they_obey_as_well(
+    database: Database, start_worker: StartWorker
+) -> None:
+    config: Config = {"wakeups": {"mode": "off"}, "worker": {"poll_interval": "100ms"}}
+    await start_worker(config)
+    await pause(database, "type", "test.noop")
+    await anyio.sleep(1.0)
+    held = await send(database, 5, "test.noop")
+    await all_settled(database, "commands", await send(database, 5, "test.any"))
+    assert await database.fetchval("select count(*) from inboxd.commands") == 5
+    await resume(database, "type", "test.noop")
+    await all_settled(database, "commands", held)
+
+
+async def test_what_is_leased_ahead_is_given_back_and_what_runs_goes_on(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """One runs, and the rest of the page is leased behind it when the pause comes."""
+    database = own.database
+    worker = await start_worker({"commands": {"concurrency": 1}})
+    async with database.connect() as connection, connection.transaction():
+        await send(connection, 600, "test.span", wait=0)
+        slow = await send(connection, 300, "test.span", wait=0.9)
+
+    async def slow_ones_run() -> bool:
+        count = "select count(*) from inboxd.commands where status = 'running' and id = any ($1)"
+        return bool(await database.fetchval(count, slow) > 1)
+
+    await eventually(slow_ones_run)
+    await pause(database, "queue", "default")
+
+    async def one_at_most_runs() -> bool:
+        running = "select count(*) from inboxd.commands where status = 'running'"
+        return bool(await database.fetchval(running) <= 1)
+
+    await eventually(one_at_most_runs, within=1.5)
+
+    async def none_runs() -> bool:
+        running = "select count(*) from inboxd.commands where status = 'running'"
+        return bool(await database.fetchval(running) == 0)
+
+    await eventually(none_runs)
+    done = await database.fetch(
+        "select status, attempts from inboxd.commands_history where id = any ($1)", slow
+    )
+    assert {(row["status"], row["attempts"]) for row in done} == {("succeeded", 1)}
+    left = await database.fetch("select status, attempts, crashes from inboxd.commands")
+    assert len(left) + len(done) == len(slow)
+    assert {tuple(row) for row in left} == {("pending", 0, 0)}
+    assert "controls changed" in worker.output()
+
+
+async def test_a_page_of_events_ends_when_a_pause_begins(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """Twenty events of 100 ms each are one page; those that have not begun stay pending."""
+    database = own.database
+    await start_worker({"events": {"page_time": "8s"}})
+    await emit(database, 20, wait=0.1)
+
+    async def began() -> bool:
+        # The page's transaction is open: its rows are locked.
+        free = "select count(*) from (select from inboxd.events for update skip locked) f"
+        return bool(await database.fetchval(free) < 20)
+
+    await eventually(began)
+    await pause(database, "type", "test.ledger")
+
+    async def page_ended() -> bool:
+        free = "select count(*) from (select from inboxd.events for update skip locked) f"
+        left = "select count(*) from inboxd.events"
+        return bool(await database.fetchval(free) == await database.fetchval(left))
+
+    await eventually(page_ended, within=2)
+    left = await database.fetchval("select count(*) from inboxd.events")
+    assert left > 0
+    await resume(database, "type", "test.ledger")
+    await all_settled(database, "events", list(range(1, 21)))
+    assert set((await effects(database, "event")).values()) == {1}
+
+
+async def test_suspects_are_held_back_too(database: Database, start_worker: StartWorker) -> None:
+    await pause(database, "queue", "held")
+    await pause(database, "type", "test.any")
+    rows = await database.fetch(
+        "insert into inboxd.commands (queue, type, payload, crashes) values"
+        " ('held', 'test.noop', '{}', 1), ('free', 'test.any', '{}', 1),"
+        " ('free', 'test.noop', '{}', 1) returning id"
+    )
+    await start_worker()
+    await all_settled(database, "commands", [rows[2]["id"]])
+    await all_settled(database, "commands", await send(database, 5, "test.noop"))
+    left = await database.fetch("select id, status from inboxd.commands order by id")
+    assert [tuple(row) for row in left] == [(row["id"], "pending") for row in rows[:2]]
+
+
+async def test_a_paused_type_that_nobody_serves_makes_no_dead_letter(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """The plugin may be away while its type is paused; another unserved type shows that it ran."""
+    await pause(database, "type", "gone.away")
+    await pause(database, "topic", "quiet")
+    await send(database, 1, "gone.away")
+    await send(database, 1, "gone.astray")
+    await database.execute("insert into inboxd.events (topic, type) values ('quiet', 'gone.too')")
+    await start_worker({"worker": {"unserved_grace": "500ms"}})
+
+    async def judged() -> bool:
+        status = "select status from inboxd.commands where type = 'gone.astray'"
+        return bool(await database.fetchval(status) == "failed")
+
+    await eventually(judged)
+    for table in ("commands where type = 'gone.away'", "events"):
+        assert await database.fetchval(f"select status from inboxd.{table}") == "pending"
+    await resume(database, "type", "gone.away")
+
+    async def all_judged() -> bool:
+        dead = "select count(*) from inboxd.commands where status = 'failed'"
+        return bool(await database.fetchval(dead) == 2)
+
+    await eventually(all_judged)
+
+
+async def test_bad_input_is_refused_and_changes_nothing(database: Database) -> None:
+    await pause(database, "queue", "email")
+    with pytest.raises(Conflict, match="queue 'email' is paused already: `inboxd paused`"):
+        await pause(database, "queue", "email")
+    with pytest.raises(Conflict, match="topic 'email' is not paused"):
+        await resume(database, "topic", "email")
+    with pytest.raises(NotFound, match="no schedule 'nightly'"):
+        await pause(database, "schedule", "nightly")
+    for name in ("", "a\0b", "x" * 256):
+        with pytest.raises(UsageError, match="is no name for a queue"):
+            await pause(database, "queue", name)
+    with pytest.raises(UsageError, match="'worker' cannot be paused"):
+        await pause(database, "worker", "x")  # type: ignore[arg-type]
+    assert await database.fetchval("select count(*) from inboxd.controls") == 1
+    assert await database.fetchval("select count(*) from inboxd.audit") == 1
