@@ -21,6 +21,7 @@ from inboxd.cli.produce import emit, send
 from inboxd.cli.running import run
 from inboxd.cli.schema import migrate
 from inboxd.cli.status import status, workers
+from inboxd.cli.trace import trace
 from inboxd.errors import InboxdError
 
 app = typer.Typer(
@@ -86,6 +87,9 @@ app.command(
 )(pause)
 app.command(epilog=examples("inboxd resume queue email"))(resume)
 app.command(epilog=examples("inboxd paused", "inboxd paused --json"))(paused)
+app.command(
+    epilog=examples("inboxd trace command 4711", "inboxd trace batch 3 --mermaid > story.mmd")
+)(trace)
 app.command(epilog=examples("inboxd workers", "inboxd workers --all --json"))(workers)
 app.command(epilog=examples("inboxd dev", "inboxd dev -c config.toml --port 0"))(dev)
 

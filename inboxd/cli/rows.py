@@ -2,7 +2,7 @@
 
 Promises: a list never reads more than a page; its `next` leads to the page after it. Payloads,
 headers and results are shown only when asked for.
-Known limit: a row's children are searched for five seconds at most.
+Known limit: of what a row created, a hundred are shown; `inboxd trace` counts them all.
 """
 
 import getpass
@@ -55,7 +55,7 @@ _FIRST = (
     *("attempts", "run_at", "created_at", "finished_at", "duration"),
 )
 _APART = {
-    *("errors", "payload", "headers", "result", "progress", "retry", "children"),
+    *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),
 }
@@ -125,6 +125,7 @@ async def _details(
     session: "Session", settings: "Settings", place: "Place", id: int | UUID, *, payload: bool
 ) -> dict[str, Any]:
     """One row with its retry rules and the commands that it created. Raises NotFound."""
+    from inboxd import operations
     from inboxd.cli.plugins import rules
     from inboxd.store import listing
 
@@ -133,7 +134,15 @@ async def _details(
         one = place.removesuffix("s")
         raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {place} list`")
     row["retry"] = [_retry(rule, row) for rule in rules(settings, place, row)]
-    row["children"] = await _children(session, row, UUID(row[f"{place.removesuffix('s')}_id"]))
+    kind = place.removesuffix("s")
+    created = await operations.created_by(
+        session, UUID(row[f"{kind}_id"]), datetime.fromisoformat(row["created_at"])
+    )
+    row["children"] = [
+        {key: getattr(each, key) for key in ("kind", "id", "uuid", "type", "lane", "status")}
+        for each in created
+    ]
+    row["replays"] = await operations.replays_of(session, kind, row["id"])
     return row
 
 
@@ -147,11 +156,13 @@ def _print_details(row: dict[str, Any]) -> None:
         (r["handler"] or "(none here)", r["made"], r["left"], r["policy"]) for r in row["retry"]
     )
     print_table(("handler", "attempts", "left", "retry rule"), rules)
-    if row["children"] is None:
-        typer.echo("The commands that it created could not be found within five seconds.")
-    elif row["children"]:
-        children = ([c["id"], c["type"], c["queue"], c["status"]] for c in row["children"])
-        print_table(("command", "type", "queue", "status"), children)
+    if row["replays"]:
+        columns = ("at", "actor", "reason", "new_id")
+        print_table(
+            ("replayed at", "by", "why", "as"), ([r[c] for c in columns] for r in row["replays"])
+        )
+    if row["children"]:
+        print_table(("created", "type", "in", "status"), map(_child, row["children"]))
     for error in row["errors"] or ():
         print_fields(f"Error at {error.get('at')}", {k: v for k, v in error.items() if k != "at"})
     for key in ("headers", "payload", "progress", "result"):
@@ -160,10 +171,17 @@ def _print_details(row: dict[str, Any]) -> None:
             print_json(row[key], indent=True)
 
 
+def _child(row: dict[str, Any]) -> list[Any]:
+    return [f"{row['kind']} {row['id']}", row["type"], row["lane"], row["status"]]
+
+
 def _lineage(row: dict[str, Any]) -> dict[str, Any]:
     origin = " ".join(str(row[k]) for k in ("origin_kind", "origin_id") if row.get(k) is not None)
     keys = ("correlation_id", "causation_id", "replay_of", "batch_id", "traceparent")
-    return {"origin": origin or "producer", **{key: row.get(key) for key in keys}}
+    found = {key: row.get(key) for key in keys}
+    # A row without a story begins one: it is what its descendants carry.
+    found["correlation_id"] = found["correlation_id"] or row.get("event_id") or row["command_id"]
+    return {"origin": origin or "producer", **found}
 
 
 def _retry(rule: "Rule", row: dict[str, Any]) -> dict[str, Any]:
@@ -175,15 +193,3 @@ def _retry(rule: "Rule", row: dict[str, Any]) -> dict[str, Any]:
         "left": max(rule.attempts - row["attempts"], 0) if waits else 0,
         "next_at": row["run_at"] if waits else None,
     }
-
-
-async def _children(
-    session: "Session", row: dict[str, Any], uuid: UUID
-) -> list[dict[str, Any]] | None:
-    from inboxd.store import listing
-
-    if row.get("finished_at") is None:
-        return []  # commands are inserted by the transaction that settles their parent
-    finished = datetime.fromisoformat(row["finished_at"])
-    found = await listing.children(session, uuid, finished)
-    return None if found is None else [dict(child) for child in found]

@@ -9,5 +9,17 @@ from inboxd.operations.cancelling import Cancelled, cancel
 from inboxd.operations.pausing import pause, resume
 from inboxd.operations.retrying import retry
 from inboxd.operations.rows import RowId
+from inboxd.operations.tracing import Story, created_by, replays_of, trace
 
-__all__ = ["Cancelled", "RowId", "cancel", "pause", "resume", "retry"]
+__all__ = [
+    "Cancelled",
+    "RowId",
+    "Story",
+    "cancel",
+    "created_by",
+    "pause",
+    "replays_of",
+    "resume",
+    "retry",
+    "trace",
+]

@@ -20,8 +20,6 @@ from inboxd.store.session import Session
 from inboxd.store.wakeups import Place
 
 COUNTED = 10_000  # a lane is counted so far: enough to see that it is long
-_CHILDREN = 100
-_CHILDREN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +59,6 @@ async def one(
     number, uuid = (None, id) if isinstance(id, UUID) else (id, None)
     found = await session.connection.fetchval(session.sql[f"show_{place}"], number, uuid, payload)
     return None if found is None else orjson.loads(found)
-
-
-async def children(session: Session, parent: UUID, finished_at: datetime) -> list[Row] | None:
-    """The commands that a settled row created, 100 at most; None when finding them takes long."""
-    try:
-        return await session.connection.fetch(
-            session.sql["list_children"], parent, finished_at, _CHILDREN, timeout=_CHILDREN_SECONDS
-        )
-    except TimeoutError:
-        return None
 
 
 async def lanes(session: Session, place: Place) -> list[Row]:

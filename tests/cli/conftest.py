@@ -27,6 +27,7 @@ class Result:
     @property
     def json(self) -> Any:
         """What it wrote to standard output, which must be one JSON document."""
+        assert self.out, self.err
         return json.loads(self.out)
 
 

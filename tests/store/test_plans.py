@@ -10,7 +10,7 @@ once, so in that state only the indexes are held, not the pages that were touche
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -22,7 +22,7 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.embedded import Server
 from inboxd.model.lane import BEGINNING, Lane, Sighting
 from inboxd.model.lineage import Lineage
-from inboxd.store import commands, events, listing, operations, producing, workers
+from inboxd.store import commands, events, listing, operations, producing, story, workers
 from inboxd.store.connections import OWN_PLANS, Connection, connect
 from inboxd.store.events import Setback
 from inboxd.store.session import Session
@@ -282,6 +282,16 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "status_commands": (
         _operator(lambda s, k: s.connection.fetch(SQL["status_commands"], 100)),
         ("commands_lane", "commands_failed", "commands_suspects", "commands_running"),
+    ),
+    "story_find": (_operator(lambda s, k: story.find(s, k.one("commands"))), ()),
+    "story_up": (_operator(lambda s, k: story.up(s, "command", k.of("commands big")[0], 10)), ()),
+    "story_down": (
+        _operator(
+            lambda s, k: story.down(
+                s, [(k.one("commands"), None), (k.one("events"), 7)], datetime.now(UTC), 10, 10
+            )
+        ),
+        ("commands_children", "commands_failed_children", "commands_running"),
     ),
     "workers": (_operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
     "throughput": (_operator(lambda s, k: listing.throughput(s, 5)), ()),

@@ -1,0 +1,160 @@
+"""The story of a row, from what it came from down to all that came from it.
+
+Promises: however large the story is, a bounded number of rows is read and kept; the row asked for
+is in the tree, and so is the way to it; dead letters come before others where not all are shown.
+Known limit: the tree is read level by level, not in one snapshot; what moves meanwhile is shown
+where it was met first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from inboxd.errors import Conflict, NotFound
+from inboxd.model.story import Key, Member, Node, Sketch
+from inboxd.store import story as store
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
+
+_LEVELS = 100
+_PARENTS = 100  # whose children are read in one statement
+_LOOK = 1_000  # children of a row are counted so far
+_CHILDREN = 100
+_WAITS = 1_000
+_REPLAYS = 10
+# A child is not finished before its parent was made; clocks may have been set back.
+_SLACK = timedelta(hours=1)
+_COLUMNS = {each.name for each in fields(Member)} - {"seconds", "counts"}
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The tree that a row is in. earlier: it goes on above the top, further than was looked."""
+
+    asked: Key
+    top: Node
+    earlier: bool = False
+
+
+async def trace(
+    session: Session, id: int | UUID, *, kind: str | None = None, rows: int = 200, each: int = 10
+) -> Story:
+    """The story of an event, a command or a batch, given by its uuid or its number.
+
+    rows: most rows in the tree; each: most children of one row. Raises NotFound; Conflict, when
+    rows of several kinds have the number and `kind` does not say which is meant.
+    """
+    asked = await _find(session, id, kind)
+    way = _straight(await store.up(session, asked.kind, asked.id, _LEVELS))
+    top = way[-1]
+    sketch = Sketch(top)
+    # The way first: what is on it is in the tree whatever else is left out.
+    for parent, child in zip(way[:0:-1], way[-2::-1], strict=True):
+        sketch.add(parent.key, [child])
+    await _grow(session, sketch, [member.key for member in reversed(way)], rows, each)
+    await _note(session, sketch)
+    earlier = len(way) == _LEVELS and (top.batch_id or top.causation_id) is not None
+    return Story(asked.key, sketch.draw(), earlier)
+
+
+async def created_by(session: Session, uuid: UUID, created_at: datetime) -> list[Member]:
+    """What a row, made at that time, created: commands, batches and events, a hundred at most."""
+    rows = await store.down(session, [(uuid, None)], created_at - _SLACK, _LOOK, _CHILDREN)
+    return [_member(row) for row in rows]
+
+
+async def replays_of(session: Session, kind: str, id: int) -> list[dict[str, Any]]:
+    """When, by whom and as which row an event or command was replayed, the oldest first."""
+    rows = await store.replays(session, [(kind, id)], _CHILDREN)
+    return [dict(row) for row in rows]
+
+
+async def _find(session: Session, id: int | UUID, kind: str | None) -> Member:
+    found = [_member(row) for row in await store.find(session, id)]
+    found = [member for member in found if kind in (None, member.kind)]
+    if not found:
+        raise NotFound(
+            f"there is no {kind or 'event, command or batch'} {id}: look the id up with "
+            "`inboxd events list` or `inboxd commands list`"
+        )
+    if len(found) > 1:
+        kinds = " and ".join(member.kind for member in found)
+        raise Conflict(f"{id} is the number of {kinds}: say which, as in `{found[0].kind} {id}`")
+    return found[0]
+
+
+def _straight(rows: Sequence[Row]) -> list[Member]:
+    """From the row up to the top, as far as nothing is met twice."""
+    way: dict[Key, Member] = {}
+    for member in map(_member, rows):
+        if member.key in way:
+            break
+        way[member.key] = member
+    return list(way.values())
+
+
+async def _grow(
+    session: Session, sketch: Sketch, level: Sequence[Key], rows: int, each: int
+) -> None:
+    """Add children, level by level, until all are there or the tree is large enough."""
+    since = sketch.top.created_at - _SLACK
+    for _ in range(_LEVELS):
+        following: list[Key] = []
+        for first in range(0, len(level), _PARENTS):
+            parents = [sketch.members[key] for key in level[first : first + _PARENTS]]
+            if len(sketch.members) >= rows:
+                return
+            given = [(p.uuid, p.id if p.kind == "batch" else None) for p in parents]
+            found: dict[UUID, list[Row]] = {}
+            for row in await store.down(session, given, since, _LOOK, each):
+                found.setdefault(row["parent"], []).append(row)
+            for parent in parents:
+                following += _add(sketch, parent.key, found.get(parent.uuid, []), rows)
+        if not (level := following):
+            return
+
+
+def _add(sketch: Sketch, parent: Key, found: Sequence[Row], rows: int) -> list[Key]:
+    """Put the children of one row into the tree, as far as there is room."""
+    room = max(rows - len(sketch.members), 0)
+    new = sketch.add(parent, map(_member, found[:room]))
+    if found:
+        looked = orjson.loads(found[0]["looked"])
+        sketch.looked[parent] = looked
+        if sum(looked.values()) >= _LOOK:
+            sketch.unsure.add(parent)
+    return [member.key for member in new]
+
+
+async def _note(session: Session, sketch: Sketch) -> None:
+    """Say what rows wait for, which step they are, and how they were replayed."""
+    members = sketch.members
+    by_uuid = {member.uuid: member.key for member in members.values()}
+    for uuid, name in (await store.steps(session, list(by_uuid))).items():
+        sketch.note(by_uuid[uuid], f"step {name!r}")
+    for member in members.values():
+        if member.replay_of is not None:
+            sketch.note(member.key, f"replay of {member.kind} {member.replay_of}")
+        if member.key == sketch.top.key and member.origin_kind == "schedule":
+            sketch.note(member.key, "by a schedule")
+    for row in await store.replays(session, list(members), _REPLAYS):
+        again = row["new_id"] == row["old_id"]
+        how = "in place" if again else f"as {row['kind']} {row['new_id']}"
+        sketch.note((row["kind"], row["old_id"]), f"replayed {how} by {row['actor']}")
+    waiting = [member.uuid for member in members.values() if member.status == "waiting"]
+    for row in await store.waits(session, waiting, _WAITS):
+        what = f"{row['kind']} {row['id']} ({row['type']}): {row['condition']}"
+        sketch.note(by_uuid[row["waiting"]], f"waits for {what}")
+
+
+def _member(row: Row) -> Member:
+    duration, counts = row["duration"], row["counts"]
+    return Member(
+        **{name: row[name] for name in _COLUMNS},
+        seconds=None if duration is None else duration.total_seconds(),
+        counts=None if counts is None else orjson.loads(counts),
+    )

@@ -1,0 +1,50 @@
+-- What some rows created, and what is in their batches: of each the first few, dead letters and running
+-- ones before the others, and how many there are by status. No row is looked at beyond a limit for each
+-- parent, however many children it has.
+-- parameters: $1 uuid[] parents, $2 bigint[] the batch that each is (null: none), $3 timestamptz when the
+--             first of them was made, $4 integer children looked at, $5 integer children returned
+-- returns: parent (its uuid), looked (jsonb: status -> how many), and rows of the view story
+-- locks: nothing
+WITH running AS MATERIALIZED (
+    SELECT s.* FROM {schema}.story s
+     WHERE s.hot AND s.kind = 'command' AND s.status = 'running'
+       AND s.worker_id IN (SELECT w.id FROM {schema}.workers w WHERE w.state IN ('running', 'draining'))
+       AND (s.causation_id = ANY ($1::uuid[]) OR s.batch_id = ANY ($2::bigint[]))
+), found AS MATERIALIZED (
+    SELECT p.uuid AS parent,
+           row_number() OVER (PARTITION BY p.uuid
+                              ORDER BY c.status <> 'failed', c.status <> 'running', c.id) AS place,
+           c.*
+      FROM unnest($1::uuid[], $2::bigint[]) AS p(uuid, batch)
+     CROSS JOIN LATERAL (
+         (SELECT s.* FROM {schema}.story s
+           WHERE s.hot AND s.kind = 'command' AND s.causation_id = p.uuid AND s.batch_id IS NULL
+             AND s.status = 'failed' LIMIT $4)
+         UNION
+         (SELECT s.* FROM {schema}.story s
+           WHERE s.causation_id = p.uuid AND s.batch_id IS NULL AND s.status <> 'running'
+             AND (s.finished_at IS NULL OR s.finished_at >= $3::timestamptz) LIMIT $4)
+         UNION
+         (SELECT s.* FROM {schema}.story s
+           WHERE s.hot AND s.kind = 'command' AND s.batch_id = p.batch AND s.status = 'failed' LIMIT $4)
+         UNION
+         (SELECT s.* FROM {schema}.story s
+           WHERE s.batch_id = p.batch AND s.status <> 'running'
+             AND (s.finished_at IS NULL OR s.finished_at >= $3::timestamptz) LIMIT $4)
+         UNION
+         (SELECT s.* FROM {schema}.story s
+           WHERE s.kind = 'batch' AND s.status = 'running'
+             AND ((s.causation_id = p.uuid AND s.batch_id IS NULL) OR s.batch_id = p.batch) LIMIT $4)
+         UNION
+         (SELECT r.* FROM running r
+           WHERE (r.causation_id = p.uuid AND r.batch_id IS NULL) OR r.batch_id = p.batch LIMIT $4)
+     ) c
+), looked AS (
+    SELECT parent, jsonb_object_agg(status, count) AS looked
+      FROM (SELECT parent, status, count(*) FROM found GROUP BY parent, status) AS each
+     GROUP BY parent
+)
+SELECT found.*, looked.looked
+  FROM found JOIN looked USING (parent)
+ WHERE found.place <= $5::integer
+ ORDER BY found.parent, found.id

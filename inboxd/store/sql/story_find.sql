@@ -1,0 +1,8 @@
+-- The rows of a story with this uuid or this number: of several with the same uuid (an id given again
+-- after the first row was settled), the unsettled or newest one.
+-- parameters: $1 uuid (null: by number), $2 bigint number
+-- returns: rows of the view story
+-- locks: nothing
+(SELECT * FROM {schema}.story WHERE uuid = $1::uuid ORDER BY hot DESC, id DESC LIMIT 1)
+UNION ALL
+SELECT * FROM {schema}.story WHERE $1::uuid IS NULL AND id = $2::bigint

@@ -1,0 +1,18 @@
+-- From a row up to what it came from: its batch if it is a member of one, or else its direct parent.
+-- parameters: $1 text kind, $2 bigint id, $3 integer rows at most
+-- returns: rows of the view story, the given one first
+-- locks: nothing
+WITH RECURSIVE up AS (
+    (SELECT s.*, 1 AS step FROM {schema}.story s WHERE s.kind = $1 AND s.id = $2 LIMIT 1)
+    UNION ALL
+    SELECT parent.*, up.step + 1
+      FROM up
+     CROSS JOIN LATERAL (
+         (SELECT s.* FROM {schema}.story s WHERE s.kind = 'batch' AND s.id = up.batch_id)
+         UNION ALL
+         (SELECT s.* FROM {schema}.story s
+           WHERE up.batch_id IS NULL AND s.uuid = up.causation_id ORDER BY s.hot DESC, s.id DESC LIMIT 1)
+     ) parent
+     WHERE up.step < $3::integer
+)
+SELECT * FROM up ORDER BY step

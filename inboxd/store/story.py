@@ -1,0 +1,63 @@
+"""The rows of a story: a row and what it came from, what it created, what it waits for.
+
+Owns the reading statements behind lineage. Promises that none reads more rows of a parent than the
+limit given, however many children the parent has.
+Known limit: without a day to begin with, a uuid is looked up in every partition of history.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
+
+
+async def find(session: Session, id: int | UUID) -> list[Row]:
+    """The rows with this uuid (one at most) or number (one of each kind at most)."""
+    uuid, number = (id, None) if isinstance(id, UUID) else (None, id)
+    return await session.connection.fetch(session.sql["story_find"], uuid, number)
+
+
+async def up(session: Session, kind: str, id: int, rows: int) -> list[Row]:
+    """A row, its parent, the parent's parent and so on, as many rows as asked for."""
+    return await session.connection.fetch(session.sql["story_up"], kind, id, rows)
+
+
+async def down(
+    session: Session,
+    parents: Sequence[tuple[UUID, int | None]],
+    since: datetime,
+    look: int,
+    rows: int,
+) -> list[Row]:
+    """Children of rows, given as their uuids and, for a batch, its number.
+
+    since: nothing that is looked for was finished before. look, rows: how many of each parent are
+    looked at, and returned; `parent` and `looked` (by status) come with each row.
+    """
+    return await session.connection.fetch(
+        session.sql["story_down"],
+        [uuid for uuid, _ in parents],
+        [batch for _, batch in parents],
+        since,
+        look,
+        rows,
+    )
+
+
+async def waits(session: Session, rows: Sequence[UUID], limit: int) -> list[Row]:
+    """What these rows wait for: waiting, condition, kind, id, type, status."""
+    return await session.connection.fetch(session.sql["story_waits"], rows, limit)
+
+
+async def steps(session: Session, rows: Sequence[UUID]) -> dict[UUID, str]:
+    """The names of those among these rows that are steps of a workflow."""
+    found = await session.connection.fetch(session.sql["story_steps"], rows)
+    return {row["member"]: row["name"] for row in found}
+
+
+async def replays(session: Session, rows: Sequence[tuple[str, int]], limit: int) -> list[Row]:
+    """How these rows (kind, number) were replayed: kind, old_id, new_id, at, actor, reason."""
+    kinds, numbers = [kind for kind, _ in rows], [number for _, number in rows]
+    return await session.connection.fetch(session.sql["story_replays"], kinds, numbers, limit)

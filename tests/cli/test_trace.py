@@ -1,0 +1,258 @@
+"""`inboxd trace`: the whole story from any row of it, however large it is."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.cli.conftest import Cli
+
+Sql = Callable[..., list[asyncpg.Record]]
+
+
+def send(sql: Sql, type_: str, **values: Any) -> asyncpg.Record:
+    values = {"type": type_, "queue": "default", **values}
+    columns = ", ".join(values)
+    marks = ", ".join(f"${n}" for n in range(1, len(values) + 1))
+    query = f"insert into inboxd.commands ({columns}) values ({marks}) returning *"
+    return sql(query, *values.values())[0]
+
+
+def child(sql: Sql, type_: str, parent: asyncpg.Record, **values: Any) -> asyncpg.Record:
+    kind = "event" if "event_id" in parent else "command"
+    root = parent["correlation_id"] or str(parent[f"{kind}_id"])
+    values = {"origin_kind": kind, "origin_id": parent["id"], **values}
+    return send(sql, type_, causation_id=parent[f"{kind}_id"], correlation_id=root, **values)
+
+
+def settle(sql: Sql, id_: int) -> None:
+    sql(
+        """update inboxd.commands set status = 'running', fence = 1,
+                  worker_id = '00000000-0000-0000-0000-000000000001' where id = $1""",
+        id_,
+    )
+    sql(
+        """select inboxd.settle_command(
+                  $1, 1, '00000000-0000-0000-0000-000000000001', 0.25)""",
+        id_,
+    )
+
+
+def fail(sql: Sql, id_: int) -> None:
+    sql(
+        """update inboxd.commands set status = 'failed', attempts = 3, errors =
+           '[{"error": "SMTPError: mailbox full\\nand more"}]' where id = $1""",
+        id_,
+    )
+
+
+def traced(cli: Cli, *arguments: object) -> dict[str, Any]:
+    """What `trace --json` says, the rows put into a tree: its top."""
+    rows = cli("trace", *arguments, "--json").json["rows"]
+    known: dict[Any, dict[str, Any]] = {
+        (row["kind"], row["id"]): row | {"children": []} for row in rows
+    }
+    top, *rest = known.values()
+    assert top["parent"] is None
+    for row in rest:
+        known[*row["parent"]]["children"].append(row)
+    return top
+
+
+def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for below in node["children"]:
+        yield from nodes(below)
+
+
+def shape(node: dict[str, Any]) -> Any:
+    """A tree's types alone."""
+    return node["type"], [shape(below) for below in node["children"]]
+
+
+@pytest.fixture
+def story(sql: Sql) -> dict[str, asyncpg.Record]:
+    """An event whose command sent two, one of which failed; another story beside it."""
+    event = sql("insert into inboxd.events (type) values ('order.paid') returning *")[0]
+    ship = child(sql, "ship", event)
+    label, mail = child(sql, "label", ship), child(sql, "mail", ship)
+    settle(sql, ship["id"])
+    settle(sql, label["id"])
+    fail(sql, mail["id"])
+    other = sql("insert into inboxd.events (type) values ('order.paid') returning *")[0]
+    child(sql, "ship", other)
+    return {"event": event, "ship": ship, "label": label, "mail": mail}
+
+
+@pytest.mark.parametrize("start", ["event", "ship", "label", "mail"])
+def test_the_same_tree_from_every_row_of_it(
+    cli: Cli, story: dict[str, asyncpg.Record], start: str
+) -> None:
+    row = story[start]
+    key = row["event_id"] if start == "event" else row["command_id"]
+    found = cli("trace", key, "--json").json
+    assert found["asked"] == ["event" if start == "event" else "command", row["id"]]
+    assert not found["earlier"]
+    assert shape(traced(cli, key)) == (
+        "order.paid",
+        [("ship", [("label", []), ("mail", [])])],
+    )
+
+
+def test_every_row_of_a_story_says_what_it_came_from(
+    cli: Cli, story: dict[str, asyncpg.Record]
+) -> None:
+    root = str(story["event"]["event_id"])
+    found = list(nodes(traced(cli, root)))
+    assert {node["correlation_id"] for node in found} == {root}, "the root's own id too"
+    assert [node["causation_id"] for node in found] == [
+        None,
+        root,
+        *[str(story["ship"]["command_id"])] * 2,
+    ]
+    assert [(node["origin_kind"], node["origin_id"]) for node in found[1:]] == [
+        ("event", story["event"]["id"]),
+        ("command", story["ship"]["id"]),
+        ("command", story["ship"]["id"]),
+    ]
+
+
+def test_a_line_says_status_attempts_times_and_the_error(
+    cli: Cli, story: dict[str, asyncpg.Record]
+) -> None:
+    lines = cli("trace", "command", story["mail"]["id"]).out.splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith(f"event {story['event']['id']}  order.paid  pending")
+    assert lines[1].startswith(f"└─ command {story['ship']['id']}  ship  succeeded")
+    assert "took 0.250s" in lines[1]
+    assert lines[2].startswith("   ├─ ")
+    assert lines[3].endswith("3 attempts  SMTPError: mailbox full  ◀")
+
+
+def test_the_diagram_cannot_be_broken_by_a_text(cli: Cli, sql: Sql) -> None:
+    root = send(sql, 'a"]<b>#1')
+    child(sql, "plain", root)
+    lines = cli("trace", root["command_id"], "--mermaid").out.splitlines()
+    assert lines[0] == "flowchart TD"
+    assert "a#34;]#60;b#62;#35;1" in lines[1]
+    assert [line for line in lines if "-->" in line]
+
+
+def test_a_number_that_several_kinds_have_needs_its_kind(cli: Cli, sql: Sql) -> None:
+    sql("insert into inboxd.events (type) values ('a')")
+    send(sql, "b")
+    both = cli("trace", 1)
+    assert both.code == 1
+    assert "event and command" in both.err
+    assert traced(cli, "event", 1)["type"] == "a"
+    assert traced(cli, "command", 1)["type"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("4711",), 1, "there is no event, command or batch 4711"),
+        (("batch", "4711"), 1, "there is no batch 4711"),
+        ((str(uuid.UUID(int=9)),), 1, "there is no"),
+        (("job", "4711"), 2, "'job 4711' names no row"),
+        (("x",), 2, "'x' is not a row number or a uuid"),
+        (("1", "--json", "--mermaid"), 2, "not both"),
+    ],
+)
+def test_what_names_no_row_is_refused(
+    cli: Cli, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    result = cli("trace", *arguments)
+    assert (result.code, result.out) == (code, "")
+    assert said in result.err
+
+
+def test_a_batch_its_members_and_what_waits_for_it(cli: Cli, sql: Sql) -> None:
+    event = sql("insert into inboxd.events (type) values ('activity') returning *")[0]
+    (made,) = sql(
+        """select * from inboxd.send_batch('emails', $1::text::jsonb,
+                  then_send => '{"type": "tell"}', correlation_id => $2::text,
+                  causation_id => $2::uuid)""",
+        json.dumps([{"type": "mail", "payload": {}}] * 3),
+        str(event["event_id"]),
+    )
+    mails = sql("select id from inboxd.commands where type = 'mail' order by id")
+    settle(sql, mails[0]["id"])
+    fail(sql, mails[2]["id"])
+    sql("select inboxd.fold_batch($1)", made["id"])
+    told = sql("select command_id from inboxd.commands where type = 'tell'")[0][0]
+    found = traced(cli, told)
+    assert (found["type"], found["children"][0]["type"]) == ("activity", "emails")
+    batch = found["children"][0]
+    assert sorted(node["type"] for node in batch["children"]) == ["mail", "mail", "mail", "tell"]
+    assert batch["counts"]["succeeded"] == batch["counts"]["failed"] == 1
+    assert batch["hidden"] == {}
+    tell = next(node for node in batch["children"] if node["type"] == "tell")
+    assert tell["notes"] == [f"waits for batch {made['id']} (emails): succeeded"]
+    lines = cli("trace", "batch", made["id"], "--each", 2).out
+    assert "3 commands: 1 succeeded, 1 failed" in lines
+    assert "… 1 succeeded, " in lines or "1 unsettled more" in lines
+
+
+def test_rows_in_a_circle_end_the_trace(cli: Cli, sql: Sql) -> None:
+    first, second = uuid.uuid4(), uuid.uuid4()
+    send(sql, "first", command_id=first, causation_id=second)
+    send(sql, "second", command_id=second, causation_id=first)
+    assert shape(traced(cli, first)) == ("second", [("first", [])])
+
+
+def test_a_long_chain_is_cut_above_and_says_so(cli: Cli, sql: Sql) -> None:
+    """A command that sends its successor goes on for ever."""
+    sql(
+        """insert into inboxd.commands (command_id, queue, type, causation_id)
+           select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'default', 'tick',
+                  ('00000000-0000-0000-0000-' || lpad((n - 1)::text, 12, '0'))::uuid
+             from generate_series(1, 500) n"""
+    )
+    found = cli("trace", "command", 400, "--json").json
+    assert found["earlier"]
+    assert ("command", 400) in [(node["kind"], node["id"]) for node in found["rows"]]
+    assert "It goes on above" in cli("trace", "command", 400).err
+
+
+def test_the_row_asked_for_is_shown_among_many_siblings(cli: Cli, sql: Sql) -> None:
+    root = send(sql, "root")
+    sql(
+        """insert into inboxd.commands (queue, type, causation_id)
+           select 'default', 'leaf', $1 from generate_series(1, 3000)""",
+        root["command_id"],
+    )
+    (dead,) = sql("select max(id) from inboxd.commands")[0]
+    fail(sql, dead)
+    found = traced(cli, "command", 2500)
+    shown = {node["id"] for node in found["children"]}
+    assert {2500, dead} <= shown
+    assert len(shown) <= 11
+    assert found["unsure"]
+    assert sum(found["hidden"].values()) >= 980
+
+
+@pytest.mark.long
+def test_a_story_of_a_million_rows_is_told_at_once(cli: Cli, sql: Sql) -> None:
+    root = send(sql, "root")
+    (made,) = sql("select * from inboxd.open_batch('many', causation_id => $1)", root["command_id"])
+    sql(
+        """insert into inboxd.commands (queue, type, batch_id, causation_id)
+           select 'default', 'leaf', $1, $2 from generate_series(1, 1000000)""",
+        made["id"],
+        made["new_batch_id"],
+    )
+    sql("update inboxd.batches set size = 1000000")
+    sql("analyze inboxd.commands")
+    fail(sql, 900_000)
+    started = time.monotonic()
+    found = traced(cli, "command", root["id"])
+    took = time.monotonic() - started
+    batch = found["children"][0]
+    assert batch["hidden"]["unsettled"] > 999_000
+    assert 900_000 in {node["id"] for node in batch["children"]}, "the dead letter is among them"
+    assert took < 2
