@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, NoReturn, Protocol, Unpack, cast, overload
+from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Protocol, Unpack, cast, overload
 from uuid import UUID
 
 from typing_extensions import TypeVar
@@ -69,6 +69,7 @@ class _Context(Generic[C]):
     """What both contexts share; made anew for each execution of a handler."""
 
     __slots__ = ("_groups", "_lend", "_resolve", "_row", "drafts", "log")
+    _KEY: ClassVar[str]  # the column of the row's uuid
 
     def __init__(self, row: Row, lend: Callable[[], C], resolve: Resolve, log: Log) -> None:
         """Serve one execution for `row`, a row of `events` or `commands`.
@@ -93,9 +94,9 @@ class _Context(Generic[C]):
         return cast("str | None", self._row["tenant"])
 
     @property
-    def correlation_id(self) -> str | None:
-        """The story that the row belongs to; None where the row begins one."""
-        return cast("str | None", self._row["correlation_id"])
+    def correlation_id(self) -> str:
+        """The story that the row belongs to; of a row that begins one, its own id."""
+        return cast("str | None", self._row["correlation_id"]) or str(self._row[self._KEY])
 
     @property
     def attempt(self) -> int:
@@ -210,6 +211,7 @@ class EventContext(_Context[C]):
     """The context of an event handler."""
 
     __slots__ = ()
+    _KEY = "event_id"
 
 
 class Results(Protocol):
@@ -223,6 +225,7 @@ class CommandContext(_Context[C]):
     """The context of a command handler."""
 
     __slots__ = ("_results",)
+    _KEY = "command_id"
 
     def __init__(
         self,

@@ -90,7 +90,9 @@ class CommandRun:
         limit = handler.timeout or self._timeout
         own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
         started = monotonic()
-        with bound(command_id=row["command_id"], correlation_id=row["correlation_id"]):
+        with bound(
+            command_id=row["command_id"], correlation_id=row["correlation_id"] or row["command_id"]
+        ):
             try:
                 if row["body_id"] is not None and not self.bodies.is_read(row):
                     on_wait()

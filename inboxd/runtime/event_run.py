@@ -143,7 +143,9 @@ class EventRun:
             lend = lambda: BlockingConnection(savepoint.lend())  # noqa: E731 - as short as its name
         context = EventContext(row, lend, registry.resolve, _handler_log)
         limit = handler.timeout or self.limits.timeout.total_seconds()
-        with bound(event_id=row["event_id"], correlation_id=row["correlation_id"]):
+        with bound(
+            event_id=row["event_id"], correlation_id=row["correlation_id"] or row["event_id"]
+        ):
             try:
                 await self._parts.executions.run(
                     task, "event", row["id"], handler, event, context, limit
@@ -161,7 +163,9 @@ class EventRun:
         outcome = decide(error, policy, row["attempts"], age, site=site)
         failure = explain(error)
         self._parts.metrics.tally.fail("event", row["type"], failure.kind)
-        with bound(event_id=row["event_id"], correlation_id=row["correlation_id"]):
+        with bound(
+            event_id=row["event_id"], correlation_id=row["correlation_id"] or row["event_id"]
+        ):
             dead = isinstance(outcome, Dead)
             (_log.error if dead else _log.info)(
                 "event is a dead letter" if dead else "event did not succeed",
