@@ -115,6 +115,13 @@ def test_it_shows_its_row() -> None:
     assert ctx.connection is CONNECTION
 
 
+def test_a_row_that_begins_a_story_names_it() -> None:
+    first = CommandContext(
+        ROW | {"correlation_id": None}, lambda: CONNECTION, resolve, structlog.get_logger()
+    )
+    assert first.correlation_id == str(UUID(int=1))
+
+
 def test_nothing_outlives_the_handler(ctx: EventContext) -> None:
     ctx.send(SendEmail(to="ada"))
     ctx.close()
