@@ -101,6 +101,7 @@ ALTER TABLE {schema}.commands_history ADD awaited boolean NOT NULL DEFAULT false
 
 -- Not the running ones: a claim then adds nothing to it.
 CREATE INDEX commands_batch ON {schema}.commands (batch_id, id) WHERE batch_id IS NOT NULL AND status <> 'running';
+CREATE INDEX commands_held_up ON {schema}.commands (batch_id) WHERE batch_id IS NOT NULL AND status = 'waiting' AND needs > 0;
 CREATE INDEX commands_history_batch ON {schema}.commands_history (batch_id, id) WHERE batch_id IS NOT NULL;
 
 -- ------------------------------------------------------------------------------------- release
@@ -341,6 +342,7 @@ DECLARE
     moved   bigint := 0;
     outcome text;
     was     text;
+    stuck   boolean;
 BEGIN
     more := false;
     SELECT * INTO b FROM {schema}.batches WHERE id = batch FOR NO KEY UPDATE;
@@ -365,9 +367,16 @@ BEGIN
     b.cancelled := b.cancelled + d.cancelled;
     b.skipped := b.skipped + d.skipped;
     unsettled := b.size - b.succeeded - b.failed - b.cancelled - b.skipped;
+    -- A member that failed holds up what waits for its success. Once all that is left waits so, nothing
+    -- moves until somebody replays or dismisses it: the batch has come to rest, and it failed. What
+    -- settles between the statements above and this one is unsettled above and no more waiting here,
+    -- so nothing that can move is overlooked.
+    stuck := unsettled > 0 AND b.failed > 0 AND NOT more AND unsettled
+             = (SELECT count(*) FROM {schema}.commands c WHERE c.batch_id = batch AND c.status = 'waiting' AND c.needs > 0)
+             + (SELECT count(*) FROM {schema}.batches n WHERE n.parent_id = batch AND n.status = 'waiting' AND n.needs > 0);
     status := CASE
         WHEN b.needs > 0 THEN 'waiting'
-        WHEN unsettled > 0 OR b.closed_at IS NULL THEN
+        WHEN unsettled > 0 AND NOT stuck OR b.closed_at IS NULL THEN
             CASE WHEN unsettled < b.size THEN 'running' ELSE 'pending' END
         WHEN b.failed > 0 THEN 'failed'
         WHEN b.cancelled > 0 OR b.ending IS NOT NULL OR b.skipped > 0 AND b.succeeded = 0 THEN 'cancelled'
@@ -403,7 +412,8 @@ BEGIN
 END
 $$;
 
--- A page of the members that waited for their batch to start; returns how many.
+-- A page of the members that waited for their batch to start; returns how many. One that has edges of
+-- its own (what follows a batch within this one) waits for those alone: they lie within as well.
 CREATE FUNCTION {schema}.start_members(batch bigint, page integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -419,6 +429,7 @@ BEGIN
        SET needs = 0, status = 'pending', run_at = greatest(c.run_at, clock_timestamp()), updated_at = clock_timestamp()
       FROM (SELECT id FROM {schema}.commands
              WHERE batch_id = batch AND status = 'waiting' AND needs > 0
+               AND NOT EXISTS (SELECT FROM {schema}.dependencies d WHERE d.waiting = command_id)
              ORDER BY batch_id, id LIMIT page FOR UPDATE) AS picked
      WHERE c.id = picked.id;
     GET DIAGNOSTICS moved = ROW_COUNT;

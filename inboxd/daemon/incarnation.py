@@ -27,6 +27,7 @@ from inboxd.runtime.command_run import CommandRun
 from inboxd.runtime.command_work import CommandWork
 from inboxd.runtime.event_work import EventWork
 from inboxd.runtime.execution import Executions
+from inboxd.runtime.folder import Folder
 from inboxd.runtime.lease import Lease
 from inboxd.runtime.listener import listen
 from inboxd.runtime.parts import Parts
@@ -41,6 +42,7 @@ from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Flag, Place
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
+from inboxd.upkeep.batches import Abandoned
 from inboxd.upkeep.duty import repeat
 from inboxd.upkeep.history import History
 from inboxd.upkeep.reaper import Reaper
@@ -53,6 +55,10 @@ _log = get_logger(__name__)
 _LOOKS_PER_LEASE = 6
 # Seconds that a processor's statements and short waits may take between two sleeps.
 _LONGEST_TURN = 5.0
+# Seconds between looks for what nobody has folded.
+_FOLD_SWEEP = 2.0
+# Seconds for folding, at the end, what has been settled last.
+_LAST_FOLDS = 2.0
 _PLACES: tuple[Place, ...] = ("events", "commands")
 
 
@@ -129,6 +135,7 @@ class Incarnation:
                 executions=self._executions,
                 me=self.me,
                 fleet=self._fleet,
+                folder=Folder(pool, self._sql),
             )
             try:
                 async with anyio.create_task_group() as tasks:
@@ -186,6 +193,7 @@ class Incarnation:
         tasks.start_soon(run.settler.run)
         parts.controls.on_change = partial(self._obey, command_work)
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
+        tasks.start_soon(parts.folder.run)
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags)
         self._start_duties(parts, tasks, flags)
@@ -203,6 +211,8 @@ class Incarnation:
                 for processor in self.processors:
                     processor.stop()
         await command_work.drain(max(0.0, scope.deadline - anyio.current_time()))
+        with anyio.move_on_after(_LAST_FOLDS):  # what is left is for others, or for the next start
+            await parts.folder.finish()
 
     def _flags(self, parts: Parts) -> Mapping[Place, WakeUp]:
         mode = self.settings.wakeups.mode
@@ -234,10 +244,13 @@ class Incarnation:
         grace = worker.unserved_grace
         unserved = Unserved(parts.pool, sql, grace, parts.controls.allow)
         statistics = Statistics(parts.pool, sql, self._metrics, self.me.id)
+        abandoned = Abandoned(parts.pool, sql, self._metrics)
         for name, seconds, duty in (
             ("reap", lease / _LOOKS_PER_LEASE, reaper.turn),
             ("history", interval, history.turn),
             ("unserved", min(interval, grace.total_seconds() / 3), unserved.turn),
+            ("folds", _FOLD_SWEEP, parts.folder.sweep),
+            ("batches", interval, abandoned.turn),
             ("statistics", upkeep.stats_interval.total_seconds(), statistics.write),
             ("backlog", interval, statistics.show),
             ("gauges", 1.0, self._show_gauges),

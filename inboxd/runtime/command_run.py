@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from inboxd.api.connection import BlockingConnection
-from inboxd.api.context import CommandContext
+from inboxd.api.context import CommandContext, Results
 from inboxd.api.drafts import CommandDraft, encode
 from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.records import CommandHandler
@@ -28,8 +28,10 @@ from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import is_ours, name, setback, site_of
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
+from inboxd.runtime.step_results import BlockingStepResults, StepResults
 from inboxd.runtime.versions import FOR_ANOTHER, Versions
-from inboxd.store import commands
+from inboxd.store import batches, commands
+from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.events import Setback
@@ -63,6 +65,8 @@ class CommandRun:
         self.stepped_aside = False
         self._versions = Versions(parts)
         self.settler = Settler(parts, self.judge)
+        self._results = StepResults(parts.pool, parts.sql)
+        self._blocking_results = BlockingStepResults(self._results)
         # Why no handler may begin now: those whose payload is being read are known to no limit yet.
         self._halted: str | None = None
 
@@ -139,9 +143,11 @@ class CommandRun:
         if row["late"]:
             raise Reject("its deadline passed before it could start")
         lend: Callable[[], Any] = own.lend
+        results: Results = self._results
         if handler.executor == "thread":
             lend = lambda: BlockingConnection(own.lend())  # noqa: E731 - as short as a function's head
-        context = CommandContext(row, lend, self._registry.resolve, _handler_log)
+            results = self._blocking_results
+        context = CommandContext(row, lend, self._registry.resolve, _handler_log, results)
         payload = await self._payload(handler, row)
         if self._halted is not None:
             raise Stopped(self._halted)
@@ -154,34 +160,41 @@ class CommandRun:
             own.close()
         own.check()
         result = None if value is None else _encode_result(value)
+        plan = context.plan()
+        planned = () if plan is None else (Planned(plan, _parent(row)),)
         sent = _sent(row, context.drafts) if context.drafts else ()
         seconds = monotonic() - started
-        ended = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
+        settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
+        ended = Ended(row, settlement, sent, planned)
         if own.held is None:
-            await self.settler.add(Ended(row, ended, sent))
+            await self.settler.add(ended)
         else:
-            await self._commit(own, ended, sent)
+            await self._commit(own, ended)
         self._count(row, "succeeded", seconds)
 
-    async def _commit(
-        self, own: OwnTransaction, ended: Settlement, sent: Sequence[tuple[CommandDraft, Parent]]
-    ) -> None:
+    async def _commit(self, own: OwnTransaction, ended: Ended) -> None:
+        fold: list[int] = []
+
         async def settle(held: Connection, ending: str) -> None:
             sql, me = self._parts.sql, self._parts.me.id
             try:
-                if sent:
-                    await commands.insert(held, sql, sent)
-                await commands.settle_own(held, sql, me, ended, ending)
+                if ended.sent or ended.planned:
+                    fold.extend(await batches.write(held, sql, ended.sent, ended.planned))
+                await commands.settle_own(held, sql, me, settlement, ending)
             except Exception as error:
                 # A server that vanished without a word leaves the connection open, and no answer.
                 gone = held.is_closed() or isinstance(error, TimeoutError)
                 # A lock waited for in vain may be an operator's, or its own deferred trigger's.
-                if not is_passing(error) or not (gone or self._losses.excuse(ended.id)):
+                if not is_passing(error) or not (gone or self._losses.excuse(settlement.id)):
                     raise  # such as a deferred constraint
                 # Not the command's failure. If it did commit after all, the fence ends this run.
                 raise _Later(f"it could not be settled: {explain(error).error}") from error
 
+        settlement = cast("Settlement", ended.outcome)
         await own.commit(settle)
+        self._parts.folder.hear((ended.row,))
+        for batch in fold:
+            self._parts.folder.note(batch)
 
     async def _payload(self, handler: CommandHandler, row: Row) -> object:
         raw = row["payload"]
@@ -264,6 +277,10 @@ def _encode_result(value: object) -> str:
 
 def _sent(row: Row, drafts: Sequence[CommandDraft]) -> list[tuple[CommandDraft, Parent]]:
     """What a command sent, with the lineage that it hands on."""
-    mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
-    parent = Parent("command", row["id"], child_of(mine, row["command_id"]))
+    parent = _parent(row)
     return [(draft, parent) for draft in drafts]
+
+
+def _parent(row: Row) -> Parent:
+    mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
+    return Parent("command", row["id"], child_of(mine, row["command_id"]))

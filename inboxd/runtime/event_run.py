@@ -16,6 +16,7 @@ from typing import Any
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import EventContext
 from inboxd.api.drafts import CommandDraft
+from inboxd.api.groups import Plan
 from inboxd.api.messages import Event
 from inboxd.api.payload import decode, wrap_event
 from inboxd.api.records import EventHandler
@@ -26,7 +27,8 @@ from inboxd.runtime.execution import Breath, Task
 from inboxd.runtime.outcomes import is_ours, name, setback, site_of
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.versions import FOR_ANOTHER, Versions
-from inboxd.store import bodies, commands, events, wakeups
+from inboxd.store import batches, bodies, events, wakeups
+from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
 from inboxd.store.handler_connection import PageSavepoint
@@ -53,6 +55,9 @@ class Results:
     done: list[tuple[int, float]] = field(default_factory=list)
     setbacks: list[events.Setback] = field(default_factory=list)
     sent: list[tuple[CommandDraft, Parent]] = field(default_factory=list)
+    planned: list[Planned] = field(default_factory=list)
+    # Batches to fold once the page has committed.
+    fold: list[int] = field(default_factory=list)
     counts: list[tuple[str, Outcome, float, float]] = field(default_factory=list)
     spoiled: Spoiled | None = None
 
@@ -101,12 +106,13 @@ class EventRun:
         started = time.monotonic()
         savepoint = PageSavepoint(connection, self._parts.pool.preamble)
         drafts: list[CommandDraft] = []
+        plans: list[Plan] = []
         outcome: Outcome = Succeeded()
         handler: EventHandler | None = None
         try:
             for handler in self._parts.registry.events[row["type"]]:
                 drafts += await self._handle(
-                    task, handler, row, "null" if raw is None else raw, savepoint
+                    task, handler, row, "null" if raw is None else raw, savepoint, plans
                 )
             await savepoint.keep()
         except BaseException as error:
@@ -128,11 +134,19 @@ class EventRun:
             if drafts:
                 parent = _parent(row)
                 results.sent += [(draft, parent) for draft in drafts]
+            if plans:
+                results.planned += [Planned(plan, _parent(row)) for plan in plans]
         else:
             results.setbacks.append(setback(outcome, row, self._parts.me.id))
 
     async def _handle(
-        self, task: Task, handler: EventHandler, row: Row, raw: str, savepoint: PageSavepoint
+        self,
+        task: Task,
+        handler: EventHandler,
+        row: Row,
+        raw: str,
+        savepoint: PageSavepoint,
+        plans: list[Plan],
     ) -> list[CommandDraft]:
         registry = self._parts.registry
         if handler.command_type is not None:
@@ -150,6 +164,9 @@ class EventRun:
                 await self._parts.executions.run(
                     task, "event", row["id"], handler, event, context, limit
                 )
+                plan = context.plan()
+                if plan is not None:
+                    plans.append(plan)
                 return context.drafts
             finally:
                 context.close()
@@ -180,8 +197,8 @@ class EventRun:
         """Insert what the handlers sent, and settle: three statements at the most."""
         started = time.monotonic()
         sql, me = self._parts.sql, self._parts.me.id
-        if results.sent:
-            await commands.insert(connection, sql, results.sent)
+        if results.sent or results.planned:
+            results.fold += await batches.write(connection, sql, results.sent, results.planned)
         if results.done:
             await events.settle(connection, sql, results.done, me)
         if results.setbacks:
@@ -196,6 +213,8 @@ class EventRun:
         for type_, outcome, seconds, waited in results.counts:
             tally.add("event", type_, name(outcome), seconds, waited)
         tally.fold()
+        for batch in results.fold:
+            self._parts.folder.note(batch)
 
 
 def _parent(row: Row) -> Parent:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from inboxd.model.backoff import Policy
 from inboxd.runtime.controls import Controls
 from inboxd.runtime.execution import Executions
+from inboxd.runtime.folder import Folder
 from inboxd.runtime.plugins import Registry
 from inboxd.runtime.wakeup import Fleet
 from inboxd.settings import Settings
@@ -32,4 +33,5 @@ class Parts:
     executions: Executions
     me: Incarnation
     fleet: Fleet
+    folder: Folder
     controls: Controls = field(default_factory=Controls)

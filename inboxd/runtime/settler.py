@@ -19,7 +19,8 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.model.outcome import Dead, Unsuccessful, explain
 from inboxd.runtime.outcomes import setback, site_of
 from inboxd.runtime.parts import Parts
-from inboxd.store import commands, wakeups
+from inboxd.store import batches, commands, wakeups
+from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Row, is_passing
 from inboxd.store.events import Setback
@@ -38,6 +39,7 @@ class Ended(NamedTuple):
     row: Row
     outcome: Settlement | Setback
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
+    planned: Sequence[Planned] = ()
 
 
 class Settler:
@@ -121,17 +123,20 @@ class Settler:
         pool, held = self._parts.pool, set[int]()
         async with lend(pool) as connection, AsyncExitStack() as stack:
             # A statement by itself is a transaction by itself, for two round trips less.
-            if setbacks or any(e.sent for e in part) or pool.preamble:
+            if setbacks or any(e.sent or e.planned for e in part) or pool.preamble:
                 await stack.enter_async_context(transaction(pool, connection))
             if ends:
                 held |= await commands.settle(connection, sql, me, ends)
             if setbacks:
                 held |= await commands.set_back(connection, sql, me, setbacks)
             sent = [child for e in part if e.outcome.id in held for child in e.sent]
-            if sent:
-                await commands.insert(connection, sql, sent)
+            planned = [plan for e in part if e.outcome.id in held for plan in e.planned]
+            fold = await batches.write(connection, sql, sent, planned)
             if self._concerns_others(setbacks):
                 await wakeups.notify(connection, sql, "commands")
+        self._parts.folder.hear(e.row for e in part)
+        for batch in fold:
+            self._parts.folder.note(batch)
         if setbacks:
             self.on_setback()
         if lost := len(part) - len(held):

@@ -76,6 +76,10 @@ class Metrics:
             "inboxd_crashes", "Rows that were in flight when their worker died.", "kind"
         )
 
+        self.batches_expired = self._counter(
+            "inboxd_batches_expired", "Open batches that nobody closed in time."
+        )
+
     def _make_process(self, version: str) -> None:
         self.lease_age = self._gauge(
             "inboxd_lease_age_seconds", "Time since this worker last showed that it lives."

@@ -14,6 +14,7 @@ import pytest
 from inboxd.embedded import Server
 from inboxd.errors import DatabaseError
 from inboxd.model.lane import Lane
+from inboxd.runtime.folder import Folder
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.runtime.wakeup import Fleet
@@ -73,7 +74,10 @@ async def test_a_vanished_server_is_waited_for_once(
         async with borrow(pool) as connection, borrow(pool):
             (row,) = await commands.claim(connection, SQL, worker, {"default": 1}, [lane], 1)
         me = SimpleNamespace(id=worker)
-        parts = SimpleNamespace(sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet())
+        folder = Folder(pool, SQL)
+        parts = SimpleNamespace(
+            sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
+        )
         settler = Settler(cast("Parts", parts), lambda _row, error: pytest.fail(str(error)))
 
         async def bury() -> None:

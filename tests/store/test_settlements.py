@@ -14,6 +14,7 @@ from inboxd.errors import LeaseLost
 from inboxd.model.lane import Lane
 from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Unsuccessful
+from inboxd.runtime.folder import Folder
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.runtime.wakeup import Fleet
@@ -294,7 +295,10 @@ def _draft(n: int) -> CommandDraft:
 def _settler(pool: Pool, worker: UUID) -> Settler:
     """A settler with the few parts that it uses; none of its writes may be refused."""
     me = SimpleNamespace(id=worker)
-    parts = SimpleNamespace(sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet())
+    folder = Folder(pool, SQL)
+    parts = SimpleNamespace(
+        sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
+    )
     return Settler(cast("Parts", parts), _refuse)
 
 

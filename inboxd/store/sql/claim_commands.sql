@@ -40,7 +40,7 @@ RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.pr
           c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence,
           date_part('epoch', c.run_at) AS run_at,
           c.deadline, c.deadline < clock_timestamp() AS late, c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of,
-          c.batch_id, c.ordering_key,
+          c.batch_id, c.awaited, c.ordering_key,
           c.correlation_id, c.causation_id, c.traceparent, c.body_id, c.body_at, c.body_bytes,
           date_part('epoch', clock_timestamp() - c.run_at) AS waited,
           date_part('epoch', clock_timestamp() - c.created_at) AS age, picked.lane

@@ -1,0 +1,215 @@
+"""Batches: what handlers put together, folds, expiry, results of steps.
+
+Owns the arrays that the statements take. Promises that a plan is a fixed number of statements for
+each 5,000 of its rows, and that batches are locked in one order, so that two pages that add to the
+same ones do not deadlock; a batch that takes no more raises Conflict with what the database says.
+Known limit: batches within batches are inserted level by level, a statement for each depth.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from inboxd.api.drafts import CommandDraft
+from inboxd.api.groups import BatchDraft, EdgeDraft, Plan, StepDraft
+from inboxd.errors import Conflict, NotFound
+from inboxd.model.lineage import Lineage
+from inboxd.store import commands
+from inboxd.store.commands import Parent
+from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
+
+_ROWS = 5_000
+_UNKNOWN, _ENDED = "IB004", "IB005"
+
+Sent = Sequence[tuple[CommandDraft, Parent]]
+
+
+class Planned(NamedTuple):
+    """A handler's plan, and the row that it ran for."""
+
+    plan: Plan
+    parent: Parent
+
+
+class Folded(NamedTuple):
+    """A batch after its fold; parent: the batch to fold next."""
+
+    id: int
+    status: str
+    unsettled: int
+    more: bool
+    parent: int | None
+
+
+async def write(
+    connection: Connection, sql: Statements, sent: Sent, planned: Sequence[Planned]
+) -> list[int]:
+    """Insert what handlers sent and put together; returns the batches to fold after the commit."""
+    if not planned:
+        if sent:
+            await commands.insert(connection, sql, sent)
+        return []
+    ids, waiting, fold = await _open(connection, sql, planned)
+    within = [_within(draft, parent, ids, waiting) for draft, parent in sent]
+    await commands.insert(connection, sql, within, ids)
+    edges = [edge for plan, _ in planned for edge in plan.edges]
+    await _insert_edges(connection, sql, edges)
+    await _insert_steps(connection, sql, [s for plan, _ in planned for s in plan.steps], ids)
+    for batch_id in sorted({one for plan, _ in planned for one in plan.closed}):
+        fold += await close(connection, sql, batch_id)
+    return fold
+
+
+async def _open(
+    connection: Connection, sql: Statements, planned: Sequence[Planned]
+) -> tuple[dict[UUID, int], set[UUID], list[int]]:
+    """Insert the batches and hold those that are added to: numbers, those that wait, to fold."""
+    ids: dict[UUID, int] = {}
+    todo = [(draft, parent) for plan, parent in planned for draft in plan.batches]
+    while todo:
+        ready = [each for each in todo if each[0].parent is None or each[0].parent in ids]
+        for start in range(0, len(ready), _ROWS):
+            ids |= await _insert(connection, sql, ready[start : start + _ROWS], ids)
+        todo = [each for each in todo if each[0].batch_id not in ids]
+    fold = [
+        ids[draft.batch_id]
+        for plan, _ in planned
+        for draft in plan.batches
+        if draft.size == 0 and draft.expires is None
+    ]
+    added: dict[UUID, int] = {}
+    for plan, _ in planned:
+        for batch_id, count in plan.added.items():
+            added[batch_id] = added.get(batch_id, 0) + count
+    waiting = set()
+    for batch_id in sorted(added):
+        row = await _asked(connection, sql["hold_open_batch"], batch_id, added[batch_id])
+        ids[batch_id] = row["id"]
+        fold.append(row["id"])
+        if row["waits"]:
+            waiting.add(batch_id)
+    return ids, waiting, fold
+
+
+async def _insert(
+    connection: Connection,
+    sql: Statements,
+    page: Sequence[tuple[BatchDraft, Parent]],
+    ids: dict[UUID, int],
+) -> dict[UUID, int]:
+    drafts = [draft for draft, _ in page]
+    parents = [parent for _, parent in page]
+    rows = await connection.fetch(
+        sql["insert_batches"],
+        [d.batch_id for d in drafts],
+        [d.kind for d in drafts],
+        [d.name for d in drafts],
+        [None if d.parent is None else ids[d.parent] for d in drafts],
+        [d.tenant for d in drafts],
+        [d.size for d in drafts],
+        [d.needs for d in drafts],
+        [d.awaited for d in drafts],
+        [d.expires for d in drafts],
+        [p.kind for p in parents],
+        [p.id for p in parents],
+        [p.lineage.correlation_id for p in parents],
+        [p.lineage.causation_id for p in parents],
+        [p.lineage.traceparent for p in parents],
+    )
+    return {row["batch_id"]: row["id"] for row in rows}
+
+
+def _within(
+    draft: CommandDraft, parent: Parent, ids: dict[UUID, int], waiting: set[UUID]
+) -> tuple[CommandDraft, Parent]:
+    """A continuation comes from its batch; what is added to a batch that waits, waits as well."""
+    if draft.batch in waiting:
+        draft = draft._replace(needs=1)
+    if draft.origin is None:
+        return draft, parent
+    of_row = parent.lineage
+    lineage = Lineage(of_row.correlation_id, draft.origin, of_row.traceparent)
+    return draft, Parent("batch", ids[draft.origin], lineage)
+
+
+async def _insert_edges(
+    connection: Connection, sql: Statements, edges: Sequence[EdgeDraft]
+) -> None:
+    for start in range(0, len(edges), _ROWS):
+        page = edges[start : start + _ROWS]
+        await connection.execute(
+            sql["insert_dependencies"],
+            [edge.needs for edge in page],
+            [edge.waiting for edge in page],
+            [edge.condition for edge in page],
+        )
+
+
+async def _insert_steps(
+    connection: Connection, sql: Statements, steps: Sequence[StepDraft], ids: dict[UUID, int]
+) -> None:
+    for start in range(0, len(steps), _ROWS):
+        page = steps[start : start + _ROWS]
+        await connection.execute(
+            sql["insert_steps"],
+            [ids[step.workflow] for step in page],
+            [step.name for step in page],
+            [step.member for step in page],
+        )
+
+
+async def close(connection: Connection, sql: Statements, batch_id: UUID) -> list[int]:
+    """Close an open batch; returns what to fold after the commit. Raises NotFound or Conflict."""
+    row = await _asked(connection, sql["close_batch"], batch_id)
+    return [one for one in (row["id"], row["parent_id"]) if one is not None]
+
+
+async def _asked(connection: Connection, statement: str, batch_id: UUID, *rest: Any) -> Row:
+    try:
+        row = await connection.fetchrow(statement, batch_id, *rest)
+    except asyncpg.PostgresError as error:
+        text = f"{error.args[0]}: {getattr(error, 'hint', None) or 'see `inboxd batches show`'}"
+        if error.sqlstate == _UNKNOWN:
+            raise NotFound(text) from error
+        if error.sqlstate == _ENDED:
+            raise Conflict(text) from error
+        raise
+    if row is None:
+        raise NotFound(f"there is no batch {batch_id}")
+    return row
+
+
+async def fold(connection: Connection, sql: Statements, ids: Sequence[int]) -> list[Folded]:
+    """Fold batches in one transaction."""
+    rows = await connection.fetch(sql["fold_batches"], ids)
+    return [Folded(*row) for row in rows]
+
+
+async def unfolded(connection: Connection, sql: Statements, seconds: float) -> list[int]:
+    """Batches with something that has been waiting for its fold for so long."""
+    return [row[0] for row in await connection.fetch(sql["unfolded_batches"], seconds)]
+
+
+async def expire(connection: Connection, sql: Statements) -> list[Row]:
+    """Mark open batches whose time is up: id, batch_id, name, size, expires_at."""
+    return await connection.fetch(sql["expire_batches"])
+
+
+async def step_result(connection: Connection, sql: Statements, batch: int, step: str) -> Any:
+    """What a step of the workflow around a batch returned; raises NotFound with the reason."""
+    row = await connection.fetchrow(sql["step_result"], batch, step)
+    if row is None:
+        raise NotFound(f"there is no result of {step!r}: this command is in no workflow")
+    if row["member"] is None:
+        raise NotFound(f"workflow {row['workflow']} has no step {step!r}")
+    if row["is_batch"]:
+        raise NotFound(f"the step {step!r} is a batch, which has no result of its own")
+    if row["status"] is None:
+        raise NotFound(f"the result of {step!r} is not kept any more: its row has left the history")
+    if row["status"] != "succeeded":
+        raise NotFound(f"the step {step!r} has no result: it is {row['status']}")
+    return None if row["result"] is None else orjson.loads(row["result"])

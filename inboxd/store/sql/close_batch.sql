@@ -1,0 +1,5 @@
+-- Close an open batch, and fold it.
+-- parameters: $1 uuid batch
+-- returns: id, parent_id; no row when there is no such batch; it raises when it is closed already
+-- locks: the batch FOR UPDATE: it waits for who is adding, and for a fold
+SELECT b.id, b.parent_id, {schema}.close_batch(b.batch_id) FROM {schema}.batches b WHERE b.batch_id = $1::uuid

@@ -1,0 +1,11 @@
+-- Mark open batches that were abandoned: their time is up, they take no more members.
+-- parameters: none
+-- returns: id, batch_id, name, size, expires_at of each
+-- locks: the rows; those that somebody adds to or folds just now are left for the next time
+UPDATE {schema}.batches b
+   SET expired_at = clock_timestamp(), updated_at = clock_timestamp()
+  FROM (SELECT id FROM {schema}.batches
+         WHERE closed_at IS NULL AND expires_at <= clock_timestamp() AND expired_at IS NULL
+         ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED) AS due
+ WHERE b.id = due.id
+RETURNING b.id, b.batch_id, b.name, b.size, b.expires_at

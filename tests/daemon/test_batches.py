@@ -1,0 +1,298 @@
+"""Batches and workflows as workers run them: counted, folded, released, healed."""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.daemon.inbox import Inbox
+from tests.support import Config, StartWorker, eventually
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def worker_config() -> Config:
+    """Nothing but folds and wake-ups may bring things about in time."""
+    return {"worker": {"poll_interval": "30s"}}
+
+
+class Story:
+    """What one row brought about, told apart from other tests' by its correlation id."""
+
+    def __init__(self, inbox: Inbox, correlation_id: str) -> None:
+        self.inbox = inbox
+        self.id = correlation_id
+
+    async def batch(self, kind: str = "batch", name: str = "made") -> Any:
+        rows = await self.inbox.database.fetch(
+            "select * from inboxd.batches where correlation_id = $1 and kind = $2 and name = $3",
+            self.id,
+            kind,
+            name,
+        )
+        return rows[0] if rows else None
+
+    async def counts(self, kind: str = "batch", name: str = "made") -> tuple[Any, ...]:
+        row = await self.batch(kind, name)
+        names = ("status", "size", "succeeded", "failed", "cancelled", "skipped")
+        return tuple(row[each] for each in names)
+
+    async def comes_to(self, status: str, kind: str = "batch", name: str = "made") -> None:
+        async def is_there() -> bool:
+            row = await self.batch(kind, name)
+            return row is not None and row["status"] == status
+
+        await eventually(is_there)
+
+    async def told(self) -> list[str]:
+        """What the continuations said, each as often as it ran."""
+        rows = await self.inbox.database.fetch(
+            "select l.note from ledger l join inboxd.commands_history h on h.id = l.row_id "
+            "where h.correlation_id = $1 and h.type = 'batch.told' order by 1",
+            self.id,
+        )
+        return [row[0] for row in rows]
+
+    async def hears(self, *said: str) -> None:
+        async def is_told() -> bool:
+            return await self.told() == sorted(said)
+
+        await eventually(is_told)
+
+    async def settled(self) -> None:
+        """Nothing is left to run."""
+
+        async def is_settled() -> bool:
+            rows = await self.inbox.database.fetch(
+                "select from inboxd.commands where correlation_id = $1 and status <> 'failed'",
+                self.id,
+            )
+            return not rows
+
+        await eventually(is_settled)
+
+
+async def tell(inbox: Inbox, type_: str, payload: dict[str, Any], kind: str = "event") -> Story:
+    """Write one row that begins a story of its own."""
+    story = Story(inbox, str(uuid4()))
+    await inbox.write(kind, type_, payload, correlation_id=story.id)  # type: ignore[arg-type]
+    return story
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_"),
+    [("event", "batch.make"), ("event", "batch.make_sync"), ("command", "batch.make")],
+)
+async def test_continuations_run_when_the_last_member_has_ended(
+    inbox: Inbox, kind: str, type_: str
+) -> None:
+    story = await tell(inbox, type_, {"members": ["ok", "sql"], "times": 3}, kind)
+    await story.hears("then", "finally")
+    assert await story.counts() == ("succeeded", 6, 6, 0, 0, 0)
+    row = await story.batch()
+    assert (row["origin_kind"], row["finished_at"] > row["created_at"]) == (kind, True)
+    await story.settled()
+
+
+async def test_a_continuation_comes_from_its_batch(inbox: Inbox) -> None:
+    story = await tell(inbox, "batch.make", {"members": ["ok"], "times": 2})
+    await story.hears("then", "finally")
+    batch = await story.batch()
+    rows = await inbox.database.fetch(
+        "select origin_kind, origin_id, causation_id, batch_id from inboxd.commands_history "
+        "where correlation_id = $1 and type = 'batch.told' and status = 'succeeded'",
+        story.id,
+    )
+    assert {tuple(row) for row in rows} == {("batch", batch["id"], batch["batch_id"], None)}
+
+
+async def test_a_dead_letter_that_is_mended_heals_its_batch(inbox: Inbox) -> None:
+    story = await tell(inbox, "batch.make", {"members": ["fail", "ok"]})
+    await story.hears("otherwise", "finally")
+    assert await story.counts() == ("failed", 2, 1, 1, 0, 0)
+    await inbox.database.execute("insert into ledger (note) values ('mended')")
+    await inbox.database.execute(
+        "update inboxd.commands set status = 'pending', attempts = 0 "
+        f"where correlation_id = '{story.id}' and status = 'failed'"
+    )
+    await inbox.database.execute("notify inboxd_commands")
+    await story.hears("otherwise", "finally", "then")
+    await inbox.database.execute("delete from ledger where note = 'mended'")
+    assert await story.counts() == ("succeeded", 2, 2, 0, 0, 0)
+    assert (await story.batch())["failed_at"] is not None
+
+
+async def test_an_empty_batch_succeeds_at_once(inbox: Inbox) -> None:
+    story = await tell(inbox, "batch.make", {})
+    await story.hears("then", "finally")
+    assert await story.counts() == ("succeeded", 0, 0, 0, 0, 0)
+
+
+async def test_batches_within_batches_end_before_them(inbox: Inbox) -> None:
+    story = await tell(inbox, "batch.make", {"members": ["ok"], "inner": [["ok", "ok"], []]})
+    await story.hears(
+        *("inner 0 then", "inner 0 finally", "inner 1 then", "inner 1 finally", "then", "finally")
+    )
+    # A member, two batches, and what follows them: of each three one is skipped.
+    assert await story.counts() == ("succeeded", 9, 7, 0, 0, 2)
+
+
+async def test_a_batch_within_that_fails_comes_to_rest_and_fails_the_outer(inbox: Inbox) -> None:
+    """Its `then` waits for somebody to mend it: the outer batch has ended for all that."""
+    story = await tell(inbox, "batch.make", {"inner": [["fail"]]})
+    await story.hears("inner 0 otherwise", "inner 0 finally", "otherwise", "finally")
+    assert await story.counts() == ("failed", 4, 2, 1, 0, 0)
+
+
+async def test_an_open_batch_is_filled_by_others_and_ends_after_its_close(inbox: Inbox) -> None:
+    story = await tell(inbox, "batch.make", {"open": True, "members": ["ok"]})
+
+    async def made() -> bool:
+        return await story.batch() is not None
+
+    await eventually(made)
+    batch = str((await story.batch())["batch_id"])
+    for _ in range(3):
+        await inbox.write("command", "batch.fill", {"batch": batch, "count": 5})
+
+    async def filled() -> bool:
+        return (await story.counts())[1:3] == (16, 16)
+
+    await eventually(filled)
+    assert (await story.counts())[0] == "running"
+    assert await story.told() == []
+    await inbox.write("command", "batch.fill", {"batch": batch, "count": 1, "close": True})
+    await story.hears("then", "finally")
+    assert await story.counts() == ("succeeded", 17, 17, 0, 0, 0)
+
+
+async def test_a_closed_batch_takes_no_more(inbox: Inbox) -> None:
+    story = await tell(inbox, "batch.make", {"members": ["ok"], "times": 5})
+    await story.hears("then", "finally")
+    batch = str((await story.batch())["batch_id"])
+    late = await inbox.write("command", "batch.fill", {"batch": batch, "count": 1}, max_attempts=1)
+    dead = await inbox.dead("command", late)
+    assert "is closed: nothing can be added" in dead["errors"]
+    again = await inbox.write(
+        "command", "batch.fill", {"batch": batch, "close": True}, max_attempts=1
+    )
+    assert "is closed already" in (await inbox.dead("command", again))["errors"]
+    assert await story.counts() == ("succeeded", 5, 5, 0, 0, 0)
+
+
+async def test_a_graph_runs_in_its_order_and_steps_read_results(inbox: Inbox) -> None:
+    steps = [
+        ["a", "ok", []],
+        ["b", "sql", ["a"]],
+        ["c", "ok", ["a"]],
+        ["d", "ok", ["c", "b finished"]],
+    ]
+    story = await tell(inbox, "flow.make", {"steps": steps})
+    await story.hears("then", "finally")
+    rows = await inbox.database.fetch(
+        "select s.name, h.result from inboxd.commands_history h "
+        "join inboxd.steps s on s.member = h.command_id where correlation_id = $1",
+        story.id,
+    )
+    results = {row["name"]: json.loads(row["result"])["read"] for row in rows}
+    assert [each["name"] for each in results["d"]] == ["c", "b"]
+    assert results["b"] == [{"name": "a", "read": []}]
+
+
+async def test_a_thread_reads_results_as_well(inbox: Inbox) -> None:
+    steps = [["a", "ok", []], ["b", "ok", ["a"]]]
+    story = await tell(inbox, "flow.make", {"steps": steps, "sync": True})
+    await story.hears("then", "finally")
+
+
+async def test_a_step_may_be_a_batch_that_starts_in_its_turn(inbox: Inbox) -> None:
+    steps = [["a", "ok", []], ["mails", "batch", ["a"]], ["z", "blind", ["mails"]]]
+    story = await tell(inbox, "flow.make", {"steps": steps})
+    await story.hears("mails then", "mails finally", "then", "finally")
+    assert await story.counts("workflow") == ("succeeded", 6, 5, 0, 0, 1)
+    times = await inbox.database.fetch(
+        "select s.name, h.started_at, h.finished_at from inboxd.commands_history h "
+        "left join inboxd.steps s on s.member = h.command_id "
+        "where correlation_id = $1 and type = 'batch.work' order by started_at",
+        story.id,
+    )
+    assert [row["name"] for row in times] == ["a", None, None, "z"]
+    assert times[0]["finished_at"] <= times[1]["started_at"]
+    assert max(row["finished_at"] for row in times[1:3]) <= times[3]["started_at"]
+
+
+async def test_a_workflow_that_cannot_go_on_has_failed_and_is_resumed(inbox: Inbox) -> None:
+    steps = [
+        ["a", "ok", []],
+        ["b", "fail", ["a"]],
+        ["c", "ok", ["b"]],
+        ["undo", "blind", ["b failed"]],
+        ["d", "ok", ["c"]],
+    ]
+    story = await tell(inbox, "flow.make", {"steps": steps})
+    await story.hears("otherwise", "finally")
+    assert await story.counts("workflow") == ("failed", 5, 2, 1, 0, 0)
+    await inbox.database.execute("insert into ledger (note) values ('mended')")
+    await inbox.database.execute(
+        "update inboxd.commands set status = 'pending', attempts = 0 "
+        f"where correlation_id = '{story.id}' and status = 'failed'"
+    )
+    await inbox.database.execute("notify inboxd_commands")
+    await story.hears("otherwise", "finally", "then")
+    await inbox.database.execute("delete from ledger where note = 'mended'")
+    assert await story.counts("workflow") == ("succeeded", 5, 5, 0, 0, 0)
+
+
+async def test_a_branch_that_is_not_needed_is_skipped(inbox: Inbox) -> None:
+    steps = [["a", "ok", []], ["undo", "blind", ["a failed"]], ["tell", "blind", ["undo"]]]
+    story = await tell(inbox, "flow.make", {"steps": steps})
+    await story.hears("then", "finally")
+    assert await story.counts("workflow") == ("succeeded", 3, 1, 0, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("steps", "error"),
+    [
+        ([["a", "ok", ["b"]], ["b", "ok", ["a"]]], "in a circle"),
+        ([["a", "ok", ["b"]]], "'a' waits for 'b', which is no step"),
+        ([["a", "ok", []], ["a", "ok", []]], "a step 'a' already"),
+    ],
+)
+async def test_a_wrong_graph_fails_the_handler_and_writes_nothing(
+    own: Inbox, start_worker: StartWorker, steps: list[Any], error: str
+) -> None:
+    await start_worker({"types": {"flow.make": {"retry": {"attempts": 1}}}})
+    event = await own.write("event", "flow.make", {"steps": steps})
+    dead = await own.dead("event", event)
+    assert error in dead["errors"]
+    for table in ("commands", "commands_history", "batches", "dependencies", "steps"):
+        assert await own.database.fetch(f"select from inboxd.{table}") == []
+
+
+async def test_a_result_that_is_not_there_is_named(inbox: Inbox) -> None:
+    lost = await inbox.write("command", "batch.work", {"name": "x", "reads": ["a"]}, max_attempts=1)
+    dead = await inbox.dead("command", lost)
+    assert "there is no result of 'a': this command is in no workflow" in dead["errors"]
+
+
+async def test_an_abandoned_open_batch_is_seen(own: Inbox, start_worker: StartWorker) -> None:
+    worker = await start_worker({"upkeep": {"interval": "1s"}})
+    await own.write("event", "batch.make", {"open": True, "members": ["ok"], "expires": "100ms"})
+    await worker.logged("an open batch has expired")
+    _, metrics = await worker.get("/metrics")
+    assert "inboxd_batches_expired_total 1.0" in metrics
+    [row] = await own.database.fetch("select batch_id, status, expired_at from inboxd.batches")
+    assert (row["status"], row["expired_at"] is not None) == ("running", True)
+    late = await own.write(
+        "command", "batch.fill", {"batch": str(row["batch_id"]), "count": 1}, max_attempts=1
+    )
+    assert "it was left open too long" in (await own.dead("command", late))["errors"]
+    await own.write("command", "batch.fill", {"batch": str(row["batch_id"]), "close": True})
+
+    async def told() -> bool:
+        rows = await own.database.fetch("select note from ledger order by 1")
+        return [row[0] for row in rows] == ["finally", "then"]
+
+    await eventually(told)
