@@ -1,0 +1,392 @@
+"""A state machine of batches and workflows over the real database: the model always agrees.
+
+Hypothesis draws the steps: batches are sent, opened, filled, closed and cancelled; graphs of steps
+are sent; workers claim, settle, fail and die; operators run dead letters again, dismiss and cancel;
+folds come at any time, late or twice. After each step every member and every batch is as the model
+has it (tests/machine/groups.py). At the end everything is run and folded: nothing may still wait
+for what has ended. Known limit: steps follow one another; races are in tests/store/test_batches.py.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+import orjson
+import pytest
+import uvloop
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from inboxd.model.lane import Lane
+from inboxd.settings import Database as Settings
+from inboxd.store import commands
+from inboxd.store.commands import Settlement
+from inboxd.store.connections import Connection, connect
+from inboxd.store.events import Setback
+from tests.machine.groups import UNSETTLED, Group, Groups, Member
+from tests.support import Database
+from tests.support.rows import SQL, join
+
+T = TypeVar("T")
+
+_LANE = ("default", "test.noop", 0)
+_COMMAND = {"type": "test.noop", "queue": "default"}
+_TABLES = "commands, commands_history, batches, batch_progress, dependencies, steps, workers"
+
+pick = st.integers(0, 7)
+size = st.integers(0, 3)
+ends = st.sampled_from(["succeeded", "succeeded", "failed", "failed", "cancelled"])
+conditions = st.sampled_from(["succeeded", "succeeded", "failed", "finished"])
+# A graph: each step waits for some of those before it.
+graphs = st.lists(
+    st.lists(st.tuples(st.integers(0, 3), conditions), max_size=2), min_size=1, max_size=5
+)
+told = st.sets(st.sampled_from(["succeeded", "failed", "finished"]))
+
+
+def _step(name: str, /, **draws: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[str, Any]]:
+    return st.tuples(st.just(name), st.fixed_dictionaries(draws))
+
+
+_STEPS = st.one_of(
+    _step("send", size=size, told=told, opened=st.booleans()),
+    _step("send_workflow", graph=graphs),
+    _step("append", pick=pick, size=size),
+    _step("close", pick=pick),
+    *[_step("claim", pick=pick)] * 3,
+    *[_step("end", pick=pick, how=ends)] * 5,
+    *[_step("fold", pick=pick)] * 3,
+    *[_step("run_again", pick=pick)] * 2,
+    _step("die"),
+    _step("cancel", pick=pick),
+    _step("cancel_batch", pick=pick),
+)
+
+
+class Site:
+    """The database, emptied between examples."""
+
+    def __init__(self, runner: asyncio.Runner, connection: Connection) -> None:
+        self._runner = runner
+        self.connection = connection
+
+    def run(self, work: Awaitable[T]) -> T:
+        """Wait for what a step does."""
+
+        async def waited() -> T:
+            return await work
+
+        return self._runner.run(waited())
+
+    def fetch(self, statement: str, *arguments: object) -> list[Any]:
+        """The rows of a statement."""
+        return self.run(self.connection.fetch(statement, *arguments))
+
+
+class Machine(RuleBasedStateMachine):
+    """Each step does the same to the database and to the model."""
+
+    def __init__(self, site: Site) -> None:
+        """Begin an example in an empty database."""
+        super().__init__()
+        self.site = site
+        tables = ", ".join(f"inboxd.{table}" for table in _TABLES.split(", "))
+        site.run(site.connection.execute(f"truncate {tables}"))
+        self.worker = site.run(join(site.connection))
+        self.model = Groups()
+        self.fences: dict[UUID, tuple[int, int]] = {}
+
+    # -------------------------------------------------------------------------------- invariants
+
+    @invariant()
+    def no_difference(self) -> None:
+        """Every member and every batch is as the model has it."""
+        rows = self.site.fetch(
+            "select command_id, status, needs, cancel_requested from inboxd.commands union all "
+            "select command_id, status, 0, cancel_requested from inboxd.commands_history"
+        )
+        real = {row[0]: tuple(row)[1:] for row in rows}
+        expected = {m.uuid: (m.status, len(m.edges), m.asked) for m in self.model.members.values()}
+        assert real == expected
+        assert len(rows) == len(real), "a command is there twice"
+        groups = self.site.fetch(
+            "select id, status, size, succeeded, failed, cancelled, skipped from inboxd.batches"
+        )
+        mine = {g.id: (g.status, g.size, *g.counts.values()) for g in self.model.groups.values()}
+        assert {row[0]: tuple(row)[1:] for row in groups} == mine
+
+    def teardown(self) -> None:
+        """Run and fold everything: what still waits then waits for a dead letter."""
+        for _ in range(40):
+            while self.model.some("pending", "running"):
+                self.claim(9)
+                for member in self.model.some("running"):
+                    self._end(member, "succeeded")
+            for group in list(self.model.groups.values()):
+                self._close(group)
+                self._fold(group)
+            if not self.model.some("pending", "running"):
+                break
+        self.no_difference()
+        unsettled = {m.uuid for m in self.model.some("failed", "waiting")}
+        failed = {g.uuid for g in self.model.groups.values() if g.status in ("failed", *UNSETTLED)}
+        for member in self.model.some("waiting"):
+            assert all(needs in unsettled | failed for needs, _ in member.edges)
+
+    @initialize(size=st.integers(1, 3), told=told)
+    def begin(self, size: int, told: set[str]) -> None:
+        """There is something to do."""
+        self.send(size, told, opened=False)
+        self.claim(7)
+
+    @rule(step=_STEPS)
+    def step(self, step: tuple[str, dict[str, Any]]) -> None:
+        """Something happens. One rule for all: of several, half are left out in each example."""
+        name, draws = step
+        getattr(self, name)(**draws)
+
+    # ----------------------------------------------------------------------------------- sending
+
+    @rule(size=size, told=told, opened=st.booleans())
+    def send(self, size: int, told: set[str], opened: bool) -> None:
+        """A batch with some continuations, closed or open."""
+        arguments = [orjson.dumps(_COMMAND).decode() if c in told else None for c in _CONDITIONS]
+        if opened:
+            call = "select * from inboxd.open_batch('b', $1, $2, $3)"
+            [(id_, uuid)] = self.site.fetch(call, *arguments)
+        else:
+            call = "select * from inboxd.send_batch('b', $4, $1, $2, $3)"
+            [(id_, uuid)] = self.site.fetch(call, *arguments, _page(size))
+        group = self.model.groups[id_] = Group(id_, uuid, closed=not opened)
+        for row in self.site.fetch(
+            "select d.waiting, d.condition from inboxd.dependencies d where needs = $1", uuid
+        ):
+            self.model.add(row[0], None, [(uuid, row[1])])
+        if opened:
+            return
+        for row in self.site.fetch(
+            "select command_id from inboxd.commands where batch_id = $1", id_
+        ):
+            self.model.add(row[0], id_)
+        group.size = size
+        if not size:  # it succeeded at once, and what waited for it is gone from the edges
+            self._sent_empty(group, uuid)
+
+    def _sent_empty(self, group: Group, uuid: UUID) -> None:
+        rows = self.site.fetch(
+            "select command_id, status from inboxd.commands where causation_id = $1 union all "
+            "select command_id, status from inboxd.commands_history where causation_id = $1",
+            uuid,
+        )
+        for row in rows:
+            if row[0] not in self.model.members:
+                self.model.add(row[0], None)
+                self.model.members[row[0]].status = row[1]
+                assert row[1] in ("pending", "cancelled")
+        self.model.fold(group)
+        assert group.status == "succeeded"
+
+    def send_workflow(self, graph: Sequence[Sequence[tuple[int, str]]]) -> None:
+        """A graph of steps."""
+        edges = {
+            number: {(before % number, condition) for before, condition in after}
+            if number
+            else set()
+            for number, after in enumerate(graph)
+        }
+        steps = [
+            {
+                **_COMMAND,
+                "name": f"s{number}",
+                "after": [{"step": f"s{n}", "when": c} for n, c in after],
+            }
+            for number, after in edges.items()
+        ]
+        [(id_, uuid)] = self.site.fetch(
+            "select * from inboxd.send_workflow('w', $1)", orjson.dumps(steps).decode()
+        )
+        self.model.groups[id_] = Group(id_, uuid, size=len(steps))
+        names = self.site.fetch("select name, member from inboxd.steps where batch_id = $1", id_)
+        uuids = {int(name[1:]): member for name, member in names}
+        for number, after in edges.items():
+            self.model.add(uuids[number], id_, [(uuids[n], c) for n, c in after])
+
+    def _open(self) -> list[Group]:
+        return [g for g in self.model.groups.values() if not g.closed and not g.ending]
+
+    def append(self, pick: int, size: int) -> None:
+        """More for an open batch."""
+        if not self._open():
+            return
+        group = _one(self._open(), pick)
+        known = set(self.model.members)
+        self.site.fetch("select inboxd.add_to_batch($1, $2)", group.uuid, _page(size))
+        group.news["size"] += size
+        for row in self.site.fetch(
+            "select command_id from inboxd.commands where batch_id = $1", group.id
+        ):
+            if row[0] not in known:
+                self.model.add(row[0], group.id)
+
+    def close(self, pick: int) -> None:
+        """No more for an open batch."""
+        if self._open():
+            self._close(_one(self._open(), pick))
+
+    def _close(self, group: Group) -> None:
+        if group.closed:
+            return
+        self.site.fetch("select inboxd.close_batch($1)", group.uuid)
+        group.closed = True
+        self.model.fold(group)
+
+    # ----------------------------------------------------------------------------------- workers
+
+    def claim(self, pick: int) -> None:
+        """A worker claims what may run, and nothing that waits."""
+        lane = Lane(_LANE)
+        claim = commands.claim(
+            self.site.connection, SQL, self.worker, {"default": pick + 1}, [lane], pick + 1
+        )
+        rows = self.site.run(claim)
+        ready = {member.uuid for member in self.model.some("pending")}
+        assert len(rows) == min(pick + 1, len(ready))
+        for row in rows:
+            assert row["command_id"] in ready
+            self.model.members[row["command_id"]].status = "running"
+            self.fences[row["command_id"]] = (row["id"], row["fence"])
+
+    def end(self, pick: int, how: str) -> None:
+        """A command ends."""
+        if running := self.model.some("running"):
+            self._end(_one(running, pick), how)
+
+    def _end(self, member: Member, how: str) -> None:
+        id_, fence = self.fences[member.uuid]
+        how = "cancelled" if member.asked and how != "failed" else how
+        if how == "failed":
+            dead = Setback(id_, "failed", 1, error='{"error": "as told"}', fence=fence)
+            write = commands.set_back(self.site.connection, SQL, self.worker, [dead])
+        elif how == "cancelled" and not member.asked:
+            return
+        else:
+            ended = Settlement(id_, fence, how, 0.1, None)
+            write = commands.settle(self.site.connection, SQL, self.worker, [ended])
+        assert self.site.run(write) == {id_}
+        self.model.move(member, how)
+
+    def die(self) -> None:
+        """The worker is declared dead; what it ran comes back, or is a dead letter."""
+        self.site.fetch(SQL["bury_worker"], self.worker)
+        returned = self.site.fetch(SQL["return_commands"], self.worker, 1000)
+        assert len(returned) == len(self.model.some("running"))
+        # Not suspects here, whose claim is another one.
+        self.site.fetch("update inboxd.commands set crashes = 0")
+        for member in self.model.some("running"):
+            member.status = "pending"
+        self.worker = self.site.run(join(self.site.connection))
+
+    def fold(self, pick: int) -> None:
+        """A fold, early, late or for nothing."""
+        if self.model.groups:
+            self._fold(_one(self.model.groups.values(), pick))
+
+    def _fold(self, group: Group) -> None:
+        self.site.fetch("select * from inboxd.fold_batch($1)", group.id)
+        self.model.fold(group)
+
+    # --------------------------------------------------------------------------------- operators
+
+    def run_again(self, pick: int) -> None:
+        """A dead letter runs again, in its place."""
+        if failed := self.model.some("failed"):
+            member = _one(failed, pick)
+            assert len(self.site.fetch(SQL["retry_commands"], [self.fences[member.uuid][0]])) == 1
+            member.asked = False
+            self.model.move(member, "pending")
+
+    def cancel(self, pick: int) -> None:
+        """A command is cancelled: at once, or its worker is asked."""
+        found = self.model.some(*UNSETTLED)
+        if not found:
+            return
+        member = _one(found, pick)
+        [(id_,)] = self.site.fetch(
+            "select id from inboxd.commands where command_id = $1", member.uuid
+        )
+        at_once = self.site.fetch(SQL["cancel_commands"], [id_])
+        asked = self.site.fetch(SQL["request_cancel"], [id_])
+        assert (len(at_once), len(asked)) == ((0, 1) if member.status == "running" else (1, 0))
+        member.asked = True
+        if at_once:
+            member.edges.clear()
+            self.model.move(member, "cancelled")
+
+    def cancel_batch(self, pick: int) -> None:
+        """A whole batch is to be cancelled; its folds do it."""
+        found = [g for g in self.model.groups.values() if g.status in UNSETTLED and not g.ending]
+        if not found:
+            return
+        group = _one(found, pick)
+        self.site.fetch(
+            "update inboxd.batches set ending = 'cancelled', "
+            "closed_at = coalesce(closed_at, now()) where id = $1",
+            group.id,
+        )
+        group.ending = group.closed = True
+
+
+_CONDITIONS = ("succeeded", "failed", "finished")
+
+
+def _one(items: Any, number: int) -> Any:
+    found = list(items)
+    return found[-1 - number % len(found)]
+
+
+def _page(size: int) -> str:
+    return orjson.dumps([_COMMAND] * size).decode()
+
+
+@pytest.fixture
+def site(database: Database) -> Iterator[Site]:
+    """One database for all examples of a test."""
+    settings = Settings.model_validate({"dsn": database.dsn, "lock_timeout": "2s"})
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        connection = runner.run(connect(settings, "test"))
+        try:
+            yield Site(runner, connection)
+        finally:
+            connection.terminate()
+
+
+def _run(site: Site, examples: int, steps: int) -> None:
+    how = settings(
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+        max_examples=examples,
+        stateful_step_count=steps,
+    )
+    machine: Any = partial(Machine, site)
+    run_state_machine_as_test(machine, settings=how)
+
+
+@pytest.mark.timeout(600)  # a failure is shrunk before it is told
+def test_the_model_and_the_database_agree_on_groups(site: Site) -> None:
+    _run(site, examples=50, steps=25)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_model_and_the_database_agree_on_groups_for_long(site: Site) -> None:
+    _run(site, examples=1000, steps=50)
