@@ -44,10 +44,14 @@ class Group:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ENDS, 0))
     news: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("size", *ENDS), 0))
 
-    def judge(self) -> str:
-        """Its status, from nothing but its counts."""
+    def judge(self, held_up: int) -> str:
+        """Its status, from its counts and how many of its members wait for others.
+
+        When that is all that is left, and one has failed, nothing moves any more: it has failed.
+        """
         unsettled = self.size - sum(self.counts.values())
-        if unsettled or not self.closed:
+        at_rest = self.counts["failed"] > 0 and unsettled == held_up
+        if (unsettled and not at_rest) or not self.closed:
             return "running" if unsettled < self.size else "pending"
         if self.counts["failed"]:
             return "failed"
@@ -132,7 +136,8 @@ class Groups:
         for end in ENDS:
             group.counts[end] += group.news[end]
         group.news = dict.fromkeys(("size", *ENDS), 0)
-        was, group.status = group.status, group.judge()
+        mine = [m for m in self.some("waiting") if m.batch == group.id]
+        was, group.status = group.status, group.judge(len(mine))
         if group.status != was and group.status in ENDS:
             unasked = not group.counts["cancelled"] and not group.ending
             skipped = group.status == "cancelled" and unasked
