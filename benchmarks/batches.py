@@ -1,0 +1,151 @@
+"""What a batch costs its commands, how soon its continuation runs, and how fast a graph is written.
+
+    make bench ONLY=batches          # or: python benchmarks/batches.py --rows 100000
+
+Commands that are all members of one batch, beside the same commands without one, in the same turns.
+The release is measured in the database's clock: from the settlement of the last member until a
+worker has claimed the continuation. The graph has steps that wait for one or three others; building
+it in a handler and inserting it are measured together, in one transaction.
+"""
+
+import statistics
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import asyncpg
+import structlog
+from drain import SQL, Drain
+
+from harness.bench import Bench, emptied, main
+from harness.figures import Comparison, Line, Run, Target
+from inboxd.api.connection import Connection
+from inboxd.api.context import EventContext, Route
+from inboxd.model.lineage import Lineage
+from inboxd.store import batches
+from inboxd.store.commands import Parent
+
+STEPS = 10_000
+RELEASES = 100
+
+
+@dataclass(frozen=True)
+class InBatch(Drain):
+    """The same backlog, all of it in one batch."""
+
+    async def fill(self, connection: asyncpg.Connection) -> None:
+        """Make the backlog, and put it in a batch."""
+        await super().fill(connection)
+        await connection.execute(
+            "insert into inboxd.batches (name, size, closed_at) "
+            f"values ('bench', {self.rows}, now())"
+        )
+        await connection.execute("update inboxd.commands set batch_id = 1")
+        await connection.execute("vacuum full analyze inboxd.commands")
+        await connection.execute("checkpoint")
+
+    async def _check(self, connection: asyncpg.Connection) -> None:
+        await super()._check(connection)
+        await emptied(connection, "inboxd.batch_progress")
+        batch = await connection.fetchrow("select status, succeeded from inboxd.batches")
+        if batch is None or tuple(batch) != ("succeeded", self.rows):
+            raise SystemExit(f"{self.what}: the batch is {batch}")
+
+
+def in_one_batch(bench: Bench) -> Iterator[Comparison]:
+    """Drains with and without a batch, by one worker and by two."""
+    for type_, of, rows in (
+        ("bench.noop", "no-op commands", bench.rows),
+        ("bench.insert", "commands with one insert", max(1, bench.rows // 5)),
+    ):
+        for workers in (1, 2):
+            plain = Drain(of, "commands", rows, type_, workers=workers)
+            batch = InBatch(of, "commands", rows, type_, workers=workers)
+            what = f"{of} in one batch, {workers} worker{'s' if workers > 1 else ''}"
+            measure, other = partial(batch.measure, bench), partial(plain.measure, bench)
+            yield Comparison(what, measure, Target(share=0.9), "without a batch", other)
+
+
+async def release(bench: Bench) -> list[float]:
+    """Milliseconds from the last settlement to the claim of the continuation, sorted."""
+    member, then = (
+        '{"type": "bench.noop", "queue": "default", "payload": {"n": 1, "pad": ""}}',
+        '{"type": "bench.noop", "queue": "default", "payload": {"n": 2, "pad": ""}}',
+    )
+    async with bench.fresh() as connection:
+        with bench.daemon() as daemon:
+            await daemon.ready()
+            for _ in range(RELEASES):
+                await connection.execute(
+                    f"select inboxd.send_batch('b', ('[' || repeat('{member},', 9) || '{member}]')"
+                    f"::jsonb, '{then}')"
+                )
+                await emptied(connection, "inboxd.commands")
+        rows = await connection.fetch(
+            "select date_part('epoch', t.started_at - m.finished_at) * 1000 as ms "
+            "from inboxd.commands_history t join lateral (select max(finished_at) as finished_at "
+            "from inboxd.commands_history m where m.batch_id = t.origin_id) m on true "
+            "where t.origin_kind = 'batch'"
+        )
+    if len(rows) != RELEASES:
+        raise SystemExit(f"{len(rows)} of {RELEASES} continuations ran")
+    return sorted(row["ms"] for row in rows)
+
+
+def _no_connection() -> Connection:
+    raise SystemExit("the graph's handler uses no connection")
+
+
+def build(steps: int) -> EventContext:
+    """A graph as a handler builds it."""
+    row: dict[str, Any] = {"id": 1, "tenant": None}
+    ctx: EventContext = EventContext(
+        row, _no_connection, lambda _: Route("bench.noop", "default"), structlog.get_logger()
+    )
+    workflow = ctx.workflow("graph")
+    for n in range(steps):
+        after = [f"step {m}" for m in range(max(0, n - 3), n)] if n % 2 else []
+        workflow.step(f"step {n}", {"n": n, "pad": ""}, after=after)
+    return ctx
+
+
+async def graph(bench: Bench) -> Run:
+    """Seconds to build and insert a graph."""
+    async with bench.fresh() as connection:
+        started = time.perf_counter()
+        async with connection.transaction():
+            ctx = build(STEPS)
+            plan = ctx.plan()
+            if plan is None:
+                raise SystemExit("no plan")
+            parent = Parent("event", 1, Lineage("story", plan.batches[0].batch_id, None))
+            sent = [(draft, parent) for draft in ctx.drafts]
+            planned = [batches.Planned(plan, parent)]
+            await batches.write(connection, SQL, sent, planned)
+        took = time.perf_counter() - started
+        waiting = "select count(*) from inboxd.commands where needs > 0"
+        if await connection.fetchval(waiting) != STEPS // 2:
+            raise SystemExit("the graph is not as it was built")
+    return Run(took)
+
+
+async def figures(bench: Bench) -> AsyncIterator[Line]:
+    """Batches, releases, a graph."""
+    async for line in bench.compare(in_one_batch(bench)):
+        yield line
+    if bench.wants("release of a continuation"):
+        turns = [await release(bench) for _ in range(bench.repeat)]
+        for share in (50, 99):
+            runs = [Run(statistics.quantiles(turn, n=100)[share - 1]) for turn in turns]
+            target = Target(10.0, most=True)
+            yield Line(f"release of a continuation, p{share}", runs, target=target, unit=" ms")
+    if bench.wants("graph of"):
+        runs = [await graph(bench) for _ in range(bench.repeat)]
+        target = Target(1.0, most=True)
+        yield Line(f"graph of {STEPS:,} steps", runs, target=target, unit=" s")
+
+
+if __name__ == "__main__":
+    main(figures, __doc__)
