@@ -19,6 +19,7 @@ from inboxd.api.context import SMALLINT, CommandContext, EventContext
 from inboxd.api.middleware import Middleware
 from inboxd.api.payload import Envelope
 from inboxd.api.records import CommandHandler, EventHandler, Upcaster
+from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.api.signature import Signature, is_async, read_signature
 from inboxd.errors import UsageError
 from inboxd.model import duration
@@ -60,6 +61,7 @@ class Declared:
     events: tuple[EventHandler, ...]
     commands: tuple[CommandHandler, ...]
     problems: tuple[str, ...]
+    schedules: tuple[ScheduleDeclaration, ...] = ()
 
 
 def build(

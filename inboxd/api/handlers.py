@@ -9,6 +9,7 @@ Known limit: declarations made after the daemon has started are not seen.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Literal, TypeVar, overload
 
 from inboxd.api.context import (
@@ -17,10 +18,12 @@ from inboxd.api.context import (
     CommandContext,
     EventContext,
 )
+from inboxd.api.cron import Missed
 from inboxd.api.declaration import Declaration, Declared, Upcasting, build
 from inboxd.api.messages import Event
 from inboxd.api.middleware import Middleware
 from inboxd.api.records import Upcaster
+from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.errors import UsageError
 from inboxd.model.backoff import Policy
 from inboxd.model.duration import Duration
@@ -55,6 +58,7 @@ class Handlers:
         self._declarations: list[Declaration] = []
         self._upcastings: list[Upcasting] = []
         self._middleware: list[Middleware] = []
+        self._schedules: list[ScheduleDeclaration] = []
 
     def __repr__(self) -> str:
         return f"Handlers({self.name!r})"
@@ -191,9 +195,51 @@ class Handlers:
 
         return declare
 
+    def schedule(  # noqa: PLR0913 - each is a column of what is sent
+        self,
+        name: str,
+        cron: str,
+        payload: object = None,
+        *,
+        event: str | None = None,
+        command: str | None = None,
+        zone: str = "UTC",
+        missed: Missed = "once",
+        topic: str | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        tenant: str | None = None,
+        time_field: str | None = None,
+    ) -> None:
+        """Send `payload` at the times of `cron` in `zone`, once over all workers.
+
+        A payload whose class a command handler takes says by itself what it is; anything else that
+        fits JSON needs `command=` or `event=`. `time_field` names a field of the payload that gets
+        the time of the run. `missed`, for what nobody could send in time: "skip", "once" or "all".
+        The name is `<plugin>.<name>` everywhere else; `[schedules]` of the settings may change it.
+        """
+        self._schedules.append(
+            ScheduleDeclaration(
+                name=f"{self.name}.{name}",
+                source=f"plugin {self.name}",
+                cron=cron,
+                payload=payload,
+                event=event,
+                command=command,
+                zone=zone,
+                missed=missed,
+                topic=topic,
+                queue=queue,
+                priority=priority,
+                tenant=tenant,
+                time_field=time_field,
+            )
+        )
+
     def build(self) -> Declared:
         """Check the declarations; what is wrong is listed in the answer, not raised."""
-        return build(self.name, self._declarations, self._upcastings, self._middleware)
+        declared = build(self.name, self._declarations, self._upcastings, self._middleware)
+        return replace(declared, schedules=tuple(self._schedules))
 
     def _declare(
         self, kind: Literal["event", "command"], type_: str, **options: Any

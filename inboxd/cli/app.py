@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from inboxd.cli import commands, events
+from inboxd.cli import commands, events, schedules
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
 from inboxd.cli.dev import dev
@@ -79,6 +79,7 @@ app.command(
 app.command(epilog=examples("inboxd status", "inboxd status --watch"))(status)
 app.add_typer(events.app, name="events")
 app.add_typer(commands.app, name="commands")
+app.add_typer(schedules.app, name="schedules")
 app.command(
     epilog=examples(
         "inboxd pause queue email --reason 'the mail server is being moved'",

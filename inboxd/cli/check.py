@@ -126,6 +126,7 @@ def _partitions(days: int) -> Line:
 
 def _plugins(settings: "Settings") -> Iterator[Line]:
     from inboxd.runtime.plugins import load_registry
+    from inboxd.runtime.scheduling import scheduled
 
     try:
         registry = load_registry(settings)
@@ -134,6 +135,8 @@ def _plugins(settings: "Settings") -> Iterator[Line]:
         return
     events, commands = len(registry.events), len(registry.commands)
     found = f"{events} event types, {commands} command types"
+    if times := scheduled(registry, settings.schedules):
+        found += f", {len(times)} schedules"
     if events or commands:
         yield Line("plugins", "ok", found)
     else:

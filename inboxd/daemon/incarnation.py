@@ -33,9 +33,10 @@ from inboxd.runtime.listener import listen
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.plugins import Registry
 from inboxd.runtime.processor import Processor
+from inboxd.runtime.scheduling import scheduled
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
-from inboxd.store import commands, migrations, wakeups, workers
+from inboxd.store import commands, migrations, schedules, wakeups, workers
 from inboxd.store.connections import Connection, explained
 from inboxd.store.pools import Pool, borrow, open_pool
 from inboxd.store.statements import Statements
@@ -46,6 +47,7 @@ from inboxd.upkeep.batches import Abandoned
 from inboxd.upkeep.duty import repeat
 from inboxd.upkeep.history import History
 from inboxd.upkeep.reaper import Reaper
+from inboxd.upkeep.schedules import Schedules
 from inboxd.upkeep.statistics import Statistics
 from inboxd.upkeep.unserved import Unserved
 
@@ -85,7 +87,9 @@ class Incarnation:
         self._sql = Statements(settings.database.schema_name)
         self._fleet = Fleet()
         self._stop = anyio.Event()
-        self.me = _introduce(settings, registry)
+        self._schedules = scheduled(registry, settings.schedules)
+        names = tuple(each.name for each in self._schedules)
+        self.me = _introduce(settings, registry, names)
         self.processors: list[Processor] = []
         self._event_work: EventWork | None = None
         self._command_work: CommandWork | None = None
@@ -171,6 +175,7 @@ class Incarnation:
                     type_: handler.queue for type_, handler in self._registry.commands.items()
                 }
                 await workers.declare(connection, self._sql, queues)
+                await schedules.declare(connection, self._sql, self._schedules)
                 return await workers.unclean_predecessors(
                     connection, self._sql, self.me, _living_pids(), interval
                 )
@@ -243,6 +248,7 @@ class Incarnation:
         history = History(parts.pool, sql, self.settings.history.partitions_ahead, self._hold)
         grace = worker.unserved_grace
         unserved = Unserved(parts.pool, sql, grace, parts.controls.allow)
+        sender = Schedules(parts.pool, sql, self.me.schedules)
         statistics = Statistics(parts.pool, sql, self._metrics, self.me.id)
         abandoned = Abandoned(parts.pool, sql, self._metrics)
         for name, seconds, duty in (
@@ -252,6 +258,8 @@ class Incarnation:
             ("folds", _FOLD_SWEEP, parts.folder.sweep),
             ("batches", interval, abandoned.turn),
             ("statistics", upkeep.stats_interval.total_seconds(), statistics.write),
+            ("schedules", 1.0, sender.send),
+            ("undeclared schedules", interval, sender.look_after),
             ("backlog", interval, statistics.show),
             ("gauges", 1.0, self._show_gauges),
         ):
@@ -320,7 +328,9 @@ async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:
         await wakeup.tell_others()
 
 
-def _introduce(settings: Settings, registry: Registry) -> workers.Incarnation:
+def _introduce(
+    settings: Settings, registry: Registry, schedules: tuple[str, ...]
+) -> workers.Incarnation:
     queues = tuple(settings.worker.queues)
     declared = "\n".join([*registry.declared(), *queues])
     return workers.Incarnation(
@@ -333,6 +343,7 @@ def _introduce(settings: Settings, registry: Registry) -> workers.Incarnation:
         commands=tuple(registry.command_types),
         queues=queues,
         declares=hashlib.sha256(declared.encode()).hexdigest()[:16],
+        schedules=schedules,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
@@ -18,8 +18,10 @@ from types import MappingProxyType
 from inboxd.api.context import Route
 from inboxd.api.handlers import Handlers
 from inboxd.api.records import CommandHandler, EventHandler, Handler
-from inboxd.errors import PluginError, SettingsError, UsageError
+from inboxd.api.schedules import Schedule, ScheduleDeclaration, checked
+from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, override, policy_from
+from inboxd.runtime.scheduling import scheduled
 from inboxd.settings import Settings, TypeOverride
 
 GROUP = "inboxd.handlers"
@@ -34,6 +36,7 @@ class Registry:
     events: Mapping[str, tuple[EventHandler, ...]]
     commands: Mapping[str, CommandHandler]
     models: Mapping[type[object], tuple[str, ...]]
+    schedules: tuple[ScheduleDeclaration, ...] = ()
 
     @property
     def event_types(self) -> list[str]:
@@ -78,6 +81,14 @@ class Registry:
         """The command that runs an event handler declared with `as_command`."""
         return self.commands[handler.command_type or ""]
 
+    def schedule(self, declared: ScheduleDeclaration) -> Schedule:
+        """What a declared schedule leads to here. Raises UsageError."""
+        versions = {
+            type_: min(handler.schema_version for handler in handlers)
+            for type_, handlers in self.events.items()
+        }
+        return checked(declared, self.resolve, versions, self.commands)
+
     def _only(self, model: type[object]) -> str:
         types = self.models.get(model, ())
         if len(types) == 1:
@@ -116,6 +127,7 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
     events: dict[str, tuple[EventHandler, ...]] = {}
     commands: dict[str, CommandHandler] = {}
     owners: dict[tuple[str, str], str] = {}
+    schedules: list[tuple[str, ScheduleDeclaration]] = []
     for source, handlers in sources:
         declared = handlers.build()
         found += [f"{source}: {problem}" for problem in declared.problems]
@@ -125,9 +137,12 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
         for command in declared.commands:
             found += _claim(owners, (command.type, "command"), command, source)
             commands[command.type] = command
+        schedules += [(source, each) for each in declared.schedules]
+    registry = _registry(events, commands, [each for _, each in schedules])
+    found += _schedule_problems(registry, schedules)
     if found:
         raise PluginError("\n- ".join([f"Problems with plugins ({len(found)}):", *found]))
-    return _registry(events, commands)
+    return registry
 
 
 def apply_overrides(
@@ -153,7 +168,7 @@ def apply_overrides(
             problems.append(f'[types."{type_}"]: {error}')
     if problems:
         raise SettingsError("\n".join(problems))
-    return _registry(events, commands)
+    return _registry(events, commands, registry.schedules)
 
 
 def default_policy(settings: Settings) -> Policy:
@@ -169,6 +184,7 @@ def load_registry(settings: Settings) -> Registry:
     registry = load_plugins(settings.worker.plugins)
     registry = apply_overrides(registry, settings.types, default_policy(settings))
     _check_timeouts(settings, registry)
+    scheduled(registry, settings.schedules)
     return registry
 
 
@@ -189,7 +205,9 @@ def _check_timeouts(settings: Settings, registry: Registry) -> None:
 
 
 def _registry(
-    events: Mapping[str, tuple[EventHandler, ...]], commands: Mapping[str, CommandHandler]
+    events: Mapping[str, tuple[EventHandler, ...]],
+    commands: Mapping[str, CommandHandler],
+    schedules: Iterable[ScheduleDeclaration],
 ) -> Registry:
     models: dict[type[object], tuple[str, ...]] = {}
     for handler in commands.values():
@@ -197,8 +215,26 @@ def _registry(
             types = models.get(handler.payload_type, ())
             models[handler.payload_type] = (*types, handler.type)
     return Registry(
-        MappingProxyType(dict(events)), MappingProxyType(dict(commands)), MappingProxyType(models)
+        MappingProxyType(dict(events)),
+        MappingProxyType(dict(commands)),
+        MappingProxyType(models),
+        tuple(schedules),
     )
+
+
+def _schedule_problems(
+    registry: Registry, schedules: Iterable[tuple[str, ScheduleDeclaration]]
+) -> Iterator[str]:
+    """What is wrong with the schedules of plugins, now that all handlers are known."""
+    seen = set()
+    for source, declared in schedules:
+        try:
+            registry.schedule(declared)
+            if declared.name in seen:
+                raise UsageError("it is declared twice: keep one.")
+        except InboxdError as error:
+            yield f"{source}: schedule {declared.name!r}: {error}"
+        seen.add(declared.name)
 
 
 def _load(point: EntryPoint, sources: list[Source], problems: list[str]) -> None:

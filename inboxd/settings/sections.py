@@ -257,6 +257,36 @@ class TypeOverride(Section):
     )
 
 
+class Schedule(Section):
+    """What is sent at certain times; under the name of a plugin's schedule, what changes there."""
+
+    cron: str | None = Field(
+        None,
+        description="When: minute, hour, day of month, month, day of week. Needed, unless it is a "
+        "plugin's schedule.",
+    )
+    zone: str | None = Field(
+        None, description="The time zone of `cron`, such as Europe/Berlin; unset: UTC."
+    )
+    event: str | None = Field(None, description="The event type to emit; this or `command`.")
+    command: str | None = Field(None, description="The command type to send.")
+    payload: dict[str, Any] | None = Field(None, description="What it says; unset: nothing, {}.")
+    time_field: str | None = Field(
+        None, description="The field of the payload that gets the time of the run."
+    )
+    topic: str | None = Field(None, description="Topic of the event; unset: default.")
+    queue: str | None = Field(None, description="Queue of the command; unset: the declared one.")
+    priority: int | None = Field(
+        None, description="Priority of the command, smaller first; unset: the declared one."
+    )
+    tenant: str | None = Field(None, description="Tenant of what is sent.")
+    missed: Literal["skip", "once", "all"] | None = Field(
+        None,
+        description="Runs that nobody could send within a minute. skip: dropped; once, if unset: "
+        "one in place of all of them; all: each, the newest 1,000 at the most.",
+    )
+
+
 class Wakeups(Section):
     """How the worker learns of new rows; correctness never depends on it."""
 
@@ -353,6 +383,7 @@ class Settings(BaseSettings):
     queues: dict[str, Queue] = Field(default_factory=dict)
     retry: RetryDefaults = Field(default_factory=RetryDefaults)
     types: dict[str, TypeOverride] = Field(default_factory=dict)
+    schedules: dict[str, Schedule] = Field(default_factory=dict)
     wakeups: Wakeups = Field(default_factory=Wakeups)
     http: Http = Field(default_factory=Http)
     log: Log = Field(default_factory=Log)

@@ -1,13 +1,132 @@
 """The schedules table: what is to be sent, and when the next time is.
 
 Owns its statements. Promises that whoever sends holds the row's lock, and moves the next time in
-the transaction that inserts.
+the transaction that inserts (`send_due`): once over all workers, whoever dies. Times are the
+database's. Known limit: a schedule that no living worker declares is not sent; its row stays for a
+week, so that its pause and its last run are not forgotten in a deploy.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from inboxd.api.cron import Cron
+from inboxd.api.drafts import CommandDraft
+from inboxd.api.schedules import Schedule, payload_at
+from inboxd.model.lineage import Lineage, uuid7
+from inboxd.store import commands
+from inboxd.store.commands import Parent
+from inboxd.store.connections import Connection, Row, is_passing
+from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.session import Session
+from inboxd.store.statements import Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What came of one schedule whose time had come: the times that it was sent for.
+
+    since: the oldest time that was due. cut: older ones were too many to be made up for. error: it
+    cannot be sent, and nothing of it was.
+    """
+
+    name: str
+    since: datetime
+    times: tuple[datetime, ...] = ()
+    cut: bool = False
+    error: Exception | None = None
+
+
+async def declare(connection: Connection, sql: Statements, schedules: Sequence[Schedule]) -> None:
+    """Publish what this worker is to send; what is known keeps its next time."""
+    if not schedules:
+        return
+    now: datetime = await connection.fetchval(sql["clock"])
+    await connection.execute(
+        sql["declare_schedules"],
+        [s.name for s in schedules],
+        [s.source for s in schedules],
+        [s.cron for s in schedules],
+        [s.zone for s in schedules],
+        [s.missed for s in schedules],
+        [s.kind for s in schedules],
+        [s.type for s in schedules],
+        [s.schema_version for s in schedules],
+        [s.lane for s in schedules],
+        [s.priority for s in schedules],
+        [s.tenant for s in schedules],
+        [s.payload for s in schedules],
+        [s.time_field for s in schedules],
+        [Cron(s.cron, s.zone).after(now) for s in schedules],
+    )
+
+
+async def send_due(pool: Pool, sql: Statements, names: Sequence[str]) -> Sent | None:
+    """Send for one schedule of these whose time has come; None when there is none."""
+    row: Row | None = None
+    try:
+        async with lend(pool) as connection, transaction(pool, connection):
+            row = await connection.fetchrow(sql["claim_schedule"], names)
+            return None if row is None else await _send(connection, sql, row)
+    except Exception as error:
+        if row is None or is_passing(error):
+            raise
+        return Sent(row["name"], row["next_at"], error=error)
+
+
+async def _send(connection: Connection, sql: Statements, row: Row) -> Sent:
+    cron, now = Cron(row["cron"], row["zone"]), row["now"]
+    due = cron.due(row["next_at"], now, row["missed"])
+    if due.times:
+        await _insert(connection, sql, row, due.times)
+    last = due.times[-1] if due.times else None
+    await connection.execute(sql["advance_schedule"], row["id"], cron.after(now), last)
+    return Sent(row["name"], row["next_at"], due.times, due.cut)
+
+
+async def _insert(
+    connection: Connection, sql: Statements, row: Row, times: Sequence[datetime]
+) -> None:
+    payloads = [payload_at(row["payload"], row["time_field"], time) for time in times]
+    stories = [f"{row['name']}@{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for time in times]
+    if row["kind"] == "event":
+        source = f"schedule {row['name']}"
+        fixed = (row["lane"], row["type"], row["schema_version"], source, row["tenant"])
+        await connection.execute(sql["emit_scheduled"], *fixed, payloads, stories, times)
+        return
+    drafts = [
+        CommandDraft(
+            uuid7(),
+            row["type"],
+            payload,
+            row["schema_version"],
+            row["lane"],
+            row["priority"],
+            tenant=row["tenant"],
+        )
+        for payload in payloads
+    ]
+    parents = [Parent("schedule", row["id"], Lineage(story)) for story in stories]
+    await commands.insert(connection, sql, list(zip(drafts, parents, strict=True)))
+
+
+async def mark_undeclared(connection: Connection, sql: Statements) -> list[str]:
+    """Note which schedules no living worker declares any more; their names."""
+    rows = await connection.fetch(sql["mark_schedules"])
+    return [row["name"] for row in rows if row["name"] is not None]
+
+
+async def forget_undeclared(connection: Connection, sql: Statements) -> list[str]:
+    """Remove those that nobody has declared for a week; their names."""
+    return [row["name"] for row in await connection.fetch(sql["forget_schedules"])]
 
 
 async def exists(session: Session, name: str) -> bool:
     """Whether somebody has declared this schedule."""
     found: bool = await session.connection.fetchval(session.sql["has_schedule"], name)
     return found
+
+
+async def listed(session: Session) -> list[Row]:
+    """All of them, with their next and last run."""
+    return await session.connection.fetch(session.sql["list_schedules"])

@@ -29,6 +29,7 @@ class Incarnation:
     commands: tuple[str, ...]
     queues: tuple[str, ...]
     declares: str
+    schedules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ async def join(connection: Connection, sql: Statements, me: Incarnation) -> None
         me.commands,
         me.queues,
         me.declares,
+        me.schedules,
     )
 
 

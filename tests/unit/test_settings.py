@@ -14,6 +14,7 @@ from inboxd.errors import SettingsError
 from inboxd.settings import (
     Database,
     Queue,
+    Schedule,
     Settings,
     TypeOverride,
     describe,
@@ -30,6 +31,7 @@ DOCS = ROOT / "docs" / "settings.md"
 NAMED: dict[str, tuple[str, type[BaseModel]]] = {
     "queues": ("email", Queue),
     "types": ("user.status_updated", TypeOverride),
+    "schedules": ("school.nightly_report", Schedule),
 }
 
 

@@ -1,0 +1,107 @@
+"""When a schedule is due: cron expressions in a time zone, and the runs that were missed.
+
+Owns the arithmetic of times. Promises: an expression is read as Debian's cron reads it, changes to
+and from daylight saving time included: what falls into the missing hour runs right after it, what
+falls into the repeated one runs once, and an hourly one runs every hour that passes; catching up is
+bounded, whatever the outage. Known limit: five fields, so a minute is the shortest interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from inboxd.errors import UsageError
+
+Missed = Literal["skip", "once", "all"]
+
+# A run that nobody sent so long after its time was missed.
+LATE = timedelta(minutes=1)
+# With "all", so many runs are made up for at once, the newest ones.
+MOST = 1_000
+
+_FIELDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The times to send for now, oldest first; whether older ones were too many to be made up."""
+
+    times: tuple[datetime, ...]
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A checked expression, such as "30 7 * * MON-FRI", in a zone, such as "Europe/Berlin"."""
+
+    expression: str
+    zone: str = "UTC"
+    _zone: ZoneInfo = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what is no expression, comes at no time, or no zone."""
+        object.__setattr__(self, "_zone", _zone(self.zone))
+        if len(self.expression.split()) != _FIELDS:
+            raise UsageError(
+                f"cron {self.expression!r} is wrong: give five fields, minute, hour, day of month, "
+                'month and day of week, such as "30 7 * * MON-FRI".'
+            )
+        try:
+            next(self._walk(datetime.now(UTC)))
+        except CronSimError as error:
+            raise UsageError(f"cron {self.expression!r} is wrong: {error}.") from None
+        except StopIteration:
+            raise UsageError(f"cron {self.expression!r} comes at no time: no date fits.") from None
+
+    def after(self, moment: datetime) -> datetime:
+        """The next time after a moment, in UTC."""
+        return next(self._walk(moment)).astimezone(UTC)
+
+    def due(self, since: datetime, now: datetime, missed: Missed) -> Due:
+        """What to send for the times from `since` to `now`, both included.
+
+        A time is missed when it passed more than LATE ago. The newest one that is not is sent
+        always; "once" sends one in place of all that were missed, and "all" each of them.
+        """
+        newest = self._before(now, since)
+        if missed == "all":
+            times = [time for time, _ in zip(newest, range(MOST + 1), strict=False)]
+            return Due(tuple(reversed(times[:MOST])), cut=len(times) > MOST)
+        last = next(newest, None)
+        if last is None or (missed == "skip" and now - last > LATE):
+            return Due(())
+        return Due((last,))
+
+    def _before(self, now: datetime, since: datetime) -> Iterator[datetime]:
+        """The times from `now` back to `since`."""
+        # The walk leaves out where it begins, unless that lies behind the full second.
+        start = now.replace(microsecond=max(now.microsecond, 1))
+        for time in self._walk(start, reverse=True):
+            if time < since:
+                return
+            yield time.astimezone(UTC)
+
+    def _walk(self, start: datetime, *, reverse: bool = False) -> Iterator[datetime]:
+        return CronSim(self.expression, start.astimezone(self._zone), reverse=reverse)
+
+
+def check_missed(missed: object) -> None:
+    """Raise UsageError for what is no policy."""
+    if missed not in get_args(Missed):
+        raise UsageError(f"missed={missed!r} is wrong: give one of {', '.join(get_args(Missed))}.")
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError, TypeError):
+        raise UsageError(
+            f"zone {name!r} is not known here: give a name such as Europe/Berlin; if it is one, "
+            "the system's tzdata is missing."
+        ) from None

@@ -1,0 +1,140 @@
+"""Schedules: what is to be sent at certain times, as it was written, and checked.
+
+Owns both records. Promises: a `Schedule` can be sent without looking at anything else; all that can
+be wrong with one is found when the plugins are loaded. Known limit: the payload is the same at each
+run, but for the time that `time_field` asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import orjson
+
+from inboxd.api.context import SMALLINT, Resolve
+from inboxd.api.cron import Cron, Missed, check_missed
+from inboxd.api.drafts import encode
+from inboxd.errors import UsageError
+
+_NAME_BYTES = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleDeclaration:
+    """A schedule as a plugin or the settings have it; None: not said."""
+
+    name: str
+    source: str
+    cron: str
+    payload: object = None
+    event: str | None = None
+    command: str | None = None
+    zone: str = "UTC"
+    missed: Missed = "once"
+    topic: str | None = None
+    queue: str | None = None
+    priority: int | None = None
+    tenant: str | None = None
+    time_field: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A schedule that can be sent. `lane` is a topic or queue, None: the declared one."""
+
+    name: str
+    source: str
+    cron: str
+    zone: str
+    missed: Missed
+    kind: Literal["event", "command"]
+    type: str
+    schema_version: int
+    lane: str | None
+    priority: int
+    tenant: str | None
+    payload: str
+    time_field: str | None
+
+
+def payload_at(payload: str, time_field: str | None, time: datetime) -> str:
+    """The payload of the run at `time`."""
+    if time_field is None:
+        return payload
+    return encode(orjson.loads(payload) | {time_field: time.isoformat()})
+
+
+def checked(
+    declared: ScheduleDeclaration,
+    resolve: Resolve,
+    event_versions: Mapping[str, int],
+    commands: Container[str],
+) -> Schedule:
+    """What a declaration leads to among the handlers that there are. Raises UsageError."""
+    _check(declared)
+    common: dict[str, Any] = {
+        name: getattr(declared, name)
+        for name in ("name", "source", "cron", "zone", "missed", "tenant", "time_field")
+    }
+    common["payload"] = _payload(declared)
+    if declared.event is not None:
+        if declared.event not in event_versions:
+            raise UsageError(f"no plugin declares the event type {declared.event!r}.")
+        version = event_versions[declared.event]
+        return Schedule(
+            **common,
+            kind="event",
+            type=declared.event,
+            schema_version=version,
+            lane=declared.topic,
+            priority=0,
+        )
+    route = resolve(declared.command or declared.payload.__class__)
+    if route.type not in commands:
+        raise UsageError(f"no plugin declares the command type {route.type!r}.")
+    return Schedule(
+        **common,
+        kind="command",
+        type=route.type,
+        schema_version=route.schema_version,
+        lane=declared.queue,
+        priority=route.priority if declared.priority is None else declared.priority,
+    )
+
+
+def _check(declared: ScheduleDeclaration) -> None:
+    """Raise UsageError for whatever can be seen without knowing the handlers."""
+    Cron(declared.cron, declared.zone)
+    check_missed(declared.missed)
+    for text in (declared.name, declared.event, declared.command, declared.topic, declared.queue):
+        if text is not None and not _is_name(text):
+            raise UsageError(f"{text!r} is no name: 1 to 255 bytes, without spaces.")
+    is_event = declared.event is not None
+    if is_event and declared.command is not None:
+        raise UsageError("give event= or command=, not both.")
+    if is_event and (declared.queue is not None or declared.priority is not None):
+        raise UsageError("queue and priority are a command's: an event has a topic.")
+    if not is_event and declared.topic is not None:
+        raise UsageError("topic is an event's: a command has a queue.")
+    if not is_event and declared.command is None and declared.payload is None:
+        raise UsageError("it sends nothing: give a command's payload, command= or event=.")
+    if declared.priority is not None and declared.priority not in SMALLINT:
+        raise UsageError(f"priority={declared.priority!r}: give a number of 16 bits.")
+    if declared.tenant is not None and "\0" in declared.tenant:
+        raise UsageError("tenant holds a NUL, which no text column can.")
+
+
+def _payload(declared: ScheduleDeclaration) -> str:
+    payload = encode({} if declared.payload is None else declared.payload)
+    if declared.time_field is not None and not payload.startswith("{"):
+        raise UsageError("time_field needs a payload that is an object.")
+    return payload
+
+
+def _is_name(text: object) -> bool:
+    if not isinstance(text, str) or not text.isprintable() or " " in text:
+        return False
+    return 1 <= len(text.encode()) <= _NAME_BYTES

@@ -1,0 +1,5 @@
+-- What time it is for the database: schedules know no other clock.
+-- parameters: none
+-- returns: one timestamptz
+-- locks: nothing
+SELECT clock_timestamp()

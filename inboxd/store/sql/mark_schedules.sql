@@ -1,0 +1,15 @@
+-- Note since when no living worker declares a schedule, and when one does again.
+-- parameters: none
+-- returns: name of each that is marked now
+-- locks: the rows that change
+WITH judged AS (
+    SELECT s.id, s.undeclared_at IS NULL AS was_declared,
+           EXISTS (SELECT FROM {schema}.workers w
+                    WHERE w.state IN ('running', 'draining') AND s.name = ANY (w.schedules)) AS is_declared
+      FROM {schema}.schedules s
+)
+UPDATE {schema}.schedules s
+   SET undeclared_at = CASE WHEN judged.is_declared THEN NULL ELSE clock_timestamp() END
+  FROM judged
+ WHERE judged.id = s.id AND judged.was_declared <> judged.is_declared
+RETURNING CASE WHEN NOT judged.is_declared THEN s.name END AS name

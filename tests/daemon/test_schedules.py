@@ -1,0 +1,243 @@
+"""Schedules in the database and in workers: sent once, whoever dies, as the policy says."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.api.schedules import Schedule
+from inboxd.cli.exits import Exit
+from inboxd.store import schedules
+from inboxd.store.pools import lend, transaction
+from inboxd.upkeep.schedules import Schedules
+from tests.support import Config, Database, StartWorker, eventually
+from tests.support.rows import SQL, daemon_pool, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+# The connection is gone before the commit.
+DRIVER_ERRORS = (asyncpg.InterfaceError, asyncpg.PostgresError, OSError)
+
+HOURLY: dict[str, Any] = {
+    "name": "hourly",
+    "source": "a test",
+    "cron": "0 * * * *",
+    "zone": "UTC",
+    "missed": "once",
+    "kind": "command",
+    "type": "test.noop",
+    "schema_version": 1,
+    "lane": None,
+    "priority": 2,
+    "tenant": "acme",
+    "payload": '{"n": 1}',
+    "time_field": None,
+}
+
+
+async def declare(database: Database, **changes: Any) -> None:
+    async with daemon_session(database) as connection:
+        await schedules.declare(connection, SQL, [Schedule(**{**HOURLY, **changes})])
+
+
+async def overdue(database: Database, since: str) -> datetime:
+    """Let the next time have been that long ago, on the hour; the time."""
+    return await database.fetchval(  # type: ignore[no-any-return]
+        "update inboxd.schedules set next_at = date_trunc('hour', now() - $1::text::interval)"
+        " returning next_at",
+        since,
+    )
+
+
+async def send_once(database: Database) -> None:
+    async with daemon_pool(database) as pool:
+        await Schedules(pool, SQL, ["hourly"]).send()
+
+
+async def test_a_command_of_a_schedule_says_where_it_comes_from(database: Database) -> None:
+    await declare(database, time_field="at")
+    assert await database.fetchval("select next_at > now() from inboxd.schedules")
+    await send_once(database)
+    assert await database.fetchval("select count(*) from inboxd.commands") == 0
+
+    await overdue(database, "0s")
+    await send_once(database)
+    await send_once(database)
+    (row,) = await database.fetch("select * from inboxd.commands")
+    (schedule,) = await database.fetch("select *, now() from inboxd.schedules")
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    assert (schedule["last_at"], schedule["next_at"]) == (hour, hour + timedelta(hours=1))
+    assert (row["origin_kind"], row["origin_id"]) == ("schedule", schedule["id"])
+    assert row["correlation_id"] == f"hourly@{hour:%Y-%m-%dT%H:%M:%SZ}"
+    assert (row["type"], row["queue"], row["priority"]) == ("test.noop", "default", 2)
+    assert (row["tenant"], row["causation_id"]) == ("acme", None)
+    assert json.loads(row["payload"]) == {"n": 1, "at": hour.isoformat()}
+
+
+async def test_an_event_of_a_schedule_occurred_at_its_time(database: Database) -> None:
+    await declare(database, kind="event", lane="clocks", missed="all")
+    since = await overdue(database, "2 hours")
+    await send_once(database)
+    rows = await database.fetch("select * from inboxd.events order by id")
+    assert [row["occurred_at"] for row in rows] == [since + timedelta(hours=n) for n in range(3)]
+    assert {(row["topic"], row["source"], row["tenant"]) for row in rows} == {
+        ("clocks", "schedule hourly", "acme")
+    }
+    assert [row["correlation_id"] for row in rows] == [
+        f"hourly@{row['occurred_at']:%Y-%m-%dT%H:%M:%SZ}" for row in rows
+    ]
+
+
+@pytest.mark.parametrize(("missed", "sent"), [("once", 1), ("all", 4)])
+async def test_missed_runs_follow_the_policy(database: Database, missed: str, sent: int) -> None:
+    await declare(database, missed=missed)
+    await overdue(database, "3 hours")
+    await send_once(database)
+    assert await database.fetchval("select count(*) from inboxd.commands") == sent
+    assert await database.fetchval("select next_at > now() from inboxd.schedules")
+
+
+async def test_skipped_runs_are_not_sent(database: Database) -> None:
+    """A cron whose last time was an hour ago at the least, whenever this test runs."""
+    long_ago = (datetime.now(UTC) - timedelta(hours=2)).hour
+    await declare(database, missed="skip", cron=f"0 {long_ago} * * *")
+    await overdue(database, "49 hours")
+    await send_once(database)
+    assert await database.fetchval("select count(*) from inboxd.commands") == 0
+    row = (await database.fetch("select last_at, next_at > now() from inboxd.schedules"))[0]
+    assert tuple(row) == (None, True)
+
+
+async def test_two_workers_send_once(database: Database) -> None:
+    """While one holds the row, the other passes by; afterwards there is nothing left to send."""
+    await declare(database)
+    await overdue(database, "1 hour")
+    async with daemon_pool(database) as pool:
+        async with lend(pool) as connection, transaction(pool, connection):
+            assert await connection.fetchrow(SQL["claim_schedule"], ["hourly"]) is not None
+            assert await schedules.send_due(pool, SQL, ["hourly"]) is None
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(schedules.send_due, pool, SQL, ["hourly"])
+    assert await database.fetchval("select count(*) from inboxd.commands") == 1
+
+
+async def test_who_dies_between_insert_and_commit_has_sent_nothing(database: Database) -> None:
+    await declare(database)
+    await overdue(database, "1 hour")
+    async with daemon_pool(database) as pool:
+
+        async def die() -> None:
+            async with lend(pool) as connection, transaction(pool, connection):
+                row = await connection.fetchrow(SQL["claim_schedule"], ["hourly"])
+                assert row is not None
+                await schedules._send(connection, SQL, row)
+                assert await connection.fetchval("select count(*) from inboxd.commands") == 1
+                connection.terminate()
+
+        with pytest.raises(DRIVER_ERRORS):
+            await die()
+        assert await database.fetchval("select count(*) from inboxd.commands") == 0
+        assert (await schedules.send_due(pool, SQL, ["hourly"])) is not None
+    assert await database.fetchval("select count(*) from inboxd.commands") == 1
+
+
+async def test_one_that_cannot_be_sent_keeps_no_other(database: Database) -> None:
+    await declare(database)
+    await declare(database, name="odd")
+    await overdue(database, "1 hour")
+    await database.execute("update inboxd.schedules set cron = 'odd' where name = 'odd'")
+    async with daemon_pool(database) as pool:
+        await Schedules(pool, SQL, ["hourly", "odd"]).send()
+    assert await database.fetchval("select count(*) from inboxd.commands") == 1
+    assert await database.fetchval(
+        "select next_at < now() from inboxd.schedules where name = 'odd'"
+    )
+
+
+async def test_a_paused_schedule_waits_and_then_follows_its_policy(database: Database) -> None:
+    await declare(database)
+    await overdue(database, "5 hours")
+    await database.execute(
+        "insert into inboxd.controls (kind, name, actor) values ('schedule', 'hourly', 'ada')"
+    )
+    await send_once(database)
+    assert await database.fetchval("select count(*) from inboxd.commands") == 0
+    await database.execute("delete from inboxd.controls")
+    await send_once(database)
+    assert await database.fetchval("select count(*) from inboxd.commands") == 1
+
+
+async def test_declaring_again_keeps_the_next_time_unless_the_times_change(
+    database: Database,
+) -> None:
+    await declare(database)
+    since = await overdue(database, "3 hours")
+    await declare(database, payload='{"n": 2}', source="another")
+    row = (await database.fetch("select next_at, payload, source from inboxd.schedules"))[0]
+    assert (row["next_at"], json.loads(row["payload"]), row["source"]) == (
+        since,
+        {"n": 2},
+        "another",
+    )
+    await declare(database, zone="Europe/Berlin")
+    assert await database.fetchval("select next_at > now() from inboxd.schedules")
+
+
+async def test_who_is_declared_by_nobody_is_marked_and_forgotten(database: Database) -> None:
+    await declare(database)
+    async with daemon_session(database) as connection:
+        assert await schedules.mark_undeclared(connection, SQL) == ["hourly"]
+        assert await schedules.mark_undeclared(connection, SQL) == []
+        assert await schedules.forget_undeclared(connection, SQL) == []
+        await declare(database)
+        assert await database.fetchval("select undeclared_at is null from inboxd.schedules")
+        assert await schedules.mark_undeclared(connection, SQL) == ["hourly"]
+        await database.execute(
+            "insert into inboxd.controls (kind, name, actor) values ('schedule', 'hourly', 'ada');"
+            "update inboxd.schedules set undeclared_at = now() - interval '8 days'"
+        )
+        assert await schedules.forget_undeclared(connection, SQL) == ["hourly"]
+    assert await database.fetchval("select count(*) from inboxd.controls") == 0
+
+
+async def test_two_workers_send_each_run_once(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """Four times its time comes, while two workers look and one of them is killed."""
+    section = {"cron": "0 * * * *", "command": "test.noop", "payload": {"n": 3}}
+    config: Config = {"schedules": {"tick": section}, "upkeep": {"interval": "500ms"}}
+    workers = [await start_worker(config), await start_worker(config)]
+
+    async def all_sent() -> bool:
+        return bool(
+            await database.fetchval("select bool_and(next_at > now()) from inboxd.schedules")
+        )
+
+    for turn in range(4):
+        if turn == 2:
+            workers[0].kill()
+        await overdue(database, "1 hour")
+        await eventually(all_sent)
+
+    async def ran() -> bool:
+        done = "select count(*) from inboxd.commands_history where origin_kind = 'schedule'"
+        return bool(await database.fetchval(done) == 4)
+
+    await eventually(ran)
+    assert await database.fetchval("select count(*) from inboxd.commands") == 0
+    assert await database.fetchval("select undeclared_at is null from inboxd.schedules")
+
+
+async def test_a_wrong_schedule_is_refused_at_start(
+    database: Database, start_worker: StartWorker
+) -> None:
+    worker = await start_worker(
+        {"schedules": {"tick": {"cron": "61 * * * *", "command": "test.noop"}}}, ready=False
+    )
+    assert await worker.wait() == Exit.CONFIG
+    assert "tick" in worker.output()
+    assert "Bad minute" in worker.output()
