@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from inboxd.cli import commands, events, schedules
+from inboxd.cli import commands, events, grouping, schedules
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
 from inboxd.cli.dev import dev
@@ -80,6 +80,8 @@ app.command(epilog=examples("inboxd status", "inboxd status --watch"))(status)
 app.add_typer(events.app, name="events")
 app.add_typer(commands.app, name="commands")
 app.add_typer(schedules.app, name="schedules")
+app.add_typer(grouping.batches, name="batches")
+app.add_typer(grouping.workflows, name="workflows")
 app.command(
     epilog=examples(
         "inboxd pause queue email --reason 'the mail server is being moved'",

@@ -6,16 +6,20 @@ transaction that does it; workers are woken when that commits, since no INSERT w
 """
 
 from inboxd.operations.cancelling import Cancelled, cancel
+from inboxd.operations.grouping import BatchEnded, cancel_batch, close_batch
 from inboxd.operations.pausing import pause, resume
 from inboxd.operations.retrying import retry
 from inboxd.operations.rows import RowId
 from inboxd.operations.tracing import Story, created_by, replays_of, trace
 
 __all__ = [
+    "BatchEnded",
     "Cancelled",
     "RowId",
     "Story",
     "cancel",
+    "cancel_batch",
+    "close_batch",
     "created_by",
     "pause",
     "replays_of",

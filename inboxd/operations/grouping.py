@@ -1,0 +1,88 @@
+"""Batches and workflows: cancelled as a whole, or closed by hand.
+
+Promises: those of the package. A cancelled batch begins nothing more from the moment that this
+commits on; its members are ended in pages, by this session as long as it lasts and by the workers.
+Known limit: members that run are asked to end, as single commands are; a dead letter stays one.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from inboxd.errors import Conflict, NotFound
+from inboxd.store import batches as store
+from inboxd.store import grouping, wakeups
+from inboxd.store import operations as audit
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
+
+
+class BatchEnded(NamedTuple):
+    """A batch that an operator cancelled or closed; unsettled: members that had not ended."""
+
+    id: int
+    name: str
+    unsettled: int
+
+
+async def cancel_batch(
+    session: Session, id: int | UUID, *, actor: str, reason: str | None = None
+) -> BatchEnded:
+    """Cancel a batch or workflow: what has not begun ends at once, what runs is asked to end.
+
+    Raises NotFound, or Conflict when it has ended or is being cancelled; then nothing is changed.
+    """
+    async with session.connection.transaction():
+        row = await _hold(session, id)
+        if row["ending"] is not None:
+            raise Conflict(f"{_named(row)} is being cancelled already; nothing was changed")
+        if row["unsettled"] == 0 and row["closed_at"] is not None:
+            raise Conflict(f"{_named(row)} has ended ({row['status']}); nothing was changed")
+        await grouping.cancel(session, row["id"])
+        await audit.record(
+            session, actor, "cancel", f"{row['kind']} {row['id']}", reason, row["unsettled"]
+        )
+        await wakeups.notify(session.connection, session.sql, "commands")
+    await _fold(session, row["id"])
+    return BatchEnded(row["id"], row["name"], row["unsettled"])
+
+
+async def close_batch(
+    session: Session, id: int | UUID, *, actor: str, reason: str | None = None
+) -> BatchEnded:
+    """Close an open batch, also one that has expired: it ends when its members have.
+
+    Raises NotFound, or Conflict when it is closed; then nothing is changed.
+    """
+    async with session.connection.transaction():
+        row = await _hold(session, id)
+        if row["closed_at"] is not None:
+            raise Conflict(f"{_named(row)} is closed already; nothing was changed")
+        todo = await store.close(session.connection, session.sql, row["batch_id"])
+        await audit.record(
+            session, actor, "close", f"{row['kind']} {row['id']}", reason, row["unsettled"]
+        )
+    for batch in todo:
+        await _fold(session, batch)
+    return BatchEnded(row["id"], row["name"], row["unsettled"])
+
+
+async def _hold(session: Session, id: int | UUID) -> Row:
+    row = await grouping.lock(session, id)
+    if row is None:
+        raise NotFound(
+            f"there is no batch {id}; nothing was changed: look the id up with "
+            "`inboxd batches list` or `inboxd workflows list`"
+        )
+    return row
+
+
+def _named(row: Row) -> str:
+    return f"{row['kind']} {row['id']} ({row['name']})" if row["name"] else f"batch {row['id']}"
+
+
+async def _fold(session: Session, batch: int | None) -> None:
+    """Fold it to its end, and what it is a member of; what is nested in it is left to workers."""
+    while batch is not None:
+        folded = await store.fold(session.connection, session.sql, [batch])
+        more = any(each.more for each in folded)
+        batch = batch if more else next((each.parent for each in folded), None)

@@ -1,0 +1,86 @@
+"""Batches and workflows as operators look at them, and end them.
+
+Owns the statements behind the lists. Promises that a list reads no more rows than its limit from an
+index in order, and that nothing of a batch is counted by walking over its members.
+Known limit: as for other lists, a filter that almost nothing matches walks far.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from inboxd.store.connections import Row
+from inboxd.store.listing import COUNTED
+from inboxd.store.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFilter:
+    """Which batches a list shows; None (for `statuses`, empty) takes any."""
+
+    kind: str | None = None
+    statuses: Collection[str] = ()
+    tenant: str | None = None
+    name: str | None = None
+    since: datetime | None = None
+    open: bool | None = None
+    below: int | None = None
+    limit: int = 20
+
+
+async def rows(session: Session, wanted: BatchFilter) -> list[Row]:
+    """A page of a list, newest first; the last row's id is the next page's `below`."""
+    return await session.connection.fetch(
+        session.sql["list_batches"],
+        wanted.kind,
+        list(wanted.statuses) or None,
+        wanted.tenant,
+        wanted.name,
+        wanted.since,
+        wanted.open,
+        wanted.below,
+        wanted.limit,
+    )
+
+
+async def totals(session: Session, wanted: BatchFilter) -> dict[str, int]:
+    """How many there are of each status, none counted further than COUNTED."""
+    found = await session.connection.fetch(
+        session.sql["count_batches"], wanted.kind, wanted.tenant, COUNTED
+    )
+    return {row["status"]: row["count"] for row in found}
+
+
+async def one(session: Session, id: int | UUID) -> Row | None:
+    """One batch; None when there is none."""
+    return await session.connection.fetchrow(session.sql["show_batch"], *_key(id))
+
+
+async def steps(session: Session, workflow: int, limit: int) -> list[Row]:
+    """The steps of a workflow, and what each still waits for."""
+    return await session.connection.fetch(session.sql["batch_steps"], workflow, limit)
+
+
+async def continuations(session: Session, batch_id: UUID, limit: int) -> list[Row]:
+    """What waits for a batch still: condition, id, type, status."""
+    return await session.connection.fetch(session.sql["batch_continuations"], batch_id, limit)
+
+
+async def failures(session: Session, batch: int, limit: int) -> list[Row]:
+    """Dead letters in a batch: id, type, attempts, error."""
+    return await session.connection.fetch(session.sql["batch_failures"], batch, limit)
+
+
+async def lock(session: Session, id: int | UUID) -> Row | None:
+    """One batch, held until the transaction ends; None when there is none."""
+    return await session.connection.fetchrow(session.sql["lock_batch"], *_key(id))
+
+
+async def cancel(session: Session, batch: int) -> None:
+    """Let its members be ended by the folds that follow."""
+    await session.connection.execute(session.sql["cancel_batch"], batch)
+
+
+def _key(id: int | UUID) -> tuple[int | None, UUID | None]:
+    return (None, id) if isinstance(id, UUID) else (id, None)

@@ -1,0 +1,7 @@
+-- The dead letters in a batch, the first of them.
+-- parameters: $1 bigint batch, $2 integer limit
+-- returns: id, type, attempts, error (the newest, shortened)
+-- locks: nothing
+SELECT id, type, attempts, left(errors -> -1 ->> 'error', 200) AS error
+  FROM {schema}.commands WHERE batch_id = $1::bigint AND status = 'failed'
+ ORDER BY id LIMIT $2

@@ -1,0 +1,7 @@
+-- One batch with all columns.
+-- parameters: $1 bigint id, $2 uuid batch_id (one of them null)
+-- returns: one row, or none
+-- locks: nothing
+SELECT b.*, b.size - b.succeeded - b.failed - b.cancelled - b.skipped AS unsettled,
+       b.finished_at - b.created_at AS duration
+  FROM {schema}.batches b WHERE b.id = $1::bigint OR b.batch_id = $2::uuid

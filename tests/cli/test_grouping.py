@@ -1,0 +1,143 @@
+"""Batches and workflows at the command line."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from tests.cli.conftest import Cli
+
+Sql = Callable[..., list[asyncpg.Record]]
+NOOP = {"type": "test.noop", "queue": "default"}
+THEN = {"type": "test.then", "queue": "default"}
+
+
+def send_batch(sql: Sql, name: str, members: int, **fields: Any) -> asyncpg.Record:
+    return sql(
+        "select id, new_batch_id as uuid from inboxd.send_batch($1, $2, $3, tenant => $4)",
+        name,
+        json.dumps([NOOP] * members),
+        json.dumps(THEN),
+        fields.get("tenant"),
+    )[0]
+
+
+def send_workflow(sql: Sql) -> int:
+    steps = [
+        {"name": "a", **NOOP},
+        {"name": "b", "after": "a", **NOOP},
+        {"name": "undo", "after": {"step": "a", "when": "failed"}, **NOOP},
+    ]
+    row = sql(
+        "select id from inboxd.send_workflow('seed', $1, $2)", json.dumps(steps), json.dumps(THEN)
+    )
+    id_: int = row[0]["id"]
+    return id_
+
+
+def test_a_list_has_totals_and_filters(cli: Cli, sql: Sql) -> None:
+    first, second = send_batch(sql, "mails", 2, tenant="a"), send_batch(sql, "empty", 0)
+    workflow = send_workflow(sql)
+    found = cli("batches", "list", "--json").json
+    assert [row["id"] for row in found["batches"]] == [second["id"], first["id"]]
+    assert found["totals"] == {
+        **dict.fromkeys(("waiting", "running", "failed", "cancelled"), 0),
+        "pending": 1,
+        "succeeded": 1,
+    }
+    assert (found["batches"][1]["size"], found["batches"][1]["unsettled"]) == (2, 2)
+    for option in (
+        ("--status", "pending"),
+        ("--name", "mails"),
+        ("--tenant", "a"),
+        ("--after", second["id"]),
+    ):
+        found = cli("batches", "list", "--json", *option).json
+        assert [row["id"] for row in found["batches"]] == [first["id"]], option
+    assert cli("batches", "list", "--json", "--open").json["batches"] == []
+    assert [row["id"] for row in cli("workflows", "list", "--json").json["workflows"]] == [workflow]
+    table = cli("batches", "list", "--limit", "1")
+    assert "2 total, 0 waiting, 1 pending" in table.out
+    assert "empty" in table.out
+    assert f"add --after {second['id']}" in table.err
+
+
+def test_a_batch_is_shown_with_what_waits_for_it(cli: Cli, sql: Sql) -> None:
+    batch = send_batch(sql, "mails", 1)
+    errors = json.dumps([{"error": "ValueError: no"}])
+    sql(
+        "update inboxd.commands set status = 'failed', errors = $2 where batch_id = $1",
+        batch["id"],
+        errors,
+    )
+    sql("select inboxd.fold_batch($1)", batch["id"])
+    shown = cli("batches", "show", batch["uuid"], "--json").json
+    assert (shown["status"], shown["failed"]) == ("failed", 1)
+    assert [(row["condition"], row["type"]) for row in shown["waiting"]] == [
+        ("succeeded", "test.then")
+    ]
+    assert shown["failures"][0]["error"] == "ValueError: no"
+    text = cli("batches", "show", batch["id"]).out
+    assert "ValueError: no" in text
+    sql("update inboxd.commands set status = 'pending' where batch_id = $1", batch["id"])
+    sql("update inboxd.batches set status = 'succeeded' where id = $1", batch["id"])
+    assert "Healed: it had failed before" in cli("batches", "show", batch["id"]).out
+
+
+def test_a_workflow_is_shown_step_by_step(cli: Cli, sql: Sql) -> None:
+    workflow = send_workflow(sql)
+    shown = cli("workflows", "show", workflow, "--json").json
+    assert {row["name"]: (row["status"], row["waits"]) for row in shown["steps"]} == {
+        "a": ("pending", []),
+        "b": ("waiting", ["a succeeded"]),
+        "undo": ("waiting", ["a failed"]),
+    }
+    assert "a succeeded" in cli("workflows", "show", workflow).out
+
+
+@pytest.mark.parametrize("what", ["batches", "workflows"])
+def test_cancelling_ends_all_of_it_and_is_audited(cli: Cli, sql: Sql, what: str) -> None:
+    batch = send_workflow(sql) if what == "workflows" else send_batch(sql, "m", 3)["id"]
+    done = cli(what, "cancel", batch, "--reason", "twice")
+    assert f"Cancelled: {batch}" in done.out
+    assert "3 had not ended" in done.out
+    row = sql("select status, cancelled, size from inboxd.batches")[0]
+    assert tuple(row) == ("cancelled", 3, 3)
+    assert sql("select from inboxd.commands") == []
+    assert sql("select from inboxd.dependencies") == []
+    audit = sql("select action, reason, count from inboxd.audit")[0]
+    assert tuple(audit) == ("cancel", "twice", 3)
+    again = cli(what, "cancel", batch)
+    assert again.code != 0
+    assert "being cancelled already" in again.err
+
+
+def test_a_batch_that_has_ended_cannot_be_cancelled(cli: Cli, sql: Sql) -> None:
+    batch = send_batch(sql, "empty", 0)["id"]
+    refused = cli("batches", "cancel", batch)
+    assert f"batch {batch} (empty) has ended (succeeded); nothing was changed" in refused.err
+    assert sql("select from inboxd.audit") == []
+
+
+def test_an_open_batch_is_closed_by_hand(cli: Cli, sql: Sql) -> None:
+    opened = sql("select id from inboxd.open_batch('big', $1)", json.dumps(THEN))[0]["id"]
+    sql("update inboxd.batches set expired_at = now()")
+    assert cli("batches", "list", "--open", "--json").json["batches"][0]["id"] == opened
+    assert f"Closed: {opened} big, 0 had not ended" in cli("batches", "close", opened).out
+    assert sql("select status from inboxd.batches")[0]["status"] == "succeeded"
+    assert sql("select status from inboxd.commands")[0]["status"] == "pending"
+    assert "is closed already" in cli("batches", "close", opened).err
+    assert [row["action"] for row in sql("select action from inboxd.audit")] == ["close"]
+
+
+@pytest.mark.parametrize(
+    "action", [("batches", "show"), ("batches", "cancel"), ("batches", "close")]
+)
+def test_an_unknown_batch_is_named(cli: Cli, action: tuple[str, str]) -> None:
+    unknown = uuid4()
+    refused = cli(*action, unknown)
+    assert refused.code != 0
+    assert f"there is no batch {unknown}" in refused.err
