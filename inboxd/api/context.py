@@ -20,6 +20,7 @@ from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.drafts import CommandDraft, SendOptions, encode
 from inboxd.api.groups import Groups, Plan
 from inboxd.api.messages import Row
+from inboxd.api.progress import Say, checked
 from inboxd.api.workflows import Workflow
 from inboxd.errors import UsageError
 from inboxd.model import duration
@@ -224,7 +225,7 @@ class Results(Protocol):
 class CommandContext(_Context[C]):
     """The context of a command handler."""
 
-    __slots__ = ("_results",)
+    __slots__ = ("_results", "_say")
     _KEY = "command_id"
 
     def __init__(
@@ -234,10 +235,12 @@ class CommandContext(_Context[C]):
         resolve: Resolve,
         log: Log,
         results: Results | None = None,
+        say: Say | None = None,
     ) -> None:
-        """As for events; `results` reads those of earlier steps."""
+        """As for events; `results` reads those of earlier steps, `say` takes the progress."""
         super().__init__(row, lend, resolve, log)
         self._results = results
+        self._say = say
 
     @overload
     def result(self: CommandContext[Connection], step: str) -> Coroutine[Any, Any, Any]: ...
@@ -254,6 +257,17 @@ class CommandContext(_Context[C]):
         if self._results is None:
             raise UsageError(f"There is no result of {step!r}: this command is in no workflow.")
         return self._results.read(self._row, step)
+
+    def progress(self, done: float, of: float | None = None, note: str | None = None) -> None:
+        """Say how far the handler has come: `ctx.progress(30, 100, "pages")`.
+
+        As often as one likes, and from a thread: the newest is written about once a second,
+        outside the handler's transaction. Raises UsageError for what is no progress.
+        """
+        if self._resolve is _ended:
+            _ended()
+        if self._say is not None:
+            self._say(self._row, checked(done, of, note))
 
     @property
     def id(self) -> int:

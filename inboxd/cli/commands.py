@@ -9,6 +9,7 @@ import typer
 
 from inboxd.cli import rows
 from inboxd.cli.options import (
+    At,
     Config,
     Id,
     Ids,
@@ -92,3 +93,35 @@ def cancel(ids: Ids, reason: Reason = None, config: Config = None, json: Json = 
         typer.echo(f"Cancelled at once: command {', '.join(map(str, done.at_once))}")
     if done.requested:
         typer.echo(f"Running, asked to end: {', '.join(map(str, done.requested))}")
+
+
+@app.command(epilog=examples("inboxd commands reschedule 4711 --at 2h"))
+def reschedule(
+    ids: Ids, at: At, reason: Reason = None, config: Config = None, json: Json = False
+) -> None:
+    """Let commands that have not begun run at another time: all of those named, or none."""
+    rows.reschedule("commands", ids, at, reason, config, json=json)
+
+
+@app.command(epilog=examples("inboxd commands prioritize 4711 --priority -5"))
+def prioritize(
+    ids: Ids,
+    priority: Annotated[int, typer.Option(metavar="N", help="The smallest runs first.")],
+    reason: Reason = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Give commands that have not begun another priority: all of those named, or none."""
+    from inboxd import operations
+
+    wanted, who = [read_id(each) for each in ids], rows.actor()
+    changed = ask(
+        load_settings(config),
+        lambda session: operations.reprioritize(
+            session, wanted, priority, actor=who, reason=reason
+        ),
+    )
+    if json:
+        print_json({"prioritized": changed, "priority": priority})
+    else:
+        typer.echo(f"Priority {priority}: command {', '.join(map(str, changed))}")

@@ -9,6 +9,7 @@ import typer
 
 from inboxd.cli import rows
 from inboxd.cli.options import (
+    At,
     Config,
     Id,
     Ids,
@@ -69,3 +70,11 @@ def show(
 def retry(ids: Ids, reason: Reason = None, config: Config = None, json: Json = False) -> None:
     """Let dead letters run again now, attempts counted anew: all of those named, or none."""
     rows.retry("events", ids, reason, config, json=json)
+
+
+@app.command(epilog=examples("inboxd events reschedule 4711 --at 2h"))
+def reschedule(
+    ids: Ids, at: At, reason: Reason = None, config: Config = None, json: Json = False
+) -> None:
+    """Let events that have not begun run at another time: all of those named, or none."""
+    rows.reschedule("events", ids, at, reason, config, json=json)

@@ -46,6 +46,10 @@ Ids = Annotated[
     typer.Argument(metavar="ID...", help="Row numbers or uuids.", show_default=False),
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Row number or uuid.", show_default=False)]
+At = Annotated[
+    str,
+    typer.Option("--at", metavar="TIME", help="When: now, 2h from now, or a time in ISO 8601."),
+]
 Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; it is kept in the audit.")]
 
 
@@ -94,6 +98,15 @@ def read_since(text: str) -> datetime:
 
     Raises UsageError.
     """
+    return _read_time(text, -1)
+
+
+def read_until(text: str) -> datetime:
+    """A time: "now", a duration from now ("2h"), or ISO 8601 as above. Raises UsageError."""
+    return _read_time("0s" if text == "now" else text, 1)
+
+
+def _read_time(text: str, direction: int) -> datetime:
     from inboxd.model import duration
 
     try:
@@ -101,7 +114,7 @@ def read_since(text: str) -> datetime:
     except (ValueError, OverflowError):
         pass
     try:
-        return datetime.now(UTC) - duration.parse(text)
+        return datetime.now(UTC) + direction * duration.parse(text)
     except (UsageError, OverflowError):
         raise UsageError(
             f"{text!r} is neither a duration such as 2h nor a time such as 2026-01-31T08:00."

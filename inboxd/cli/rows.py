@@ -7,6 +7,7 @@ Known limit: of what a row created, a hundred are shown; `inboxd trace` counts t
 
 import getpass
 import socket
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,13 +15,12 @@ from uuid import UUID
 
 import typer
 
-from inboxd.cli.options import ask, load_settings, read_id
-from inboxd.cli.output import print_fields, print_json, print_table
+from inboxd.cli.options import ask, load_settings, read_id, read_until
+from inboxd.cli.output import print_fields, print_json, print_table, show
 from inboxd.errors import NotFound
 from inboxd.model.lifecycle import Status
 
 if TYPE_CHECKING:
-    from inboxd.cli.plugins import Rule
     from inboxd.settings import Settings
     from inboxd.store.listing import Filter
     from inboxd.store.session import Session
@@ -54,6 +54,7 @@ _FIRST = (
     *("id", "event_id", "command_id", "type", "schema_version", "topic", "queue", "status"),
     *("attempts", "run_at", "created_at", "finished_at", "duration"),
 )
+_RULE = ("made", "left", "next_at", "policy", "source")
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
@@ -104,6 +105,26 @@ def retry(
         typer.echo(f"Retried: {place.removesuffix('s')} {', '.join(map(str, retried))}")
 
 
+def reschedule(
+    place: "Place", ids: list[str], at: str, reason: str | None, config: Path | None, *, json: bool
+) -> None:
+    """Give rows another time. Raises UsageError, NotFound or Conflict."""
+    from inboxd import operations
+
+    wanted, who, when = [read_id(each) for each in ids], actor(), read_until(at)
+    changed = ask(
+        load_settings(config),
+        lambda session: operations.reschedule(
+            session, place, wanted, when, actor=who, reason=reason
+        ),
+    )
+    if json:
+        print_json({"rescheduled": changed, "run_at": when})
+    else:
+        numbers = ", ".join(map(str, changed))
+        typer.echo(f"Rescheduled to {show(when)} UTC: {place.removesuffix('s')} {numbers}")
+
+
 def actor() -> str:
     """Who acts, for the audit: the operating system's user at this host."""
     try:
@@ -126,15 +147,16 @@ async def _details(
 ) -> dict[str, Any]:
     """One row with its retry rules and the commands that it created. Raises NotFound."""
     from inboxd import operations
-    from inboxd.cli.plugins import rules
+    from inboxd.runtime.rules import default_rule
     from inboxd.store import listing
 
     row = await listing.one(session, place, id, payload=payload)
     if row is None:
         one = place.removesuffix("s")
         raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {place} list`")
-    row["retry"] = [_retry(rule, row) for rule in rules(settings, place, row)]
     kind = place.removesuffix("s")
+    rules = await listing.rules(session, kind, row["type"]) or [asdict(default_rule(settings))]
+    row["retry"] = [_retry(rule, row) for rule in rules]
     created = await operations.created_by(
         session, UUID(row[f"{kind}_id"]), datetime.fromisoformat(row["created_at"])
     )
@@ -153,9 +175,9 @@ def _print_details(row: dict[str, Any]) -> None:
     )
     print_fields("Lineage", _lineage(row))
     rules = (
-        (r["handler"] or "(none here)", r["made"], r["left"], r["policy"]) for r in row["retry"]
+        (rule["handler"] or "(nobody)", *(rule[name] for name in _RULE)) for rule in row["retry"]
     )
-    print_table(("handler", "attempts", "left", "retry rule"), rules)
+    print_table(("handler", "attempts", "left", "next", "retry rule", "from"), rules)
     if row["replays"]:
         columns = ("at", "actor", "reason", "new_id")
         print_table(
@@ -184,12 +206,17 @@ def _lineage(row: dict[str, Any]) -> dict[str, Any]:
     return {"origin": origin or "producer", **found}
 
 
-def _retry(rule: "Rule", row: dict[str, Any]) -> dict[str, Any]:
-    waits = row["status"] in (Status.PENDING, Status.WAITING, Status.RUNNING)
+def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """A rule as it applies to a row, which may allow attempts of its own."""
+    own = row.get("max_attempts")
+    policy = rule["policy"] if own is None else f"{rule['policy']}; the row itself: attempts {own}"
+    most = rule["attempts"] if own is None else own
+    waits = row["status"] in (Status.PENDING, Status.WAITING)
     return {
-        "handler": rule.handler,
-        "policy": rule.policy,
+        "handler": rule["handler"],
+        "policy": policy,
+        "source": rule["source"],
         "made": row["attempts"],
-        "left": max(rule.attempts - row["attempts"], 0) if waits else 0,
+        "left": max(most - row["attempts"], 0) if waits or row["status"] == Status.RUNNING else 0,
         "next_at": row["run_at"] if waits else None,
     }

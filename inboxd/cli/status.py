@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from inboxd.store.session import Session
 
 _MOST_WORKERS = 1000
+_MOST_PROGRESS = 50
 
 
 def status(
@@ -86,6 +87,7 @@ async def look(session: "Session", minutes: int) -> dict[str, Any]:
         "paused": paused,
         "lanes": [*events, *commands],
         "workers": [{name: row[name] for name in shown} for row in living],
+        "progress": await listing.progress(session, _MOST_PROGRESS),
         "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
     }
 
@@ -138,11 +140,19 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
         ]
         for each in found["throughput"]
     ]
+    progress = [
+        [
+            *(each["id"], each["type"], each["queue"], _share(each["done"], each["total"])),
+            *(each["note"], _seconds(each["running"]), each["worker"]),
+        ]
+        for each in found["progress"]
+    ]
     outcomes = ("succeeded", "retried", "deferred", "failed", "cancelled")
     counts = ("pending", "due", "running", "failed")
     return [
         (("worker", "state", "in flight", "silence"), workers),
         (("kind", "type", "per second", *outcomes, "mean", "maximum"), done),
+        (("command", "type", "queue", "progress", "note", "for", "worker"), progress),
         # Last, because it is the longest: a small screen cuts the end.
         (("kind", "topic/queue", "type", *counts, "oldest due", ""), lanes),
     ]
@@ -152,6 +162,13 @@ def _count(count: int | None, most: int) -> str | None:
     if count is None:
         return None
     return f"{count}+" if count >= most else str(count)
+
+
+def _share(done: float, total: float | None) -> str:
+    """How far it has come: 30 of 100 (30 %)."""
+    if not total:
+        return f"{done:g}"
+    return f"{done:g} of {total:g} ({100 * done / total:.0f} %)"
 
 
 def _seconds(seconds: float | None) -> str | None:

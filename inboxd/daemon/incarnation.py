@@ -33,6 +33,7 @@ from inboxd.runtime.listener import listen
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.plugins import Registry
 from inboxd.runtime.processor import Processor
+from inboxd.runtime.rules import declared_rules
 from inboxd.runtime.scheduling import scheduled
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
@@ -174,7 +175,8 @@ class Incarnation:
                 queues = {
                     type_: handler.queue for type_, handler in self._registry.commands.items()
                 }
-                await workers.declare(connection, self._sql, queues)
+                rules = declared_rules(self.settings, self._registry)
+                await workers.declare(connection, self._sql, queues, rules)
                 await schedules.declare(connection, self._sql, self._schedules)
                 return await workers.unclean_predecessors(
                     connection, self._sql, self.me, _living_pids(), interval
@@ -196,6 +198,7 @@ class Incarnation:
         ]
         tasks.start_soon(self._keep_lease, list(flags.values()), command_work)
         tasks.start_soon(run.settler.run)
+        tasks.start_soon(repeat, "progress", 1.0, run.progress.write)
         parts.controls.on_change = partial(self._obey, command_work)
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
         tasks.start_soon(parts.folder.run)

@@ -10,6 +10,7 @@ from inboxd.operations.grouping import BatchEnded, cancel_batch, close_batch
 from inboxd.operations.pausing import pause, resume
 from inboxd.operations.retrying import retry
 from inboxd.operations.rows import RowId
+from inboxd.operations.timing import reprioritize, reschedule
 from inboxd.operations.tracing import Story, created_by, replays_of, trace
 
 __all__ = [
@@ -23,6 +24,8 @@ __all__ = [
     "created_by",
     "pause",
     "replays_of",
+    "reprioritize",
+    "reschedule",
     "resume",
     "retry",
     "trace",

@@ -27,6 +27,7 @@ from inboxd.runtime.execution import Stopped, Task
 from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import is_ours, name, setback, site_of
 from inboxd.runtime.parts import Parts
+from inboxd.runtime.progress import Progresses
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.runtime.step_results import BlockingStepResults, StepResults
 from inboxd.runtime.versions import FOR_ANOTHER, Versions
@@ -65,6 +66,8 @@ class CommandRun:
         self.stepped_aside = False
         self._versions = Versions(parts)
         self.settler = Settler(parts, self.judge)
+        self.progress = Progresses(parts.pool, parts.sql, parts.me.id)
+        self._say = self.progress.say
         self._results = StepResults(parts.pool, parts.sql)
         self._blocking_results = BlockingStepResults(self._results)
         # Why no handler may begin now: those whose payload is being read are known to no limit yet.
@@ -147,7 +150,9 @@ class CommandRun:
         if handler.executor == "thread":
             lend = lambda: BlockingConnection(own.lend())  # noqa: E731 - as short as a function's head
             results = self._blocking_results
-        context = CommandContext(row, lend, self._registry.resolve, _handler_log, results)
+        context = CommandContext(
+            row, lend, self._registry.resolve, _handler_log, results, self._say
+        )
         payload = await self._payload(handler, row)
         if self._halted is not None:
             raise Stopped(self._halted)

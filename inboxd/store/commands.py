@@ -203,6 +203,15 @@ def _grouped(drafts: Sequence[CommandDraft], batches: Mapping[UUID, int]) -> Seq
     )
 
 
+async def write_progress(
+    connection: Connection, sql: Statements, worker: UUID, told: Sequence[tuple[int, int, str]]
+) -> set[int]:
+    """Write (id, fence, JSON object) for running commands; returns the ids whose claim held."""
+    ids, fences, texts = zip(*told, strict=True)
+    rows = await connection.fetch(sql["write_progress"], worker, ids, fences, texts)
+    return {row[0] for row in rows}
+
+
 async def release(
     connection: Connection, sql: Statements, worker: UUID, but: Sequence[int] = ()
 ) -> int:

@@ -66,6 +66,21 @@ async def lanes(session: Session, place: Place) -> list[Row]:
     return await session.connection.fetch(session.sql[f"status_{place}"], COUNTED)
 
 
+async def rules(session: Session, kind: str, type_: str) -> list[dict[str, Any]]:
+    """The retry rules of a type's handlers, as the workers declared them; none: nobody did."""
+    found = await session.connection.fetchval(session.sql["declared_rules"], kind, type_)
+    return [] if found is None else orjson.loads(found)
+
+
+async def progress(session: Session, limit: int) -> list[dict[str, Any]]:
+    """Running commands that say how far they have come, the longest running ones first."""
+    rows = await session.connection.fetch(session.sql["status_progress"], limit)
+    decoded = [dict(row) for row in rows]
+    for row in decoded:
+        row["done"], row["total"] = orjson.loads(row["done"]), orjson.loads(row["total"] or "null")
+    return decoded
+
+
 async def throughput(session: Session, minutes: int) -> list[Row]:
     """What was executed in the last minutes, by kind and type."""
     return await session.connection.fetch(session.sql["status_throughput"], minutes)

@@ -6,6 +6,7 @@ Known limit: all of them must run inside one transaction, the caller's.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from inboxd.store.connections import Row
@@ -42,6 +43,20 @@ async def cancel(session: Session, ids: Sequence[int]) -> list[int]:
 async def request_cancel(session: Session, ids: Sequence[int]) -> list[int]:
     """Ask for the end of commands that run; returns the ids of those that do."""
     rows = await session.connection.fetch(session.sql["request_cancel"], ids)
+    return [row["id"] for row in rows]
+
+
+async def reschedule(
+    session: Session, place: Place, ids: Sequence[int], run_at: datetime
+) -> list[int]:
+    """Give rows that wait another time; returns the ids of those that did."""
+    rows = await session.connection.fetch(session.sql[f"reschedule_{place}"], ids, run_at)
+    return [row["id"] for row in rows]
+
+
+async def reprioritize(session: Session, ids: Sequence[int], priority: int) -> list[int]:
+    """Give commands that wait another priority; returns the ids of those that did."""
+    rows = await session.connection.fetch(session.sql["reprioritize_commands"], ids, priority)
     return [row["id"] for row in rows]
 
 

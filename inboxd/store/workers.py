@@ -5,11 +5,14 @@ with another's, and a claim cannot commit after its worker was declared dead. Kn
 dead is for the reaper to judge, by its own clock (`inboxd.upkeep.reaper`).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import asyncpg
+import orjson
 
 from inboxd.store.connections import Connection, Row
 from inboxd.store.pools import Pool, lend, transaction
@@ -59,11 +62,23 @@ async def join(connection: Connection, sql: Statements, me: Incarnation) -> None
     )
 
 
-async def declare(connection: Connection, sql: Statements, queues: dict[str, str]) -> None:
-    """Publish the queue of each command type, for producers that name none."""
-    types = sorted(queues)
+async def declare(
+    connection: Connection,
+    sql: Statements,
+    queues: Mapping[str, str],
+    rules: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
+) -> None:
+    """Publish the retry rules of each (kind, type), and the queue of each command type.
+
+    Producers that name no queue get that one.
+    """
+    keys = sorted(rules)
     await connection.execute(
-        sql["declare_types"], ["command"] * len(types), types, [queues[t] for t in types]
+        sql["declare_types"],
+        [kind for kind, _ in keys],
+        [type_ for _, type_ in keys],
+        [queues[type_] if kind == "command" else None for kind, type_ in keys],
+        [orjson.dumps(rules[key]).decode() for key in keys],
     )
 
 

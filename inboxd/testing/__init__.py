@@ -24,9 +24,10 @@ from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.context import CommandContext, EventContext
 from inboxd.api.drafts import encode
 from inboxd.api.handlers import Handlers
-from inboxd.api.messages import Event
+from inboxd.api.messages import Event, Row
 from inboxd.api.middleware import AnyContext, compose
 from inboxd.api.payload import decode, decode_event_command, wrap_event
+from inboxd.api.progress import Progress
 from inboxd.api.records import CommandHandler, EventHandler, Handler
 from inboxd.errors import HandlerTimeout, NoHandler, UsageError
 from inboxd.model.backoff import Exponential
@@ -43,7 +44,8 @@ class Result:
     """How it ended, and what it sent; that is empty unless it succeeded: nothing else is written.
 
     `commands` are those that were sent by themselves; a batch, a workflow or a continuation has its
-    own where it is. `added` and `closed` are batches that were made elsewhere.
+    own where it is. `added` and `closed` are batches that were made elsewhere. `progress` is all
+    that it said of it, however it ended.
     """
 
     outcome: Outcome
@@ -53,6 +55,7 @@ class Result:
     workflows: tuple[SentBatch, ...] = ()
     added: Mapping[UUID, tuple[Sent, ...]] = field(default_factory=dict)
     closed: tuple[UUID, ...] = ()
+    progress: tuple[Progress, ...] = ()
 
 
 async def run_event(
@@ -151,7 +154,8 @@ async def _run(
     connection: Connection | None,
     results: Mapping[str, Any] | None = None,
 ) -> Result:
-    context = _context(registry, handler, row, connection, results)
+    said: list[Progress] = []
+    context = _context(registry, handler, row, connection, results, said)
     try:
         value = await _call(handler, _decode(handler, row, raw), context)
         outcome = Succeeded(None if value is None else encode(value))
@@ -161,7 +165,8 @@ async def _run(
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
         age = datetime.now(UTC) - row["created_at"]
         policy = handler.retry or Exponential()
-        return Result(decide(error, policy, row["attempts"], age, _Longest()), error=error)
+        decided = decide(error, policy, row["attempts"], age, _Longest())
+        return Result(decided, error=error, progress=tuple(said))
     finally:
         context.close()
     return Result(
@@ -171,6 +176,7 @@ async def _run(
         workflows=sent.workflows,
         added=sent.added,
         closed=sent.closed,
+        progress=tuple(said),
     )
 
 
@@ -205,6 +211,7 @@ def _context(
     row: Mapping[str, Any],
     connection: Connection | None,
     results: Mapping[str, Any] | None,
+    said: list[Progress],
 ) -> AnyContext:
     given = connection or cast("Connection", _NoConnection())
     log = structlog.get_logger("inboxd.testing")
@@ -213,7 +220,11 @@ def _context(
     if isinstance(handler, EventHandler):
         return cast("AnyContext", EventContext(row, lambda: fitting, registry.resolve, log))
     given_results = None if results is None else GivenResults(results, blocking=blocking)
-    context = CommandContext(row, lambda: fitting, registry.resolve, log, given_results)
+
+    def say(_row: Row, progress: Progress) -> None:
+        said.append(progress)
+
+    context = CommandContext(row, lambda: fitting, registry.resolve, log, given_results, say)
     return cast("AnyContext", context)
 
 

@@ -45,6 +45,24 @@ def test_a_pause_is_told_listed_and_marked(cli: Cli, sql: Callable[..., list[Any
     assert all("@" in row["actor"] for row in actions)
 
 
+def test_status_shows_how_far_commands_have_come(cli: Cli, sql: Callable[..., list[Any]]) -> None:
+    sql(
+        "insert into inboxd.commands (queue, type, status, worker_id, started_at, progress) values"
+        " ('q', 'a.b', 'running', gen_random_uuid(), now() - interval '1 hour',"
+        """ '{"done": 30, "of": 120, "note": "pages", "at": "2026-01-01T00:00:00Z"}'),"""
+        " ('q', 'c.d', 'running', gen_random_uuid(), now(), '{\"done\": 1.5, \"of\": null}'),"
+        " ('q', 'e.f', 'running', gen_random_uuid(), now(), null)"
+    )
+    found = cli("status", "--json").json["progress"]
+    assert [(row["type"], row["done"], row["total"], row["note"]) for row in found] == [
+        ("a.b", 30, 120, "pages"),
+        ("c.d", 1.5, None, None),
+    ]
+    out = cli("status").out
+    assert "30 of 120 (25 %)" in out
+    assert "1h00m" in out
+
+
 def test_what_cannot_be_paused_is_named(cli: Cli) -> None:
     assert cli("pause", "worker", "x").code == Exit.USAGE
     assert cli("pause", "queue", "").code == Exit.USAGE

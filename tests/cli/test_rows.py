@@ -1,6 +1,7 @@
 """Lists, single rows, and the actions on them."""
 
 import getpass
+import json
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -173,14 +174,24 @@ def test_show_finds_settled_rows_and_their_bodies(cli: Cli, sql: Sql) -> None:
 
 
 def test_show_names_the_retry_rule_and_what_is_left(cli: Cli, sql: Sql) -> None:
+    said = [{"handler": "a.b", "policy": "fixed, attempts 3", "source": "plugin a", "attempts": 3}]
+    declare = "INSERT INTO inboxd.declared_types (kind, type, retry) VALUES ($1, 'test.ledger', $2)"
+    sql(declare, "command", json.dumps(said))
+    two = [*said, {"handler": "c.d", "policy": "linear", "source": "default", "attempts": 5}]
+    sql(declare, "event", json.dumps(two))
     id_ = send(sql, "test.ledger", max_attempts=9)
     sql("UPDATE inboxd.commands SET attempts = 2 WHERE id = $1", id_)
     (rule,) = cli("commands", "show", id_, "--json").json["retry"]
-    assert rule["handler"].endswith("ledger_command")
+    assert (rule["handler"], rule["source"]) == ("a.b", "plugin a")
     assert (rule["made"], rule["left"]) == (2, 7)
-    assert rule["policy"].startswith("fixed, attempts 9")
+    assert rule["policy"] == "fixed, attempts 3; the row itself: attempts 9"
+    assert rule["next_at"] is not None
+    out = cli("commands", "show", id_).out
+    assert "plugin a" in out
+    rules = cli("events", "show", emit(sql, "test.ledger"), "--json").json["retry"]
+    assert [(each["handler"], each["left"]) for each in rules] == [("a.b", 3), ("c.d", 5)]
     (unknown,) = cli("commands", "show", send(sql, "not.here"), "--json").json["retry"]
-    assert unknown["handler"] is None
+    assert (unknown["handler"], unknown["source"]) == (None, "default")
     assert unknown["policy"].startswith("exponential, attempts 15")
 
 
@@ -337,3 +348,82 @@ def test_cancel_judges_the_status_after_a_claim_under_way(
 
     anyio.run(race)
     assert sql("SELECT status, cancel_requested FROM inboxd.commands")[0]["cancel_requested"]
+
+
+# ------------------------------------------------------------------------------- time, priority
+
+
+@pytest.mark.parametrize("place", ["events", "commands"])
+def test_reschedule_moves_the_time_and_says_why(cli: Cli, sql: Sql, place: str) -> None:
+    insert = emit if place == "events" else send
+    ids = [insert(sql), insert(sql)]
+    result = cli(place, "reschedule", *ids, "--at", "2100-01-02T03:04:05Z", "--reason", "later")
+    assert (
+        result.out == f"Rescheduled to 2100-01-02 03:04:05 UTC: {place[:-1]} {ids[0]}, {ids[1]}\n"
+    )
+    times = sql(f"SELECT DISTINCT run_at FROM inboxd.{place}")
+    assert [row[0] for row in times] == [datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)]
+    (audit,) = sql("SELECT * FROM inboxd.audit")
+    assert (audit["action"], audit["target"], audit["reason"], audit["count"]) == (
+        "reschedule to 2100-01-02T03:04:05Z",
+        f"{place} {ids[0]}, {ids[1]}",
+        "later",
+        2,
+    )
+    assert cli(place, "reschedule", ids[0], "--at", "2h", "--json").json["rescheduled"] == [ids[0]]
+    soon = sql(f"SELECT run_at - now() FROM inboxd.{place} WHERE id = $1", ids[0])[0][0]
+    assert timedelta(hours=1, minutes=58) < soon < timedelta(hours=2)
+
+
+def test_a_time_that_has_passed_means_now(cli: Cli, sql: Sql) -> None:
+    """Otherwise it would lie before the cursor of its lane."""
+    id_ = send(sql, run_at=datetime(2100, 1, 1, tzinfo=UTC))
+    assert cli("commands", "reschedule", id_, "--at", "2000-01-01T00:00:00Z").code == 0
+    age = sql("SELECT now() - run_at FROM inboxd.commands")[0][0]
+    assert timedelta(0) <= age < timedelta(minutes=1)
+    assert cli("commands", "reschedule", id_, "--at", "now").code == 0
+
+
+def test_prioritize_moves_to_another_lane(cli: Cli, sql: Sql) -> None:
+    id_ = send(sql)
+    assert (
+        cli("commands", "prioritize", id_, "--priority", "-5").out
+        == f"Priority -5: command {id_}\n"
+    )
+    assert sql("SELECT priority FROM inboxd.commands")[0][0] == -5
+    (audit,) = sql("SELECT action, count FROM inboxd.audit")
+    assert tuple(audit) == ("prioritize to -5", 1)
+
+
+@pytest.mark.parametrize(
+    "action", [("reschedule", "--at", "1h"), ("prioritize", "--priority", "1")], ids=lambda a: a[0]
+)
+def test_what_runs_or_has_ended_is_not_moved(
+    cli: Cli, sql: Sql, action: tuple[str, str, str]
+) -> None:
+    """The row is named, and the one beside it stays as it was."""
+    name, *options = action
+    beside, dead, runs = send(sql), send(sql), send(sql)
+    fail(sql, "commands", dead)
+    sql(
+        "UPDATE inboxd.commands SET status = 'running', worker_id = $1 WHERE id = $2",
+        uuid.uuid4(),
+        runs,
+    )
+    before = sql("SELECT run_at, priority FROM inboxd.commands WHERE id = $1", beside)
+    for wrong, status in ((dead, "failed"), (runs, "running")):
+        result = cli("commands", name, beside, wrong, *options)
+        assert result.code == 1
+        assert f"command {wrong} is {status}: only pending or waiting can be" in result.err
+    assert cli("commands", name, beside, 4711, *options).code == 1
+    assert sql("SELECT run_at, priority FROM inboxd.commands WHERE id = $1", beside) == before
+    assert sql("SELECT * FROM inboxd.audit") == []
+
+
+def test_impossible_times_and_priorities(cli: Cli, sql: Sql) -> None:
+    id_ = send(sql)
+    for time in ("soon", "9999-06-01T00:00:00Z", "", "-2h"):
+        assert cli("commands", "reschedule", id_, f"--at={time}").code == 2
+    for priority in ("40000", "high"):
+        assert cli("commands", "prioritize", id_, "--priority", priority).code == 2
+    assert sql("SELECT * FROM inboxd.audit") == []

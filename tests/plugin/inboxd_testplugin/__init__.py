@@ -369,6 +369,29 @@ def dying_process_command(command: Process) -> str:
     return "lived"
 
 
+class Steps(BaseModel):
+    """How often progress is said, and how long to go on afterwards."""
+
+    steps: int = 3
+    wait: float = 0
+
+
+@handlers.command("test.progress", timeout="30s")
+async def progress_command(command: Steps, ctx: CommandContext) -> None:
+    """Say every step, and wait."""
+    for n in range(1, command.steps + 1):
+        ctx.progress(n, command.steps, f"step {n}")
+    await asyncio.sleep(command.wait)
+
+
+@handlers.command("test.thread_progress", timeout="30s")
+def thread_progress_command(command: Steps, ctx: BlockingCommandContext) -> None:
+    """Say every step from a thread, and wait."""
+    for n in range(1, command.steps + 1):
+        ctx.progress(n)
+    time.sleep(command.wait)
+
+
 @handlers.command("test.patient", timeout="30s")
 async def patient_command(command: dict[str, str], ctx: CommandContext) -> None:
     """Run what it is told, however long it takes."""

@@ -1,0 +1,44 @@
+"""How far a running command has come, as its handler says.
+
+Owns the value and its checks. Known limit: it is for people to look at; nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from inboxd.api.messages import Row
+from inboxd.errors import UsageError
+
+_NOTE = 200  # characters that are kept
+
+
+class Progress(NamedTuple):
+    """So much of so much is done; `of` None: how much there is is not known."""
+
+    done: float
+    of: float | None = None
+    note: str | None = None
+
+
+# Takes what a handler says of its row; called from threads too.
+Say = Callable[[Row, Progress], None]
+
+
+def checked(done: float, of: float | None, note: str | None) -> Progress:
+    """Raises UsageError for what is no progress; a long note is cut."""
+    for name, number in (("done", done), ("of", of)):
+        if number is not None and not _is_amount(number):
+            raise UsageError(f"progress({name}={number!r}): give a number of 0 or more.")
+    if note is not None and "\0" in note:
+        raise UsageError("progress(note=…): it holds a NUL, which no text column can.")
+    return Progress(done, of, None if note is None else note[:_NOTE])
+
+
+def _is_amount(number: object) -> bool:
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return False
+    # What JSON readers everywhere take; no count of things done is larger.
+    return 0 <= number < 2**53 and math.isfinite(number)

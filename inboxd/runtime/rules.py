@@ -1,0 +1,75 @@
+"""Which retry rule each declared type follows, in words, and where it comes from.
+
+Owns the wording. Promises: what is shown is what the runtime goes by, since both read the same
+registry. Known limit: of workers that differ, the one that joined last is heard.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from inboxd.api.records import Handler
+from inboxd.model import duration
+from inboxd.model.backoff import Policy
+from inboxd.runtime.plugins import Registry, default_policy
+from inboxd.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One handler's rule; `attempts` in all."""
+
+    handler: str | None
+    policy: str
+    source: str
+    attempts: int
+
+
+def declared_rules(
+    settings: Settings, registry: Registry
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The rules of all types, by kind and type, as JSON values."""
+    default = default_rule(settings)
+
+    def rule(handler: Handler) -> dict[str, Any]:
+        return asdict(_rule(settings, handler, default))
+
+    return {
+        **{("event", t): [rule(each) for each in found] for t, found in registry.events.items()},
+        **{("command", t): [rule(found)] for t, found in registry.commands.items()},
+    }
+
+
+def default_rule(settings: Settings) -> Rule:
+    """The rule of whatever has none of its own."""
+    policy = default_policy(settings)
+    source = "[retry] of the settings" if settings.retry.model_fields_set else "default"
+    return Rule(None, describe(policy), source, policy.attempts)
+
+
+def describe(policy: Policy) -> str:
+    """A policy in one line: its kind, then what it is made of."""
+    values = ((field.name, getattr(policy, field.name)) for field in fields(policy))
+    shown = (f"{name} {_show(value)}" for name, value in values if value not in (None, ()))
+    return ", ".join([type(policy).__name__.lower(), *shown])
+
+
+def _rule(settings: Settings, handler: Handler, default: Rule) -> Rule:
+    if handler.retry is None:
+        return Rule(handler.name, default.policy, default.source, default.attempts)
+    changes = settings.types.get(handler.type)
+    changed = changes is not None and changes.retry is not None
+    source = f'[types."{handler.type}"] of the settings' if changed else f"plugin {handler.plugin}"
+    return Rule(handler.name, describe(handler.retry), source, handler.retry.attempts)
+
+
+def _show(value: object) -> str:
+    match value:
+        case timedelta():
+            return duration.write(value)
+        case tuple():
+            return " ".join(map(_show, value))
+        case type():
+            return value.__name__
+        case _:
+            return str(value)
