@@ -11,7 +11,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from inboxd.cli import commands, events, grouping, schedules
+from inboxd.cli import commands, events, failures, grouping, schedules
+from inboxd.cli.audit import audit
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
 from inboxd.cli.dev import dev
@@ -82,6 +83,8 @@ app.add_typer(commands.app, name="commands")
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(grouping.batches, name="batches")
 app.add_typer(grouping.workflows, name="workflows")
+app.add_typer(failures.app, name="failures")
+app.command(epilog=examples("inboxd audit --action replay --since 1d"))(audit)
 app.command(
     epilog=examples(
         "inboxd pause queue email --reason 'the mail server is being moved'",

@@ -1,4 +1,4 @@
-"""`inboxd commands`: look at commands, let dead letters run again, cancel.
+"""`inboxd commands`: look at commands, replay and dismiss dead letters, cancel.
 
 Known limit: a running command is asked to end; whether it did is seen by `show`.
 """
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from inboxd.cli import rows
+from inboxd.cli import acting, rows
 from inboxd.cli.options import (
     At,
     Config,
@@ -23,7 +23,7 @@ from inboxd.cli.options import (
 )
 from inboxd.cli.output import print_json
 
-app = typer.Typer(no_args_is_help=True, help="Look at commands, retry dead letters, cancel.")
+app = typer.Typer(no_args_is_help=True, help="Look at commands, replay dead letters, cancel.")
 
 ByQueue = Annotated[str | None, typer.Option("--queue", metavar="TEXT", help="Only this queue.")]
 
@@ -70,29 +70,130 @@ def show(
     rows.print_one("commands", id, config, payload=payload, json=json)
 
 
-@app.command(epilog=examples("inboxd commands retry 4711 4712 --reason 'the mail server is back'"))
-def retry(ids: Ids, reason: Reason = None, config: Config = None, json: Json = False) -> None:
-    """Let dead letters run again now, attempts counted anew: all of those named, or none."""
-    rows.retry("commands", ids, reason, config, json=json)
-
-
-@app.command(epilog=examples("inboxd commands cancel 4711 --reason 'sent by hand'"))
-def cancel(ids: Ids, reason: Reason = None, config: Config = None, json: Json = False) -> None:
-    """Cancel commands that have not ended, all of those named or none; what runs is asked to."""
-    from inboxd import operations
-
-    wanted, who = [read_id(each) for each in ids], rows.actor()
-    done = ask(
-        load_settings(config),
-        lambda session: operations.cancel(session, wanted, actor=who, reason=reason),
+@app.command(
+    epilog=examples(
+        "inboxd commands replay 4711 4712 --reason 'the mail server is back'",
+        "inboxd commands replay --group 5f2c1e0d9a7b3344 --dry-run",
+        "inboxd commands replay --type email.send --since 2h --rate 50",
     )
-    if json:
-        print_json({"cancelled": done.at_once, "requested": done.requested})
-        return
-    if done.at_once:
-        typer.echo(f"Cancelled at once: command {', '.join(map(str, done.at_once))}")
-    if done.requested:
-        typer.echo(f"Running, asked to end: {', '.join(map(str, done.requested))}")
+)
+def replay(
+    ids: acting.Ids = None,
+    *,
+    type: rows.ByType = None,
+    queue: ByQueue = None,
+    tenant: rows.ByTenant = None,
+    since: rows.Since = None,
+    error: acting.ByError = None,
+    group: acting.ByGroup = None,
+    batch: acting.ByBatch = None,
+    everything: acting.All = False,
+    dry_run: acting.DryRun = False,
+    rate: acting.Rate = None,
+    yes: acting.Yes = False,
+    reason: Reason = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Let dead letters run again now: those named, all or none; or all that match."""
+    given = acting.Options(
+        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+    )
+    acting.act(
+        "commands",
+        "replay",
+        ids,
+        given,
+        type=type,
+        lane=queue,
+        tenant=tenant,
+        since=since,
+        error=error,
+        group=group,
+        batch=batch,
+    )
+
+
+@app.command(
+    epilog=examples(
+        "inboxd commands dismiss 4711 --reason 'sent by hand'",
+        "inboxd commands dismiss --group 5f2c1e0d9a7b3344 --dry-run",
+    )
+)
+def dismiss(
+    ids: acting.Ids = None,
+    *,
+    type: rows.ByType = None,
+    queue: ByQueue = None,
+    tenant: rows.ByTenant = None,
+    since: rows.Since = None,
+    error: acting.ByError = None,
+    group: acting.ByGroup = None,
+    batch: acting.ByBatch = None,
+    everything: acting.All = False,
+    dry_run: acting.DryRun = False,
+    rate: acting.Rate = None,
+    yes: acting.Yes = False,
+    reason: Reason = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Put dead letters away for good: those named, all or none; or all that match."""
+    given = acting.Options(
+        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+    )
+    acting.act(
+        "commands",
+        "dismiss",
+        ids,
+        given,
+        type=type,
+        lane=queue,
+        tenant=tenant,
+        since=since,
+        error=error,
+        group=group,
+        batch=batch,
+    )
+
+
+@app.command(
+    epilog=examples(
+        "inboxd commands cancel 4711 --reason 'sent by hand'",
+        "inboxd commands cancel --type email.send --tenant acme --dry-run",
+    )
+)
+def cancel(
+    ids: acting.Ids = None,
+    *,
+    type: rows.ByType = None,
+    queue: ByQueue = None,
+    tenant: rows.ByTenant = None,
+    since: rows.Since = None,
+    batch: acting.ByBatch = None,
+    everything: acting.All = False,
+    dry_run: acting.DryRun = False,
+    rate: acting.Rate = None,
+    yes: acting.Yes = False,
+    reason: Reason = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Cancel what has not ended: at once, or by asking its worker when it runs."""
+    given = acting.Options(
+        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+    )
+    acting.act(
+        "commands",
+        "cancel",
+        ids,
+        given,
+        type=type,
+        lane=queue,
+        tenant=tenant,
+        since=since,
+        batch=batch,
+    )
 
 
 @app.command(epilog=examples("inboxd commands reschedule 4711 --at 2h"))

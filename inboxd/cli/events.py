@@ -1,4 +1,4 @@
-"""`inboxd events`: look at events, let dead letters run again.
+"""`inboxd events`: look at events, replay and dismiss dead letters.
 
 Known limit: an event cannot be cancelled; it is a fact, and its page is one transaction.
 """
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from inboxd.cli import rows
+from inboxd.cli import acting, rows
 from inboxd.cli.options import (
     At,
     Config,
@@ -19,7 +19,7 @@ from inboxd.cli.options import (
     read_since,
 )
 
-app = typer.Typer(no_args_is_help=True, help="Look at events, retry dead letters.")
+app = typer.Typer(no_args_is_help=True, help="Look at events, replay dead letters.")
 
 ByTopic = Annotated[str | None, typer.Option("--topic", metavar="TEXT", help="Only this topic.")]
 
@@ -66,10 +66,87 @@ def show(
     rows.print_one("events", id, config, payload=payload, json=json)
 
 
-@app.command(epilog=examples("inboxd events retry 4711 4712 --reason 'the shop is back'"))
-def retry(ids: Ids, reason: Reason = None, config: Config = None, json: Json = False) -> None:
-    """Let dead letters run again now, attempts counted anew: all of those named, or none."""
-    rows.retry("events", ids, reason, config, json=json)
+@app.command(
+    epilog=examples(
+        "inboxd events replay 4711 4712 --reason 'the shop is back'",
+        "inboxd events replay --group 5f2c1e0d9a7b3344 --dry-run",
+        "inboxd events replay --type email.send --since 2h --rate 50",
+    )
+)
+def replay(
+    ids: acting.Ids = None,
+    *,
+    type: rows.ByType = None,
+    topic: ByTopic = None,
+    tenant: rows.ByTenant = None,
+    since: rows.Since = None,
+    error: acting.ByError = None,
+    group: acting.ByGroup = None,
+    everything: acting.All = False,
+    dry_run: acting.DryRun = False,
+    rate: acting.Rate = None,
+    yes: acting.Yes = False,
+    reason: Reason = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Let dead letters run again now: those named, all or none; or all that match."""
+    given = acting.Options(
+        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+    )
+    acting.act(
+        "events",
+        "replay",
+        ids,
+        given,
+        type=type,
+        lane=topic,
+        tenant=tenant,
+        since=since,
+        error=error,
+        group=group,
+    )
+
+
+@app.command(
+    epilog=examples(
+        "inboxd events dismiss 4711 --reason 'sent by hand'",
+        "inboxd events dismiss --group 5f2c1e0d9a7b3344 --dry-run",
+    )
+)
+def dismiss(
+    ids: acting.Ids = None,
+    *,
+    type: rows.ByType = None,
+    topic: ByTopic = None,
+    tenant: rows.ByTenant = None,
+    since: rows.Since = None,
+    error: acting.ByError = None,
+    group: acting.ByGroup = None,
+    everything: acting.All = False,
+    dry_run: acting.DryRun = False,
+    rate: acting.Rate = None,
+    yes: acting.Yes = False,
+    reason: Reason = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Put dead letters away for good: those named, all or none; or all that match."""
+    given = acting.Options(
+        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+    )
+    acting.act(
+        "events",
+        "dismiss",
+        ids,
+        given,
+        type=type,
+        lane=topic,
+        tenant=tenant,
+        since=since,
+        error=error,
+        group=group,
+    )
 
 
 @app.command(epilog=examples("inboxd events reschedule 4711 --at 2h"))

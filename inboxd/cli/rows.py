@@ -1,4 +1,4 @@
-"""Lists, single rows and retries, the same for events and commands.
+"""Lists and single rows, the same for events and commands.
 
 Promises: a list never reads more than a page; its `next` leads to the page after it. Payloads,
 headers and results are shown only when asked for.
@@ -86,23 +86,6 @@ def print_one(place: "Place", id: str, config: Path | None, *, payload: bool, js
         print_json(found)
     else:
         _print_details(found)
-
-
-def retry(
-    place: "Place", ids: list[str], reason: str | None, config: Path | None, *, json: bool
-) -> None:
-    """Let dead letters run again. Raises NotFound or Conflict."""
-    from inboxd import operations
-
-    wanted, who = [read_id(each) for each in ids], actor()
-    retried = ask(
-        load_settings(config),
-        lambda session: operations.retry(session, place, wanted, actor=who, reason=reason),
-    )
-    if json:
-        print_json({"retried": retried})
-    else:
-        typer.echo(f"Retried: {place.removesuffix('s')} {', '.join(map(str, retried))}")
 
 
 def reschedule(

@@ -1,32 +1,49 @@
 """What an operator may do: a module for each action, shared by the command line and the screens.
 
-Promises: an action on several rows is done to all of them or to none; it is a legal transition,
-judged while the rows are locked and refused by SQL as well (promise 8); it is audited in the
-transaction that does it; workers are woken when that commits, since no INSERT wakes them.
+Promises: an action on rows that are named is done to all of them or to none, one on all that match
+page by page; it is a legal transition, judged while the rows are locked and refused by SQL as well
+(promise 8); it is audited in the transaction that does it; workers are woken when that commits.
 """
 
-from inboxd.operations.cancelling import Cancelled, cancel
+from inboxd.operations.auditing import actions
+from inboxd.operations.cancelling import Cancelled, cancel, cancel_matching
+from inboxd.operations.dismissing import dismiss, dismiss_matching
+from inboxd.operations.failures import Group, failures
 from inboxd.operations.grouping import BatchEnded, cancel_batch, close_batch
+from inboxd.operations.many import Action, Preview, Selection, Terms, preview
 from inboxd.operations.pausing import pause, resume
-from inboxd.operations.retrying import retry
+from inboxd.operations.replaying import Replayed, replay, replay_matching
 from inboxd.operations.rows import RowId
 from inboxd.operations.timing import reprioritize, reschedule
 from inboxd.operations.tracing import Story, created_by, replays_of, trace
 
 __all__ = [
+    "Action",
     "BatchEnded",
     "Cancelled",
+    "Group",
+    "Preview",
+    "Replayed",
     "RowId",
+    "Selection",
     "Story",
+    "Terms",
+    "actions",
     "cancel",
     "cancel_batch",
+    "cancel_matching",
     "close_batch",
     "created_by",
+    "dismiss",
+    "dismiss_matching",
+    "failures",
     "pause",
+    "preview",
+    "replay",
+    "replay_matching",
     "replays_of",
     "reprioritize",
     "reschedule",
     "resume",
-    "retry",
     "trace",
 ]

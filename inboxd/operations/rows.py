@@ -43,13 +43,19 @@ def _without(rows: Sequence[Row], ids: Sequence[T]) -> list[T]:
 
 
 def refuse(place: Place, rows: Sequence[Row], action: str, allowed: Sequence[Status]) -> None:
-    """Raise Conflict when a row's status is none of those allowed."""
-    wrong = [f"{row['id']} is {row['status']}" for row in rows if row["status"] not in allowed]
+    """Raise Conflict when a row has left the hot table, or its status is none of those allowed."""
+    wrong = [_how(row) for row in rows if not row["hot"] or row["status"] not in allowed]
     if wrong:
         raise Conflict(
             f"{one(place)} {listed(wrong)}: only {' or '.join(allowed)} can be {action}; "
             "nothing was changed"
         )
+
+
+def _how(row: Row) -> str:
+    if row["status"] == Status.FAILED and not row["hot"]:
+        return f"{row['id']} was replayed as another row"
+    return f"{row['id']} is {row['status']}"
 
 
 async def record(

@@ -1,11 +1,12 @@
-"""What an operator's actions write: dead letters that run again, cancellations, the audit.
+"""What an operator's actions write: replays, dismissals, cancellations, the audit.
 
 Owns the statements behind `inboxd.operations`. Promises that a row is locked before its status is
 judged, and that a statement changes only rows of the status it is meant for (promise 8).
-Known limit: all of them must run inside one transaction, the caller's.
+Known limit: all that changes rows must run inside one transaction, the caller's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -14,23 +15,63 @@ from inboxd.store.session import Session
 from inboxd.store.wakeups import Place
 
 
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which rows an action on many is meant for; None takes any. `lane`: topic or queue."""
+
+    statuses: Collection[str]
+    type: str | None = None
+    lane: str | None = None
+    tenant: str | None = None
+    since: datetime | None = None
+    error: str | None = None
+    fingerprint: str | None = None
+    batches: Sequence[int] | None = None
+
+    def arguments(self) -> list[object]:
+        """As the statements take them."""
+        return [
+            list(self.statuses),
+            *(self.type, self.lane, self.tenant, self.since, self.error, self.fingerprint),
+            self.batches,
+        ]
+
+
 async def lock(
     session: Session, place: Place, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
-    """The hot rows among these, held until the transaction ends: id, uuid, status."""
+    """The hot rows among these, held until the transaction ends: id, uuid, status, hot."""
     return await session.connection.fetch(session.sql[f"lock_{place}"], ids, uuids)
 
 
 async def settled(
     session: Session, place: Place, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
-    """Those among these that are in history: id, uuid, status."""
+    """Those among these that are in history: id, uuid, status, hot."""
     return await session.connection.fetch(session.sql[f"settled_{place}"], ids, uuids)
 
 
-async def retry(session: Session, place: Place, ids: Sequence[int]) -> list[int]:
-    """Let dead letters run again; returns the ids of those that were."""
-    rows = await session.connection.fetch(session.sql[f"retry_{place}"], ids)
+async def replay_in_place(
+    session: Session, place: Place, ids: Sequence[int], actor: str, reason: str | None
+) -> list[Row]:
+    """Let dead letters run again: events, commands with an ordering key; their old_id, new_id."""
+    name = "replay_events" if place == "events" else "replay_commands_in_place"
+    return await session.connection.fetch(session.sql[name], ids, actor, reason)
+
+
+async def replay_as_new(
+    session: Session, ids: Sequence[int], actor: str, reason: str | None
+) -> list[Row]:
+    """Let new rows take the places of dead letters; their old_id, new_id."""
+    rows = await session.connection.fetch(session.sql["replay_commands"], ids, actor, reason)
+    old, new = [row["old_uuid"] for row in rows], [row["new_uuid"] for row in rows]
+    await session.connection.execute(session.sql["replay_commands_edges"], old, new)
+    return rows
+
+
+async def dismiss(session: Session, place: Place, ids: Sequence[int]) -> list[int]:
+    """Move dead letters into history; returns the ids of those that were."""
+    rows = await session.connection.fetch(session.sql[f"dismiss_{place}"], ids)
     return [row["id"] for row in rows]
 
 
@@ -60,10 +101,72 @@ async def reprioritize(session: Session, ids: Sequence[int], priority: int) -> l
     return [row["id"] for row in rows]
 
 
+# ------------------------------------------------------------------------------ many rows at once
+
+
+async def matching(
+    session: Session, place: Place, wanted: Match, above: int, last: int, limit: int
+) -> list[int]:
+    """The ids of the next rows that match."""
+    rows = await session.connection.fetch(
+        session.sql[f"match_{place}"], *wanted.arguments(), above, last, limit
+    )
+    return [row["id"] for row in rows]
+
+
+async def count(session: Session, place: Place, wanted: Match) -> tuple[int, int]:
+    """How many rows match, and the largest id of them."""
+    row = await session.connection.fetchrow(session.sql[f"count_{place}"], *wanted.arguments())
+    assert row is not None  # noqa: S101 - an aggregate has one row
+    return row["count"], row["last"]
+
+
+async def sample(session: Session, place: Place, ids: Sequence[int]) -> list[Row]:
+    """What rows look like: id, type, lane, status, tenant, created_at, error."""
+    return await session.connection.fetch(session.sql[f"sample_{place}"], ids)
+
+
+async def failures(session: Session, place: Place, group: str | None, limit: int) -> list[Row]:
+    """Dead letters counted by fingerprint and type, the most frequent first."""
+    return await session.connection.fetch(session.sql[f"failures_{place}"], group, limit)
+
+
+async def batches_within(session: Session, batch: int | UUID) -> list[int]:
+    """The number of a batch and of all that are nested in it; empty: there is none."""
+    uuid, number = (batch, None) if isinstance(batch, UUID) else (None, batch)
+    rows = await session.connection.fetch(session.sql["batches_within"], uuid, number)
+    return [row["id"] for row in rows]
+
+
+# ------------------------------------------------------------------------------------- the audit
+
+
 async def record(
     session: Session, actor: str, action: str, target: str, reason: str | None, count: int
-) -> None:
-    """Write one line of the audit."""
-    await session.connection.execute(
+) -> int:
+    """Write one line of the audit; returns its id."""
+    id_: int = await session.connection.fetchval(
         session.sql["record_action"], actor, action, target, reason, count
+    )
+    return id_
+
+
+async def record_more(session: Session, line: int, count: int) -> None:
+    """So many rows more, in a line of the audit."""
+    await session.connection.execute(session.sql["record_more"], line, count)
+
+
+async def audit(
+    session: Session,
+    *,
+    actor: str | None = None,
+    action: str | None = None,
+    target: str | None = None,
+    since: datetime | None = None,
+    below: int | None = None,
+    limit: int = 20,
+) -> list[Row]:
+    """What operators did, the newest first; None takes any."""
+    return await session.connection.fetch(
+        session.sql["list_audit"], actor, action, target, since, below, limit
     )

@@ -1,6 +1,5 @@
 """Lists, single rows, and the actions on them."""
 
-import getpass
 import json
 import uuid
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import pytest
 from inboxd.model.lineage import uuid7
 from inboxd.store.statements import Statements
 from tests.cli.conftest import Cli
-from tests.support import Database, eventually
+from tests.support import Database
 
 Sql = Callable[..., list[asyncpg.Record]]
 
@@ -222,132 +221,6 @@ def test_unknown_and_malformed_ids(cli: Cli, place: str) -> None:
     assert cli(place, "show", uuid.uuid4()).code == 1
     for malformed in ("abc", "-1", str(2**63), "1.5"):
         assert cli(place, "show", "--", malformed).code == 2
-
-
-# ------------------------------------------------------------------------------- retry, cancel
-
-
-@pytest.mark.parametrize("place", ["events", "commands"])
-def test_retry_lets_dead_letters_run_again(cli: Cli, sql: Sql, place: str) -> None:
-    insert = emit if place == "events" else send
-    ids = [insert(sql), insert(sql)]
-    for id_ in ids:
-        fail(sql, place, id_)
-    key = sql(f"SELECT {place[:-1]}_id FROM inboxd.{place} WHERE id = $1", ids[1])[0][0]
-    result = cli(place, "retry", ids[0], key, "--reason", "mended", "--json")
-    assert sorted(result.json["retried"]) == ids
-    rows = sql(f"SELECT status, attempts, crashes, run_at, errors FROM inboxd.{place}")
-    assert {tuple(row)[:3] for row in rows} == {("pending", 0, 0)}
-    assert all(row["errors"] for row in rows)
-    assert all(row["run_at"] > datetime.now(UTC) - timedelta(minutes=1) for row in rows)
-    (audit,) = sql("SELECT * FROM inboxd.audit")
-    assert audit["actor"].startswith(f"{getpass.getuser()}@")
-    assert (audit["action"], audit["reason"], audit["count"]) == ("retry", "mended", 2)
-    assert audit["target"] == f"{place} {ids[0]}, {ids[1]}"
-
-
-@pytest.mark.parametrize("place", ["events", "commands"])
-def test_retry_of_what_did_not_fail_changes_nothing(cli: Cli, sql: Sql, place: str) -> None:
-    insert = emit if place == "events" else send
-    failed, pending = insert(sql), insert(sql)
-    fail(sql, place, failed)
-    result = cli(place, "retry", failed, pending)
-    assert result.code == 1
-    assert f"{pending} is pending" in result.err
-    assert cli(place, "retry", failed, 4711).code == 1
-    assert sql(f"SELECT status FROM inboxd.{place} WHERE id = $1", failed)[0][0] == "failed"
-    assert sql("SELECT * FROM inboxd.audit") == []
-
-
-def test_retry_of_a_settled_event_names_its_status(cli: Cli, sql: Sql) -> None:
-    id_ = emit(sql)
-    settle(sql, id_)
-    assert f"{id_} is succeeded" in cli("events", "retry", id_).err
-
-
-def test_cancel_ends_what_waits_and_asks_what_runs(cli: Cli, sql: Sql) -> None:
-    pending, waiting, running = send(sql), send(sql), send(sql)
-    sql("UPDATE inboxd.commands SET status = 'waiting' WHERE id = $1", waiting)
-    run(sql, running)
-    result = cli("commands", "cancel", pending, waiting, running, "--json").json
-    assert sorted(result["cancelled"]) == [pending, waiting]
-    assert result["requested"] == [running]
-    (hot,) = sql("SELECT id, status, cancel_requested FROM inboxd.commands")
-    assert tuple(hot) == (running, "running", True)
-    settled = sql("SELECT id, status, attempts FROM inboxd.commands_history ORDER BY id")
-    assert [tuple(row) for row in settled] == [
-        (pending, "cancelled", 0),
-        (waiting, "cancelled", 0),
-    ]
-    assert sql("SELECT action, count FROM inboxd.audit")[0]["count"] == 3
-
-
-def test_cancel_of_what_ended_changes_nothing(cli: Cli, sql: Sql) -> None:
-    pending, failed = send(sql), send(sql)
-    fail(sql, "commands", failed)
-    result = cli("commands", "cancel", pending, failed)
-    assert result.code == 1
-    assert f"{failed} is failed" in result.err
-    assert cli("commands", "cancel", pending).code == 0
-    again = cli("commands", "cancel", pending)
-    assert (again.code, f"{pending} is cancelled" in again.err) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("place", "action"), [("events", "retry"), ("commands", "retry"), ("commands", "cancel")]
-)
-def test_actions_wake_the_workers(
-    cli: Cli, database: Database, sql: Sql, place: str, action: str
-) -> None:
-    id_ = emit(sql) if place == "events" else send(sql)
-    if action == "retry":
-        fail(sql, place, id_)
-    heard: list[str] = []
-
-    async def act() -> None:
-        async with database.connect() as connection:
-            await connection.add_listener(f"inboxd_{place}", lambda *args: heard.append(args[2]))
-            code = await anyio.to_thread.run_sync(lambda: cli(place, action, id_).code)
-            assert code == 0
-            await connection.execute("SELECT 1")  # notifications come with an answer at the latest
-
-    anyio.run(act)
-    assert heard == [f"inboxd_{place}"]
-
-
-def test_cancel_judges_the_status_after_a_claim_under_way(
-    cli: Cli, database: Database, sql: Sql
-) -> None:
-    """The row is pending when cancel looks, and running when it has its lock."""
-    id_ = send(sql)
-
-    async def waits_for_the_lock() -> bool:
-        query = """SELECT 1 FROM pg_stat_activity
-                    WHERE datname = $1 AND application_name = 'inboxd cli'
-                      AND wait_event_type = 'Lock'"""
-        return bool(await database.fetch(query, database.name))
-
-    async def race() -> None:
-        async with database.connect() as worker, anyio.create_task_group() as group:
-            claim = worker.transaction()
-            await claim.start()
-            await worker.execute(
-                """UPDATE inboxd.commands SET status = 'running', worker_id = gen_random_uuid()
-                    WHERE id = $1""",
-                id_,
-            )
-            group.start_soon(anyio.to_thread.run_sync, cancel)
-            await eventually(waits_for_the_lock)
-            await claim.commit()
-
-    def cancel() -> None:
-        assert cli("commands", "cancel", id_, "--json").json == {
-            "cancelled": [],
-            "requested": [id_],
-        }
-
-    anyio.run(race)
-    assert sql("SELECT status, cancel_requested FROM inboxd.commands")[0]["cancel_requested"]
 
 
 # ------------------------------------------------------------------------------- time, priority

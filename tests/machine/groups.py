@@ -83,6 +83,15 @@ class Groups:
         member.status = "waiting" if member.edges else "pending"
         self.members[uuid] = member
 
+    def replace(self, member: Member, uuid: UUID) -> None:
+        """A new row took the place of a dead letter: in its batch, and in what waits for it."""
+        del self.members[member.uuid]
+        for each in self.members.values():
+            each.edges = {(uuid if n == member.uuid else n, how) for n, how in each.edges}
+        member.uuid, member.asked = uuid, False
+        self.members[uuid] = member
+        self.move(member, "pending")
+
     def some(self, *statuses: str) -> list[Member]:
         """The members of such a status, in a fixed order."""
         return [m for m in self.members.values() if m.status in statuses]

@@ -216,13 +216,22 @@ class Model:
 
     # ------------------------------------------------------------------------------- operators
 
-    def try_again(self, item: Item) -> bool:
-        """An operator retries a dead letter; False: it is none."""
-        if item.settled or item.status != "failed":
-            return False
-        item.status, item.attempts, item.crashes, item.cancel_requested = "pending", 0, 0, False
+    def replay(self, item: Item, new_id: int) -> None:
+        """A dead letter runs again: an event as it is, a command as a new row in its place."""
+        assert item.status == "failed"
+        assert not item.settled
+        if new_id == item.id:
+            item.status, item.attempts, item.crashes = "pending", 0, 0
+        else:
+            item.settled = True
+            item = self.commands[new_id] = Item(new_id, item.lane, self.now)
         item.due_in(self.now, 0)
-        return True
+
+    def dismiss(self, item: Item) -> None:
+        """A dead letter is put away."""
+        assert item.status == "failed"
+        assert not item.settled
+        item.status, item.settled = "dismissed", True
 
     def cancel(self, item: Item) -> bool:
         """An operator cancels: at once, or asks the worker; False: it has ended."""

@@ -26,12 +26,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from inboxd import operations
 from inboxd.model.lane import Lane
 from inboxd.settings import Database as Settings
 from inboxd.store import commands
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, connect
 from inboxd.store.events import Setback
+from inboxd.store.session import Session
 from tests.machine.groups import UNSETTLED, Group, Groups, Member
 from tests.support import Database
 from tests.support.rows import SQL, join
@@ -66,6 +68,7 @@ _STEPS = st.one_of(
     *[_step("end", pick=pick, how=ends)] * 5,
     *[_step("fold", pick=pick)] * 3,
     *[_step("run_again", pick=pick)] * 2,
+    _step("dismiss", pick=pick),
     _step("die"),
     _step("cancel", pick=pick),
     _step("cancel_batch", pick=pick),
@@ -103,6 +106,7 @@ class Machine(RuleBasedStateMachine):
         site.run(site.connection.execute(f"truncate {tables}"))
         self.worker = site.run(join(site.connection))
         self.model = Groups()
+        self.operator = Session(site.connection, SQL)
         self.fences: dict[UUID, tuple[int, int]] = {}
 
     # -------------------------------------------------------------------------------- invariants
@@ -112,7 +116,8 @@ class Machine(RuleBasedStateMachine):
         """Every member and every batch is as the model has it."""
         rows = self.site.fetch(
             "select command_id, status, needs, cancel_requested from inboxd.commands union all "
-            "select command_id, status, 0, cancel_requested from inboxd.commands_history"
+            "select command_id, status, 0, cancel_requested from inboxd.commands_history "
+            "where status <> 'failed'"  # its replay took its place
         )
         real = {row[0]: tuple(row)[1:] for row in rows}
         expected = {m.uuid: (m.status, len(m.edges), m.asked) for m in self.model.members.values()}
@@ -307,12 +312,23 @@ class Machine(RuleBasedStateMachine):
     # --------------------------------------------------------------------------------- operators
 
     def run_again(self, pick: int) -> None:
-        """A dead letter runs again, in its place."""
+        """A dead letter runs again: a new row takes its place."""
         if failed := self.model.some("failed"):
             member = _one(failed, pick)
-            assert len(self.site.fetch(SQL["retry_commands"], [self.fences[member.uuid][0]])) == 1
-            member.asked = False
-            self.model.move(member, "pending")
+            replay = operations.replay(self.operator, "commands", [member.uuid], actor="me")
+            [(_, new_id)] = self.site.run(replay)
+            [(uuid,)] = self.site.fetch(
+                "select command_id from inboxd.commands where id = $1", new_id
+            )
+            self.model.replace(member, uuid)
+
+    def dismiss(self, pick: int) -> None:
+        """A dead letter is put away: it will not succeed any more."""
+        if failed := self.model.some("failed"):
+            member = _one(failed, pick)
+            dismiss = operations.dismiss(self.operator, "commands", [member.uuid], actor="me")
+            assert len(self.site.run(dismiss)) == 1
+            self.model.move(member, "dismissed")
 
     def cancel(self, pick: int) -> None:
         """A command is cancelled: at once, or its worker is asked."""

@@ -32,7 +32,7 @@ hours = st.sampled_from([0, 0, 0, -2, 1, 3])
 priority = st.sampled_from([0, 0, 5])
 producing_ways = st.sampled_from(["events", "commands", "functions", "again"])
 type_ = st.sampled_from(["a", "b"])
-acts = st.sampled_from(["retry", "retry", "cancel", "unserved", "clock", "clock"])
+acts = st.sampled_from(["replay", "replay", "dismiss", "cancel", "unserved", "clock", "clock"])
 lives = st.sampled_from(
     [
         "join",
@@ -251,20 +251,35 @@ class World(RuleBasedStateMachine):
             self._cancel(one(self.model.commands.values(), pick, lambda i: i.status == "running"))
         elif self.table(name):
             rows = self.table(name).values()
-            self._retry(name, one(rows, pick, lambda i: (i.status == "failed", i.attempts)))
+            item = one(rows, pick, lambda i: (i.status == "failed" and not i.settled, i.attempts))
+            if not item.held:  # the operator would wait for the page
+                (self._dismiss if what == "dismiss" else self._replay)(name, item)
 
-    def _retry(self, name: str, item: Item) -> None:
-        """An operator retries something, a dead letter or not."""
-        if item.held:
-            return  # the operator would wait for the page
-        expected = self.model.try_again(item)
-        act = operations.retry(self.site.operator, name, [item.id], actor="me")  # type: ignore[arg-type]
+    def _replay(self, name: Any, item: Item) -> None:
+        """An operator replays something, a dead letter or not."""
+        is_dead = item.status == "failed" and not item.settled
+        act = operations.replay(self.site.operator, name, [item.id], actor="me")
+        try:
+            [(old_id, new_id)] = self.site.run(act)
+        except Conflict:
+            assert not is_dead
+        else:
+            assert is_dead
+            assert old_id == item.id
+            assert (new_id == old_id) == (name == "events")
+            self.model.replay(item, new_id)
+
+    def _dismiss(self, name: Any, item: Item) -> None:
+        """An operator dismisses something, a dead letter or not."""
+        is_dead = item.status == "failed" and not item.settled
+        act = operations.dismiss(self.site.operator, name, [item.id], actor="me")
         try:
             assert self.site.run(act) == (item.id,)
         except Conflict:
-            assert not expected
+            assert not is_dead
         else:
-            assert expected
+            assert is_dead
+            self.model.dismiss(item)
 
     def _cancel(self, item: Item) -> None:
         """An operator cancels something, ended or not."""

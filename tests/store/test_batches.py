@@ -9,11 +9,13 @@ import asyncpg
 import orjson
 import pytest
 
+from inboxd import operations
 from inboxd.model.lane import Lane
 from inboxd.store import commands
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
+from inboxd.store.session import Session
 from tests.support import Database, eventually
 from tests.support.rows import SQL, daemon_session, join
 
@@ -145,7 +147,8 @@ async def test_a_batch_that_fails_releases_otherwise_and_heals(database: Databas
         await _fail(connection, me, rows[1:])
         assert await _fold(connection, batch) == "failed"
         assert await _released(connection) == ["finally", "otherwise"]
-        await connection.fetch(SQL["retry_commands"], [rows[1]["id"]])
+        session = Session(connection, SQL)
+        await operations.replay(session, "commands", [rows[1]["id"]], actor="me")
         assert await _fold(connection, batch) == "running"
         await _settle(connection, me, await _claim(connection, me))
         assert await _fold(connection, batch) == "succeeded"

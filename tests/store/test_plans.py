@@ -251,13 +251,47 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         (),
     ),
-    "retry_events": (
-        _operator(lambda s, k: operations.retry(s, "events", k.of("events dead"))),
+    "replay_events": (
+        _operator(
+            lambda s, k: operations.replay_in_place(s, "events", k.of("events dead"), "me", None)
+        ),
         (),
     ),
-    "retry_commands": (
-        _operator(lambda s, k: operations.retry(s, "commands", k.of("commands dead"))),
+    "replay_commands": (
+        _operator(lambda s, k: operations.replay_as_new(s, k.of("commands dead"), "me", None)),
         (),
+    ),
+    "replay_commands_in_place": (
+        _operator(
+            lambda s, k: operations.replay_in_place(
+                s, "commands", k.of("commands dead"), "me", None
+            )
+        ),
+        (),
+    ),
+    "dismiss_commands": (
+        _operator(lambda s, k: operations.dismiss(s, "commands", k.of("commands dead"))),
+        (),
+    ),
+    "dismiss_events": (
+        _operator(lambda s, k: operations.dismiss(s, "events", k.of("events dead"))),
+        (),
+    ),
+    "match_commands": (
+        _operator(
+            lambda s, k: operations.matching(
+                s, "commands", operations.Match(["pending"]), 0, 10**9, 10
+            )
+        ),
+        ("commands_pkey",),
+    ),
+    "failures_commands": (
+        _operator(lambda s, k: operations.failures(s, "commands", None, 100)),
+        ("commands_failures", "commands_pkey"),
+    ),
+    "failures_events": (
+        _operator(lambda s, k: operations.failures(s, "events", None, 100)),
+        ("events_failures", "events_pkey"),
     ),
     "cancel_commands": (
         _operator(lambda s, k: operations.cancel(s, k.of("commands few"))),

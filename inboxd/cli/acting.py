@@ -1,0 +1,175 @@
+"""Replay, dismiss and cancel, the same for events and commands: rows by name, or all that match.
+
+Promises: rows that are named are all changed or none; what matches a filter is shown before, with
+`--dry-run` or by a question at a terminal; nothing at all is no filter: `--all` says it.
+Known limit: an action on many rows that is interrupted has been done to those of its pages before.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inboxd.cli import rows
+from inboxd.cli.options import ask, load_settings, read_id, read_since
+from inboxd.cli.output import print_json, print_table
+from inboxd.errors import UsageError
+
+if TYPE_CHECKING:
+    from inboxd.operations import Action, Preview, RowId, Selection
+    from inboxd.store.session import Session
+    from inboxd.store.wakeups import Place
+
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[ID]...", help="Row numbers or uuids; or else a filter.", show_default=False
+    ),
+]
+ByError = Annotated[
+    str | None,
+    typer.Option("--error", metavar="TEXT", help="Only where the newest error contains this."),
+]
+ByGroup = Annotated[
+    str | None,
+    typer.Option("--group", metavar="GROUP", help="Only this group of `inboxd failures list`."),
+]
+ByBatch = Annotated[
+    str | None, typer.Option("--batch", metavar="ID", help="Only what is in this batch.")
+]
+All = Annotated[bool, typer.Option("--all", help="All whose status allows it: no filter.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Change nothing: say how many match, and show a few.")
+]
+Rate = Annotated[float | None, typer.Option(metavar="N", help="At most so many rows a second.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")
+]
+
+_DONE = {"replay": "Replayed", "dismiss": "Dismissed", "cancel": "Cancelled"}
+
+
+class Options:
+    """What was given to an action besides ids and filter."""
+
+    def __init__(
+        self,
+        reason: str | None,
+        rate: float | None,
+        config: Path | None,
+        *,
+        everything: bool,
+        dry_run: bool,
+        yes: bool,
+        json: bool,
+    ) -> None:
+        """Hold them."""
+        self.reason, self.rate, self.config = reason, rate, config
+        self.everything, self.dry_run, self.yes, self.json = everything, dry_run, yes, json
+
+
+def act(
+    place: "Place", action: "Action", ids: Sequence[str] | None, given: Options, **filters: Any
+) -> None:
+    """Do it to the rows named, or to all that match; print what was done."""
+    from inboxd.operations import Selection
+
+    wanted = {name: value for name, value in filters.items() if value is not None}
+    if "since" in wanted:
+        wanted["since"] = read_since(wanted["since"])
+    if "batch" in wanted:
+        wanted["batch"] = read_id(wanted["batch"])
+    if bool(ids) + bool(wanted) + given.everything != 1:
+        raise UsageError(
+            f"what is to be {_DONE[action].lower()}? Give ids, or a filter such as --type, "
+            "or --all; one of these."
+        )
+    if not ids:
+        _on_matching(place, action, Selection(**wanted), given)
+    elif given.dry_run or given.rate is not None:
+        raise UsageError("--dry-run and --rate go with a filter: rows that are named are few.")
+    else:
+        _on_named(place, action, [read_id(each) for each in ids], given)
+
+
+def _on_named(place: "Place", action: "Action", ids: "list[RowId]", given: Options) -> None:
+    from inboxd import operations
+
+    who, why = rows.actor(), given.reason
+
+    async def do(session: "Session") -> dict[str, list[Any]]:
+        if action == "replay":
+            replayed = await operations.replay(session, place, ids, actor=who, reason=why)
+            return {"replayed": [each._asdict() for each in replayed]}
+        if action == "dismiss":
+            gone = await operations.dismiss(session, place, ids, actor=who, reason=why)
+            return {"dismissed": list(gone)}
+        done = await operations.cancel(session, ids, actor=who, reason=why)
+        return {"cancelled": list(done.at_once), "requested": list(done.requested)}
+
+    done = ask(load_settings(given.config), do)
+    if given.json:
+        print_json(done)
+        return
+    words = {"requested": "Running, asked to end"}
+    for what, changed in done.items():
+        if changed:
+            texts = (_arrow(each) if isinstance(each, dict) else str(each) for each in changed)
+            heading = words.get(what, what.capitalize())
+            typer.echo(f"{heading}: {place.removesuffix('s')} {', '.join(texts)}")
+
+
+def _arrow(replayed: dict[str, int]) -> str:
+    old, new = replayed["old_id"], replayed["new_id"]
+    return str(old) if old == new else f"{old} as {new}"
+
+
+def _on_matching(place: "Place", action: "Action", wanted: "Selection", given: Options) -> None:
+    settings = load_settings(given.config)
+    if given.dry_run or (sys.stdin.isatty() and not (given.yes or given.json)):
+        from inboxd.operations import preview
+
+        found = ask(settings, lambda session: preview(session, place, action, wanted))
+        if given.json:
+            print_json({"action": action, "count": found.count, "sample": found.sample})
+        else:
+            _print(place, action, found)
+        if given.dry_run or not found.count:
+            return
+        typer.confirm(f"{action.capitalize()} them now?", abort=True)
+    count = ask(settings, lambda session: _in_pages(session, place, action, wanted, given))
+    if given.json:
+        print_json({"action": action, "count": count})
+    else:
+        typer.echo(f"{_DONE[action]}: {count:,} {place}")
+
+
+async def _in_pages(
+    session: "Session", place: "Place", action: "Action", wanted: "Selection", given: Options
+) -> int:
+    from inboxd import operations
+
+    def tell(done: int) -> None:
+        typer.echo(f"\r{done:,} {place}", nl=False, err=True)
+
+    terms = operations.Terms(
+        actor=rows.actor(),
+        reason=given.reason,
+        rate=given.rate,
+        on_page=tell if sys.stderr.isatty() else None,
+    )
+    if action == "replay":
+        return await operations.replay_matching(session, place, wanted, terms)
+    if action == "dismiss":
+        return await operations.dismiss_matching(session, place, wanted, terms)
+    return await operations.cancel_matching(session, wanted, terms)
+
+
+def _print(place: "Place", action: "Action", found: "Preview") -> None:
+    if found.sample:
+        columns = ("id", "type", "lane", "status", "tenant", "created_at", "error")
+        print_table(columns, ([row[name] for name in columns] for row in found.sample))
+    what = place.removesuffix("s") if found.count == 1 else place
+    typer.echo(f"{found.count:,} {what} would be {_DONE[action].lower()}.")

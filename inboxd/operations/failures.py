@@ -1,0 +1,67 @@
+"""Dead letters read as problems: groups of equal failures.
+
+Promises: ten thousand dead letters with three causes are three groups, each with its count, types,
+times and the newest error; counting them reads an index, not the rows.
+Known limit: what is equal is the exception's type and place (`inboxd.model.outcome`), so one place
+that fails for two reasons with one type of exception is one group.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from inboxd.errors import NotFound
+from inboxd.store import operations as store
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
+
+_PAIRS = 10_000  # of fingerprint and type
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Dead letters that failed alike. kind: event or command. types: how many of each.
+
+    first_at, last_at: when the oldest and the newest row of it became dead letters. last_id: the
+    newest. error: what that one says.
+    """
+
+    kind: str
+    fingerprint: str | None
+    count: int
+    types: Mapping[str, int]
+    first_at: datetime
+    last_at: datetime
+    last_id: int
+    error: str | None
+
+
+async def failures(session: Session, group: str | None = None) -> list[Group]:
+    """The groups of dead letters, the largest first; with `group`, those of one fingerprint.
+
+    Raises NotFound when nothing fails so any more.
+    """
+    found: dict[tuple[str, str | None], list[Row]] = {}
+    for row in [
+        *await store.failures(session, "events", group, _PAIRS),
+        *await store.failures(session, "commands", group, _PAIRS),
+    ]:
+        found.setdefault((row["kind"], row["fingerprint"]), []).append(row)
+    if group is not None and not found:
+        raise NotFound(f"no dead letter is in group {group!r}: `inboxd failures list` has them")
+    groups = [_group(kind, fingerprint, rows) for (kind, fingerprint), rows in found.items()]
+    return sorted(groups, key=lambda each: (-each.count, each.kind, each.fingerprint or ""))
+
+
+def _group(kind: str, fingerprint: str | None, rows: list[Row]) -> Group:
+    newest = max(rows, key=lambda row: row["last_id"])
+    return Group(
+        kind,
+        fingerprint,
+        sum(row["count"] for row in rows),
+        {row["type"]: row["count"] for row in rows},
+        min(row["first_at"] for row in rows),
+        newest["last_at"],
+        newest["last_id"],
+        newest["error"],
+    )

@@ -1,0 +1,17 @@
+-- The next of the events that an action on many rows is meant for, in the order of ids.
+-- parameters: $1 text[] statuses; each null for any: $2 text type, $3 text topic, $4 text tenant,
+--             $5 timestamptz created since, $6 text that the newest error contains, $7 text fingerprint,
+--             $8 bigint[] batches (events are in none); then $9 bigint ids above, $10 bigint ids up to, $11 integer limit
+-- returns: id
+-- locks: nothing
+SELECT id FROM {schema}.events
+ WHERE status = ANY ($1::text[])
+   AND ($2::text IS NULL OR type = $2)
+   AND ($3::text IS NULL OR topic = $3)
+   AND ($4::text IS NULL OR tenant = $4)
+   AND ($5::timestamptz IS NULL OR created_at >= $5)
+   AND ($6::text IS NULL OR strpos(lower(errors -> -1 ->> 'error'), lower($6)) > 0)
+   AND ($7::text IS NULL OR fingerprint = $7)
+   AND $8::bigint[] IS NULL
+   AND id > $9::bigint AND id <= $10::bigint
+ ORDER BY id LIMIT $11

@@ -1,0 +1,16 @@
+-- Dead letters with an ordering key run again in their place, since it is a place in a line; as if for the
+-- first time; what went wrong before stays listed. A deadline that has passed is lifted.
+-- parameters: $1 bigint[] ids, $2 text actor, $3 text reason
+-- returns: old_id, new_id (the same) of each row that was a dead letter with an ordering key
+-- locks: the rows (held already)
+WITH again AS (
+    UPDATE {schema}.commands
+       SET status = 'pending', attempts = 0, crashes = 0, cancel_requested = false,
+           run_at = clock_timestamp(), updated_at = clock_timestamp(),
+           deadline = CASE WHEN deadline > clock_timestamp() THEN deadline END
+     WHERE id = ANY ($1::bigint[]) AND status = 'failed' AND ordering_key IS NOT NULL
+    RETURNING id
+)
+INSERT INTO {schema}.replays (kind, old_id, new_id, actor, reason)
+SELECT 'command', id, id, $2, $3 FROM again
+RETURNING old_id, new_id
