@@ -200,6 +200,30 @@ async def test_a_paused_type_that_nobody_serves_makes_no_dead_letter(
     await eventually(all_judged)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_a_million_rows_of_a_paused_type_cost_the_others_nothing(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """The same drain before and after they came; the fastest of three turns each."""
+    await start_worker()
+
+    async def drain() -> float:
+        began = time.monotonic()
+        await all_settled(database, "commands", await send(database, 20_000, "test.noop"))
+        return time.monotonic() - began
+
+    await drain()
+    alone = min([await drain() for _ in range(3)])
+    await pause(database, "type", "test.ledger")
+    await send(database, 1_000_000, "test.ledger")
+    await database.execute("analyze inboxd.commands")
+    beside = min([await drain() for _ in range(3)])
+    left = await database.fetch("select count(*), max(fence) from inboxd.commands")
+    assert tuple(left[0]) == (1_000_000, 0)
+    assert beside < 1.35 * alone, f"{alone:.2f} s alone, {beside:.2f} s beside a million"
+
+
 async def test_bad_input_is_refused_and_changes_nothing(database: Database) -> None:
     await pause(database, "queue", "email")
     with pytest.raises(Conflict, match="queue 'email' is paused already: `inboxd paused`"):

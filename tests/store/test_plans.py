@@ -22,7 +22,17 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.embedded import Server
 from inboxd.model.lane import BEGINNING, Lane, Sighting
 from inboxd.model.lineage import Lineage
-from inboxd.store import commands, events, listing, operations, producing, story, workers
+from inboxd.store import (
+    commands,
+    controls,
+    events,
+    listing,
+    operations,
+    producing,
+    schedules,
+    story,
+    workers,
+)
 from inboxd.store.connections import OWN_PLANS, Connection, connect
 from inboxd.store.events import Setback
 from inboxd.store.session import Session
@@ -212,6 +222,15 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_suspects",),
     ),
     "beat": (lambda c, k: workers.beat(c, SQL, k.worker, 0, "running"), ("commands_running",)),
+    "write_progress": (
+        lambda c, k: commands.write_progress(
+            c, SQL, WORKER, [(id_, 1, '{"done": 1}') for id_ in k.of("commands held")]
+        ),
+        ("commands_pkey",),
+    ),
+    "read_controls": (lambda c, k: controls.read(c, SQL), ()),
+    "claim_schedule": (lambda c, k: c.fetch(SQL["claim_schedule"], ["hourly"]), ()),
+    "mark_schedules": (lambda c, k: schedules.mark_undeclared(c, SQL), ()),
     "backlog_events": (lambda c, k: c.fetch(SQL["backlog_events"], 100), ("events_lane",)),
     "backlog_commands": (
         lambda c, k: c.fetch(SQL["backlog_commands"], 100),
@@ -300,6 +319,28 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "request_cancel": (
         _operator(lambda s, k: operations.request_cancel(s, k.of("commands held"))),
         (),
+    ),
+    "reschedule_events": (
+        _operator(
+            lambda s, k: operations.reschedule(s, "events", k.of("events big"), datetime.now(UTC))
+        ),
+        ("events_pkey",),
+    ),
+    "reschedule_commands": (
+        _operator(
+            lambda s, k: operations.reschedule(
+                s, "commands", k.of("commands few"), datetime.now(UTC)
+            )
+        ),
+        ("commands_pkey",),
+    ),
+    "reprioritize_commands": (
+        _operator(lambda s, k: operations.reprioritize(s, k.of("commands few"), 3)),
+        ("commands_pkey",),
+    ),
+    "status_progress": (
+        _operator(lambda s, k: listing.progress(s, 50)),
+        ("commands_running",),
     ),
     "show_events": (
         _operator(lambda s, k: listing.one(s, "events", k.one("events_history"), payload=True)),

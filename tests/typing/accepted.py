@@ -140,3 +140,20 @@ def rename(payload: dict[str, Any]) -> dict[str, Any]:
 
 # Declared functions stay what they were, so that tests may call them.
 assert_type(render(Render("")), int)
+
+
+@handlers.command("school.import")
+async def long_import(command: SendEmail, ctx: CommandContext) -> None:
+    ctx.progress(3)
+    ctx.progress(3.5, 10, "students")
+    ctx.progress(done=1, of=2, note=None)
+
+
+@handlers.command("school.import_blocking")
+def blocking_import(command: SendEmail, ctx: BlockingCommandContext) -> None:
+    ctx.progress(3, 10)
+
+
+handlers.schedule("daily", "0 3 * * *", SendEmail(student_id=1), zone="Europe/Berlin", missed="all")
+handlers.schedule("began", "0 0 * * *", event="day.began", time_field="at", topic="days")
+handlers.schedule("named", "0 0 * * *", {"a": 1}, command="school.render", queue="q", priority=3)

@@ -67,3 +67,12 @@ async def reads_wrongly(event: Event[Payload], ctx: EventContext) -> None:
 @handlers.command("a.e")
 async def forgets_to_wait(command: Payload, ctx: CommandContext) -> None:
     ctx.result("first")  # E: unused-coroutine
+
+
+@handlers.command("a.f")
+async def progresses_wrongly(command: Payload, ctx: CommandContext) -> None:
+    ctx.progress("half")  # E: arg-type
+
+
+handlers.schedule("a", "0 3 * * *", missed="maybe")  # E: arg-type
+handlers.schedule("a")  # E: call-arg
