@@ -1,4 +1,4 @@
--- Batches, workflows and what waits for what (design section 8, ADR 9).
+-- Batches, workflows and what waits for what (design section 8, ADR 10).
 -- oldest code: 4
 --
 -- A batch counts how its members ended. The counting is the database's, so that every way for a
@@ -719,6 +719,75 @@ BEGIN
 END
 $$;
 
+-- How a command or a batch ended: null as long as it has not, and nothing when there is none. Marks it
+-- as awaited, which holds it against its settlement until this transaction ends.
+CREATE FUNCTION {schema}.await_end(needs uuid, OUT known boolean, OUT outcome text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    c record;
+BEGIN
+    known := true;
+    UPDATE {schema}.commands SET awaited = true WHERE command_id = await_end.needs RETURNING status INTO c;
+    IF FOUND THEN
+        outcome := CASE c.status WHEN 'failed' THEN 'failed' END;
+        RETURN;
+    END IF;
+    UPDATE {schema}.batches SET awaited = true WHERE batch_id = await_end.needs
+    RETURNING status, cancelled, ending INTO c;
+    IF FOUND THEN
+        outcome := CASE WHEN c.status IN ('succeeded', 'failed') THEN c.status
+                        WHEN c.status = 'cancelled' AND c.cancelled = 0 AND c.ending IS DISTINCT FROM 'cancelled'
+                        THEN 'skipped' WHEN c.status = 'cancelled' THEN 'cancelled' END;
+        RETURN;
+    END IF;
+    -- A new statement: what settled while the first one waited for it is seen here.
+    SELECT h.status, h.cancel_requested INTO c FROM {schema}.commands_history h
+     WHERE h.command_id = await_end.needs ORDER BY h.finished_at DESC LIMIT 1;
+    known := FOUND;
+    outcome := CASE WHEN c.status = 'cancelled' AND NOT c.cancel_requested THEN 'skipped'
+                    WHEN c.status IN ('dismissed', 'failed') THEN 'cancelled' ELSE c.status END;
+END
+$$;
+
+-- Send commands (one, or an array, as for send_commands) that wait for the end of a command or a batch,
+-- which may have come already. Returns their ids.
+CREATE FUNCTION {schema}.send_after(
+    needs uuid, commands jsonb, condition text DEFAULT 'succeeded', tenant text DEFAULT NULL,
+    correlation_id text DEFAULT NULL, causation_id uuid DEFAULT NULL, traceparent text DEFAULT NULL
+) RETURNS SETOF uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    ended   record;
+    verdict text;
+    ids     uuid[];
+BEGIN
+    IF condition NOT IN ('succeeded', 'failed', 'finished') THEN
+        RAISE EXCEPTION 'condition % is none of succeeded, failed, finished', quote_literal(condition)
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    ended := {schema}.await_end(needs);
+    IF NOT ended.known THEN
+        RAISE EXCEPTION 'there is no command or batch %', needs USING ERRCODE = 'IB004',
+            HINT = 'Send what is to be waited for first, in the same transaction or an earlier one.';
+    END IF;
+    verdict := CASE WHEN ended.outcome IS NOT NULL THEN {schema}.edge_verdict(condition, ended.outcome) END;
+    IF verdict IN ('cancelled', 'skipped') THEN
+        RAISE EXCEPTION '% has ended (%): what waits for «%» would never run', needs, ended.outcome, condition
+            USING ERRCODE = 'IB005';
+    END IF;
+    IF jsonb_typeof(commands) = 'object' THEN
+        commands := jsonb_build_array(commands);
+    END IF;
+    ids := {schema}.insert_members(commands, NULL, 'api', NULL, (verdict IS NULL)::integer, tenant,
+                                   correlation_id, coalesce(causation_id, needs), traceparent);
+    IF verdict IS NULL THEN
+        INSERT INTO {schema}.dependencies (needs, waiting, condition)
+        SELECT send_after.needs, id, send_after.condition FROM unnest(ids) AS id;
+    END IF;
+    RETURN QUERY SELECT unnest(ids);
+END
+$$;
+
 -- --------------------------------------------------------------------------------- privileges
 
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
@@ -727,14 +796,15 @@ DO $do$
 BEGIN
     IF to_regrole('{schema}_producer') IS NOT NULL THEN
         GRANT EXECUTE ON FUNCTION {schema}.send_batch, {schema}.open_batch, {schema}.add_to_batch,
-              {schema}.close_batch, {schema}.send_workflow TO {schema}_producer;
+              {schema}.close_batch, {schema}.send_workflow, {schema}.send_after TO {schema}_producer;
     END IF;
     IF to_regrole('{schema}_worker') IS NOT NULL THEN
         GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.batches, {schema}.batch_progress,
               {schema}.dependencies, {schema}.steps, {schema}.replays TO {schema}_worker;
         GRANT EXECUTE ON FUNCTION {schema}.fold_batch, {schema}.send_batch, {schema}.open_batch,
               {schema}.add_to_batch, {schema}.close_batch, {schema}.hold_open_batch,
-              {schema}.send_workflow, {schema}.release, {schema}.wake_commands TO {schema}_worker;
+              {schema}.send_workflow, {schema}.send_after, {schema}.release, {schema}.wake_commands
+           TO {schema}_worker;
     END IF;
 END
 $do$;

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import anyio
 import asyncpg
@@ -344,3 +344,96 @@ async def test_a_wrong_graph_is_refused(database: Database, steps: list[Any], me
         with pytest.raises(asyncpg.PostgresError, match=message):
             await _send_workflow(connection, steps)
         assert await connection.fetchval("select count(*) from inboxd.commands") == 0
+
+
+async def _prerequisite(connection: Connection) -> UUID:
+    """A command that others may wait for."""
+    found: UUID = await connection.fetchval(
+        "select new_command_id from inboxd.send_command('test.noop', queue => 'default')"
+    )
+    return found
+
+
+_AFTER = "select inboxd.send_after($1, $2, $3)"
+
+
+async def test_a_settlement_waits_for_who_adds_a_dependency_and_releases_it(
+    database: Database,
+) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me, uuid = await join(one), await _prerequisite(one)
+        rows = await _claim(one, me)
+        async with anyio.create_task_group() as tasks, two.transaction():
+            await two.execute(_AFTER, uuid, _json(THEN), "succeeded")
+            tasks.start_soon(_settle, one, me, rows)
+            await _until_blocked(database, two)
+        assert await _released(one) == ["then"]
+
+
+async def test_a_dependency_on_what_settles_meanwhile_is_met(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me, uuid = await join(one), await _prerequisite(one)
+        rows = await _claim(one, me)
+        async with anyio.create_task_group() as tasks, one.transaction():
+            await _settle(one, me, rows)
+            tasks.start_soon(two.execute, _AFTER, uuid, _json(THEN), "succeeded")
+            await _until_blocked(database, one)
+        assert await _released(one) == ["then"]
+        assert await one.fetchval("select count(*) from inboxd.dependencies") == 0
+
+
+async def test_a_dependency_on_a_batch_that_is_folded_meanwhile_is_met(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me, batch = await join(one), await _send_batch(one, 1, then=[], otherwise=[], finally_=[])
+        uuid = await one.fetchval("select batch_id from inboxd.batches where id = $1", batch)
+        await _settle(one, me, await _claim(one, me))
+        async with anyio.create_task_group() as tasks, one.transaction():
+            assert await _fold(one, batch) == "succeeded"
+            tasks.start_soon(two.execute, _AFTER, uuid, _json(THEN), "succeeded")
+            await _until_blocked(database, one)
+        assert await _released(one) == ["then"]
+
+
+@pytest.mark.parametrize(
+    ("how", "condition", "message"),
+    [
+        ("settle", "failed", "has ended .succeeded.: what waits for «failed» would never run"),
+        (
+            "cancel",
+            "succeeded",
+            "has ended .cancelled.: what waits for «succeeded» would never run",
+        ),
+        ("settle", "soon", "condition 'soon' is none of succeeded, failed, finished"),
+        ("unknown", "succeeded", "there is no command or batch"),
+    ],
+)
+async def test_what_could_never_run_is_refused(
+    database: Database, how: str, condition: str, message: str
+) -> None:
+    async with daemon_session(database) as connection:
+        me, uuid = await join(connection), await _prerequisite(connection)
+        if how == "settle":
+            await _settle(connection, me, await _claim(connection, me))
+        elif how == "cancel":
+            ids = [row[0] for row in await connection.fetch("select id from inboxd.commands")]
+            await connection.fetch(SQL["cancel_commands"], ids)
+        else:
+            uuid = uuid4()
+        with pytest.raises(asyncpg.PostgresError, match=message):
+            await connection.execute(_AFTER, uuid, _json(THEN), condition)
+        assert await _released(connection) == []
+
+
+async def test_a_dead_letter_may_be_waited_for(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me, uuid = await join(connection), await _prerequisite(connection)
+        rows = await _claim(connection, me)
+        await _fail(connection, me, rows)
+        await connection.execute(_AFTER, uuid, _json(OTHERWISE), "failed")
+        await connection.execute(_AFTER, uuid, _json(THEN), "succeeded")
+        assert await _released(connection) == ["otherwise"]
+        await connection.fetch(
+            "update inboxd.commands set status = 'pending' where id = $1", rows[0]["id"]
+        )
+        await _settle(connection, me, await _claim(connection, me))
+        assert await _released(connection) == ["otherwise", "then"]
