@@ -34,9 +34,13 @@ async def school(database: Database) -> AsyncIterator[Connection]:
         await connection.execute(files("school").joinpath("schema.sql").read_text())
         await connection.execute(
             """
-            INSERT INTO school.classes (name) VALUES ('1a'), ('1b');
-            INSERT INTO school.students (address)
-                 VALUES ('ada@school.example'), ('bob@school.example'), ('eve@school.example');
+            INSERT INTO school.institutions (name) VALUES ('Example School');
+            INSERT INTO school.teachers (institution_id, name) VALUES (1, 'Grace');
+            INSERT INTO school.classes (institution_id, teacher_id, name)
+                 VALUES (1, 1, '1a'), (1, 1, '1b');
+            INSERT INTO school.students (institution_id, address)
+                 VALUES (1, 'ada@school.example'), (1, 'bob@school.example'),
+                        (1, 'eve@school.example');
             INSERT INTO school.enrolments VALUES (1, 1), (1, 2), (2, 3);
             INSERT INTO school.activities (class_id, title) VALUES (1, 'Exercise 1');
             """
@@ -75,9 +79,49 @@ async def test_every_student_of_the_class_and_nobody_else_is_sent_an_email(
     )
 
     assert isinstance(result.outcome, Succeeded)
-    assert {(sent.type, sent.queue) for sent in result.commands} == {("school.send_email", "email")}
-    addresses = {sent.payload["address"] for sent in result.commands}
+    [batch] = result.batches
+    assert {(sent.type, sent.queue) for sent in batch.commands} == {("school.send_email", "email")}
+    addresses = {sent.payload["address"] for sent in batch.commands}
     assert addresses == {"ada@school.example", "bob@school.example"}
+    assert await school.fetchval("SELECT count(*) FROM school.notifications") == 2
+
+
+async def test_the_teacher_is_told_after_all_emails_and_the_office_if_one_fails(
+    school: Connection,
+) -> None:
+    result = await run_command(
+        handlers, "school.announce_activity", {"activity_id": 1}, connection=school
+    )
+
+    [batch] = result.batches
+    assert [sent.type for sent in batch.then] == ["school.tell_teacher"]
+    assert [sent.type for sent in batch.otherwise] == ["school.tell_office"]
+
+
+async def test_an_institution_is_set_up_in_five_steps() -> None:
+    payload = {"institution_id": 1, "students": 90}
+    result = await run_event(handlers, "institution.created", payload)
+
+    [workflow] = result.workflows
+    names = ["basic data", "users", "classes", "enrolments", "attendances"]
+    assert list(workflow.steps) == names
+    assert [list(step.after) for step in workflow.steps.values()] == [
+        [],
+        *([name] for name in names[:-1]),
+    ]
+
+
+async def test_a_step_reads_what_an_earlier_one_returned(school: Connection) -> None:
+    result = await run_command(
+        handlers,
+        "school.seed_classes",
+        {"institution_id": 1},
+        connection=school,
+        results={"basic data": [1]},
+    )
+
+    assert isinstance(result.outcome, Succeeded), result.error
+    assert await school.fetchval("SELECT count(*) FROM school.classes WHERE name = 'Class 1'") == 1
 
 
 async def test_an_email_is_sent_and_noted(school: Connection, mailbox: Mailbox) -> None:
@@ -135,12 +179,16 @@ def test_the_demo_ends_by_itself_with_a_table_and_leaves_nothing(tmp_path: Path)
 
     assert done.returncode == 0, done.stdout + done.stderr
     table = dict(_cells(line) for line in done.stdout.splitlines() if line.startswith("│"))
-    assert table["events handled"] == "6"
-    assert table["commands run"] == "186"
+    assert table["events handled"] == "7"
+    # Five steps; 6 announcements, 180 e-mails, two of them replayed; 6 teachers, twice the office.
+    assert table["commands succeeded"] == "199"
     assert table["e-mails received"] == "180"
+    assert table["refused for good"] == "2"
     assert table["failures (dead letters)"] == "0"
     assert table["retries"] == table["put off by the mail server"] != "0"
     assert "Every student got exactly the e-mails that were due: 180" in done.stdout
+    for part in ("tell_teacher  succeeded", "tell_office  succeeded", "replayed as command"):
+        assert part in done.stdout, "the story"
     assert "\x1b" not in done.stdout, "no terminal, no animation"
     assert list(tmp_path.iterdir()) == []
 

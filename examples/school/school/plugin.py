@@ -1,9 +1,11 @@
-"""The school's handlers: a published activity becomes one e-mail for each student of its class.
+"""The school's handlers: an institution is set up step by step, and activities reach their class.
 
-Owns one event and two commands. Promises: a student gets each e-mail once, although mail servers
-fail now and then: the commands are written with the settlement of what sent them, the row in
-`school.deliveries` with the settlement of the e-mail, and every attempt carries the same
-Message-ID, by which the mail server knows a repetition.
+Owns two events and what follows from them (`school.seeding` has the steps). Promises: a student
+gets each e-mail once, although mail servers fail now and then; a teacher is told that the whole
+class has been reached only when it has been, the office when somebody could not be. That rests on
+the commands being written with the settlement of what sent them, on the rows that handlers write
+committing with their own settlement, and on every attempt carrying the same Message-ID, by which
+the mail server knows a repetition.
 Known limit: a mail server that does not look at Message-IDs may deliver twice, when the worker dies
 between its answer and the commit.
 """
@@ -18,9 +20,18 @@ from inboxd import (
     Exponential,
     Handlers,
 )
+from school import seeding
 from school.mail import Mail, deliver
 
 handlers = Handlers("school")
+seeding.add_to(handlers)
+
+
+class InstitutionCreated(BaseModel):
+    """A school signed up."""
+
+    institution_id: int
+    students: int
 
 
 class ActivityPublished(BaseModel):
@@ -44,6 +55,34 @@ class SendEmail(BaseModel):
     subject: str
 
 
+class TellTeacher(BaseModel):
+    """Tell the teacher that the whole class has its e-mail."""
+
+    activity_id: int
+
+
+class TellOffice(BaseModel):
+    """Tell the office that somebody could not be reached."""
+
+    activity_id: int
+
+
+@handlers.event("institution.created")
+async def on_institution_created(event: Event[InstitutionCreated], ctx: EventContext) -> None:
+    """Five steps, each when the one before has succeeded."""
+    number, students = event.payload.institution_id, event.payload.students
+    workflow = ctx.workflow(f"set up institution {number}")
+    basics = workflow.step("basic data", seeding.SeedBasicData(institution_id=number))
+    users = workflow.step(
+        "users", seeding.SeedUsers(institution_id=number, students=students), after=basics
+    )
+    classes = workflow.step("classes", seeding.SeedClasses(institution_id=number), after=users)
+    enrolments = workflow.step(
+        "enrolments", seeding.SeedEnrolments(institution_id=number), after=classes
+    )
+    workflow.step("attendances", seeding.SeedAttendances(institution_id=number), after=enrolments)
+
+
 @handlers.event("activity.published")
 async def on_activity_published(event: Event[ActivityPublished], ctx: EventContext) -> None:
     """Answer the fact with work: events are handled a thousand to a transaction, so stay quick."""
@@ -52,25 +91,35 @@ async def on_activity_published(event: Event[ActivityPublished], ctx: EventConte
 
 @handlers.command("school.announce_activity")
 async def announce_activity(command: AnnounceActivity, ctx: CommandContext) -> int:
-    """Send a command for each student: all of them, or none if this fails. Returns how many."""
+    """Notify each student and send an e-mail: all, or none if this fails. Returns how many."""
     students = await ctx.connection.fetch(
         """
+        WITH notified AS (
+            INSERT INTO school.notifications (activity_id, student_id)
+            SELECT activity.id, enrolment.student_id
+              FROM school.activities activity
+              JOIN school.enrolments enrolment USING (class_id)
+             WHERE activity.id = $1
+            RETURNING activity_id, student_id
+        )
         SELECT student.id, student.address, activity.title
-          FROM school.activities activity
-          JOIN school.enrolments enrolment USING (class_id)
-          JOIN school.students student ON student.id = enrolment.student_id
-         WHERE activity.id = $1
+          FROM notified
+          JOIN school.students student ON student.id = student_id
+          JOIN school.activities activity ON activity.id = activity_id
         """,
         command.activity_id,
     )
+    number = command.activity_id
+    emails = ctx.batch(name=f"e-mails of activity {number}")
     for student in students:
         email = SendEmail(
-            activity_id=command.activity_id,
+            activity_id=number,
             student_id=student["id"],
             address=student["address"],
             subject=f"New activity: {student['title']}",
         )
-        ctx.send(email)
+        emails.add(email)
+    emails.then(TellTeacher(activity_id=number)).otherwise(TellOffice(activity_id=number))
     return len(students)
 
 
@@ -85,4 +134,22 @@ def send_email(command: SendEmail, ctx: BlockingCommandContext) -> None:
         "INSERT INTO school.deliveries (activity_id, student_id) VALUES ($1, $2)",
         command.activity_id,
         command.student_id,
+    )
+
+
+@handlers.command("school.tell_teacher")
+async def tell_teacher(command: TellTeacher, ctx: CommandContext) -> None:
+    """The last of the e-mails has been sent."""
+    await _write(ctx, command.activity_id, "teacher")
+
+
+@handlers.command("school.tell_office")
+async def tell_office(command: TellOffice, ctx: CommandContext) -> None:
+    """All that could be sent has been sent; somebody should look at the rest."""
+    await _write(ctx, command.activity_id, "office")
+
+
+async def _write(ctx: CommandContext, activity_id: int, reader: str) -> None:
+    await ctx.connection.execute(
+        "INSERT INTO school.messages (activity_id, reader) VALUES ($1, $2)", activity_id, reader
     )

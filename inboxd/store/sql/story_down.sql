@@ -1,5 +1,5 @@
--- What some rows created, and what is in their batches: of each the first few, dead letters and running
--- ones before the others, and how many there are by status. No row is looked at beyond a limit for each
+-- What some rows created, and what is in their batches: of each the first few (what continues a batch, then
+-- dead letters, running ones, replays, then the others), and how many there are by status. No row is looked at beyond a limit for each
 -- parent, however many children it has.
 -- parameters: $1 uuid[] parents, $2 bigint[] the batch that each is (null: none), $3 timestamptz when the
 --             first of them was made, $4 integer children looked at, $5 integer children returned
@@ -13,7 +13,8 @@ WITH running AS MATERIALIZED (
 ), found AS MATERIALIZED (
     SELECT p.uuid AS parent,
            row_number() OVER (PARTITION BY p.uuid
-                              ORDER BY c.status <> 'failed', c.status <> 'running', c.id) AS place,
+                              ORDER BY c.batch_id IS NOT DISTINCT FROM p.batch, c.status <> 'failed',
+                                       c.status <> 'running', c.replay_of IS NULL, c.id) AS place,
            c.*
       FROM unnest($1::uuid[], $2::bigint[]) AS p(uuid, batch)
      CROSS JOIN LATERAL (

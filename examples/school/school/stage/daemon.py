@@ -49,6 +49,19 @@ class Daemon:
             if await process.wait() != 0:
                 raise self.failure("could not migrate")
 
+    async def ask(self, *arguments: str) -> str:
+        """What `inboxd` prints for these arguments. Raises DaemonError."""
+        done = await anyio.run_process(
+            [*self._command, *arguments, *self._config],
+            env=self._environment,
+            check=False,
+            start_new_session=True,
+        )
+        if done.returncode != 0:
+            told = done.stderr.decode(errors="replace")
+            raise DaemonError(f"inboxd {' '.join(arguments)} failed:\n{told}")
+        return done.stdout.decode()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Process]:
         """Run the daemon inside the `with` block. Raises DaemonError when it does not get ready."""

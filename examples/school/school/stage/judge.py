@@ -1,11 +1,13 @@
 """How far the work is, whether it came out right, and how long it took: read from the tables.
 
-Owns the questions. Promises: "right" means that every student got exactly the e-mails that were
-due, once each, by the mail server's count and by the school's own table, and that nothing is left.
+Owns the questions. Promises: "right" means that every student got exactly the e-mails and
+notifications that were due, once each, by the mail server's count and by the school's own tables;
+that each teacher was told once, and after the last e-mail of the class; that the office was told of
+exactly those activities that did not reach everybody at first; and that nothing is left.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from asyncpg import Connection, Record
@@ -18,7 +20,7 @@ class Progress(NamedTuple):
 
     events: int
     commands: int
-    open: int
+    open: int  # what still moves: neither settled, nor a dead letter, nor waiting for one
     dead: int
 
 
@@ -44,7 +46,9 @@ _PROGRESS = """
     SELECT (SELECT count(*) FROM inboxd.events_history),
            (SELECT count(*) FROM inboxd.commands_history),
            (SELECT count(*) FROM inboxd.events WHERE status <> 'failed')
-           + (SELECT count(*) FROM inboxd.commands WHERE status <> 'failed'),
+           + (SELECT count(*) FROM inboxd.commands WHERE status IN ('pending', 'running'))
+           + (SELECT count(*) FROM inboxd.batches WHERE status IN ('pending', 'running'))
+           + (SELECT count(*) FROM inboxd.batch_progress),
            (SELECT count(*) FROM inboxd.events WHERE status = 'failed')
            + (SELECT count(*) FROM inboxd.commands WHERE status = 'failed')
 """
@@ -56,15 +60,36 @@ _DUE = """
       JOIN school.students student ON student.id = enrolments.student_id
 """
 
+# Each activity: the last of its e-mails, when its teacher was told, how often he and the office.
+_TOLD = """
+    SELECT activity.id, last.delivered_at,
+           min(written_at) FILTER (WHERE reader = 'teacher') AS teacher_told,
+           count(*) FILTER (WHERE reader = 'teacher') AS teacher,
+           count(*) FILTER (WHERE reader = 'office') AS office
+      FROM school.activities activity
+     CROSS JOIN LATERAL (SELECT max(delivered_at) AS delivered_at FROM school.deliveries
+                          WHERE activity_id = activity.id) AS last
+      LEFT JOIN school.messages ON activity_id = activity.id
+     GROUP BY activity.id, last.delivered_at ORDER BY activity.id
+"""
+
+_MISSED = """
+    SELECT DISTINCT activity.id
+      FROM school.activities activity
+      JOIN school.enrolments USING (class_id)
+      JOIN school.students student ON student.id = enrolments.student_id
+     WHERE student.address = ANY ($1) ORDER BY 1
+"""
+
 _RESULT = """
     SELECT count(*) FILTER (WHERE kind = 'event'),
-           count(*) FILTER (WHERE kind = 'command'),
-           coalesce(sum(attempts - 1), 0),
+           count(*) FILTER (WHERE kind = 'command' AND status = 'succeeded'),
+           coalesce(sum(attempts - 1) FILTER (WHERE attempts > 0), 0),
            coalesce(extract(epoch FROM max(finished_at) - min(created_at)), 0)
-      FROM (SELECT 'event' AS kind, attempts, created_at, finished_at
+      FROM (SELECT 'event' AS kind, status, attempts, created_at, finished_at
               FROM inboxd.events_history
              UNION ALL
-            SELECT 'command', attempts, created_at, finished_at
+            SELECT 'command', status, attempts, created_at, finished_at
               FROM inboxd.commands_history) settled
 """
 
@@ -102,12 +127,36 @@ async def count_due(connection: "Connection[Record]") -> int:
     return len(await connection.fetch(_DUE))
 
 
-async def find_faults(connection: "Connection[Record]", mailbox: Mailbox) -> list[str]:
-    """What did not come out right; empty is right."""
+async def is_set_up(connection: "Connection[Record]") -> bool:
+    """Whether all steps of the institution's set-up have succeeded."""
+    return bool(
+        await connection.fetchval(
+            "SELECT EXISTS (SELECT FROM inboxd.batches "
+            "WHERE kind = 'workflow' AND status = 'succeeded' AND succeeded = 5)"
+        )
+    )
+
+
+async def find_missed(connection: "Connection[Record]", addresses: Collection[str]) -> list[int]:
+    """The activities whose classes have a student with one of these addresses."""
+    return [row[0] for row in await connection.fetch(_MISSED, list(addresses))]
+
+
+async def find_faults(
+    connection: "Connection[Record]", mailbox: Mailbox, missed: Collection[int]
+) -> list[str]:
+    """What did not come out right; empty is right. missed: activities that healed later."""
     rows = await connection.fetch(_DUE)
     noted = await connection.fetch("SELECT activity_id, student_id FROM school.deliveries")
+    seen = await connection.fetch("SELECT activity_id, student_id FROM school.notifications")
     progress = await look(connection)
     return [
+        *_untold(await connection.fetch(_TOLD), missed),
+        *_differences(
+            "notifications",
+            Counter((row[0], row[1]) for row in rows),
+            Counter(map(tuple, seen)),
+        ),
         *_differences(
             "e-mails", Counter((row[2], row[3]) for row in rows), Counter(mailbox.delivered)
         ),
@@ -119,6 +168,16 @@ async def find_faults(connection: "Connection[Record]", mailbox: Mailbox) -> lis
         *([f"{progress.open} rows are not settled"] if progress.open else []),
         *([f"{progress.dead} dead letters"] if progress.dead else []),
     ]
+
+
+def _untold(activities: Iterable[Record], missed: Collection[int]) -> Iterator[str]:
+    for each in activities:
+        if each["teacher"] != 1:
+            yield f"the teacher was told {each['teacher']} times of activity {each['id']}"
+        elif each["teacher_told"] < each["delivered_at"]:
+            yield f"the teacher was told of activity {each['id']} before its last e-mail"
+        if each["office"] != (each["id"] in missed):
+            yield f"the office was told {each['office']} times of activity {each['id']}"
 
 
 def _differences(

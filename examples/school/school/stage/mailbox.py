@@ -27,6 +27,9 @@ class Mailbox:
         self.delivered: Counter[tuple[str, str]] = Counter()
         self.repeated = 0
         self.put_off = 0
+        self.refused = 0
+        # Addresses that the server does not know: refused for good.
+        self.unknown: set[str] = set()
         self._accepted: set[str] = set()
         self._tries: Counter[str] = Counter()
 
@@ -34,6 +37,9 @@ class Mailbox:
         """Take a message; the answer is SMTP's."""
         headers = _HEADERS.parsebytes(content)
         key, to, subject = headers["Message-ID"], headers["To"], headers["Subject"]
+        if to in self.unknown:
+            self.refused += 1
+            return "550 5.1.1 No such user here"
         self._tries[key] += 1
         if self._tries[key] == 1 and _is_put_off(to, subject):
             self.put_off += 1

@@ -78,10 +78,11 @@ class Screen:
 def _lines(result: Result, mailbox: Mailbox) -> list[tuple[str, str]]:
     return [
         ("events handled", f"{result.events:,}"),
-        ("commands run", f"{result.commands:,}"),
+        ("commands succeeded", f"{result.commands:,}"),
         ("e-mails received", f"{mailbox.delivered.total():,}"),
         ("  put off by the mail server", f"{mailbox.put_off:,}"),
         ("  received again and dropped", f"{mailbox.repeated:,}"),
+        ("  refused for good", f"{mailbox.refused:,}"),
         ("retries", f"{result.retries:,}"),
         ("failures (dead letters)", f"{result.dead:,}"),
         ("seconds", f"{result.seconds:.1f}"),
