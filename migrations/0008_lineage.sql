@@ -32,29 +32,29 @@ SELECT true AS hot, 'event' AS kind, id, event_id AS uuid, type, topic AS lane, 
        created_at, NULL::timestamptz AS started_at, NULL::timestamptz AS finished_at,
        NULL::interval AS duration, run_at, NULL::text AS origin_kind, NULL::bigint AS origin_id,
        causation_id, coalesce(correlation_id, event_id::text) AS correlation_id, traceparent,
-       NULL::bigint AS batch_id, NULL::bigint AS replay_of, tenant, NULL::uuid AS worker_id,
+       NULL::bigint AS batch_id, NULL::bigint AS replay_of, tenant, source, NULL::uuid AS worker_id,
        left(errors -> -1 ->> 'error', 200) AS error, NULL::jsonb AS counts
   FROM {schema}.events
 UNION ALL
 SELECT false, 'event', id, event_id, type, topic, status, attempts, created_at, NULL, finished_at,
        duration, run_at, NULL, NULL, causation_id, coalesce(correlation_id, event_id::text), traceparent,
-       NULL, NULL, tenant, worker_id, left(errors -> -1 ->> 'error', 200), NULL
+       NULL, NULL, tenant, source, worker_id, left(errors -> -1 ->> 'error', 200), NULL
   FROM {schema}.events_history
 UNION ALL
 SELECT true, 'command', id, command_id, type, queue, status, attempts, created_at, started_at, NULL,
        NULL, run_at, origin_kind, origin_id, causation_id, coalesce(correlation_id, command_id::text),
-       traceparent, batch_id, replay_of, tenant, worker_id, left(errors -> -1 ->> 'error', 200), NULL
+       traceparent, batch_id, replay_of, tenant, NULL, worker_id, left(errors -> -1 ->> 'error', 200), NULL
   FROM {schema}.commands
 UNION ALL
 SELECT false, 'command', id, command_id, type, queue, status, attempts, created_at, started_at,
        finished_at, duration, run_at, origin_kind, origin_id, causation_id,
-       coalesce(correlation_id, command_id::text), traceparent, batch_id, replay_of, tenant, worker_id,
+       coalesce(correlation_id, command_id::text), traceparent, batch_id, replay_of, tenant, NULL, worker_id,
        left(errors -> -1 ->> 'error', 200), NULL
   FROM {schema}.commands_history
 UNION ALL
 SELECT status IN ('pending', 'waiting', 'running', 'failed'), 'batch', id, batch_id, name, kind, status, 0,
        created_at, NULL, finished_at, finished_at - created_at, NULL, origin_kind, origin_id, causation_id,
-       coalesce(correlation_id, batch_id::text), traceparent, parent_id, NULL, tenant, NULL, NULL,
+       coalesce(correlation_id, batch_id::text), traceparent, parent_id, NULL, tenant, NULL, NULL, NULL,
        jsonb_build_object('size', size, 'succeeded', succeeded, 'failed', failed, 'cancelled', cancelled,
                           'skipped', skipped, 'open', closed_at IS NULL)
   FROM {schema}.batches;

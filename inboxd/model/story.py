@@ -49,6 +49,7 @@ class Member:
     batch_id: int | None = None
     replay_of: int | None = None
     tenant: str | None = None
+    source: str | None = None
     error: str | None = None
     counts: Mapping[str, Any] | None = None
 

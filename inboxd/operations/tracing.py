@@ -139,8 +139,8 @@ async def _note(session: Session, sketch: Sketch) -> None:
     for member in members.values():
         if member.replay_of is not None:
             sketch.note(member.key, f"replay of {member.kind} {member.replay_of}")
-        if member.key == sketch.top.key and member.origin_kind == "schedule":
-            sketch.note(member.key, "by a schedule")
+        if member.source is not None:  # a producer, or "schedule nightly"
+            sketch.note(member.key, f"from {member.source}")
     for row in await store.replays(session, list(members), _REPLAYS):
         again = row["new_id"] == row["old_id"]
         how = "in place" if again else f"as {row['kind']} {row['new_id']}"

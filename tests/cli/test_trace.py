@@ -133,6 +133,11 @@ def test_a_line_says_status_attempts_times_and_the_error(
     assert lines[3].endswith("3 attempts  SMTPError: mailbox full  ◀")
 
 
+def test_an_event_says_who_emitted_it(cli: Cli, sql: Sql) -> None:
+    sql("insert into inboxd.events (type, source) values ('tick', 'schedule nightly')")
+    assert "from schedule nightly" in cli("trace", "event", 1).out
+
+
 def test_the_diagram_cannot_be_broken_by_a_text(cli: Cli, sql: Sql) -> None:
     root = send(sql, 'a"]<b>#1')
     child(sql, "plain", root)

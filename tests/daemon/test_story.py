@@ -1,0 +1,57 @@
+"""Lineage as workers write it, without the handlers' help: the whole story, from its last row."""
+
+from collections import Counter
+from uuid import uuid4
+
+import pytest
+
+from inboxd import operations
+from inboxd.store.session import Session
+from tests.daemon.inbox import Inbox
+from tests.support import eventually
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+async def test_from_the_last_word_back_to_the_event_and_down_again(inbox: Inbox) -> None:
+    """An event's handler makes a batch of three, with one within; who is told comes last."""
+    key = uuid4()
+    await inbox.write(
+        "event",
+        "batch.make",
+        {"members": ["", ""], "inner": [[""]]},
+        event_id=key,
+        traceparent=TRACE,
+    )
+
+    async def last() -> int | None:
+        found: int | None = await inbox.database.fetchval(
+            "select id from inboxd.commands_history where correlation_id = $1"
+            " and type = 'batch.told' and payload ->> 'say' = 'then'",
+            str(key),
+        )
+        return found
+
+    await eventually(last)
+    async with daemon_session(inbox.database) as connection:
+        told = await last()
+        assert told is not None
+        found = await operations.trace(Session(connection, SQL), told, kind="command")
+    rows = [node.member for node in found.top.walk()]
+    assert found.asked == ("command", told)
+    assert found.top.member.uuid == key
+    assert {row.correlation_id for row in rows} == {str(key)}
+    assert {row.traceparent for row in rows} == {TRACE}
+    uuids = {row.uuid for row in rows}
+    assert all(row.causation_id in uuids for row in rows[1:])
+    assert all(row.origin_kind in ("event", "batch") for row in rows[1:])
+    (made,) = found.top.children
+    assert (made.member.kind, made.member.type) == ("batch", "made")
+    below = Counter(child.member.type for child in made.children)
+    # What the inner batch tells belongs to the outer one, which ends after it.
+    assert below == {"batch.work": 2, "inner": 1, "batch.told": 6}
+    (inner,) = (child for child in made.children if child.member.kind == "batch")
+    assert "batch.work" in {child.member.type for child in inner.children}
