@@ -14,6 +14,7 @@ import pytest
 from inboxd import operations
 from inboxd.errors import Conflict, UsageError
 from inboxd.operations import Selection, Terms
+from inboxd.store import operations as store
 from inboxd.store.session import Session
 from tests.cli.conftest import Cli
 from tests.support import Database, eventually
@@ -667,3 +668,26 @@ def test_an_edge_added_while_its_row_is_replayed_follows_the_new_row(
     assert [tuple(e) for e in sql("SELECT needs, waiting FROM inboxd.dependencies")] == [
         (new["command_id"], waiting)
     ]
+
+
+@pytest.mark.parametrize("place", ["events", "commands"])
+@pytest.mark.parametrize("status", ["pending", "waiting", "running"])
+def test_the_statements_themselves_leave_what_is_no_dead_letter(
+    database: Database, sql: Sql, place: Any, status: str
+) -> None:
+    """Promise 8: not only the code that calls them."""
+    id_ = insert(sql, place)
+    if status == "running" and place == "commands":
+        run(sql, id_)
+    elif status == "waiting":
+        sql(f"UPDATE inboxd.{place} SET status = 'waiting' WHERE id = $1", id_)
+    before = statuses(sql, place)
+
+    async def act(session: Session) -> None:
+        assert not await store.replay_in_place(session, place, [id_], "me", None)
+        assert not await store.dismiss(session, place, [id_])
+        if place == "commands":
+            assert not await store.replay_as_new(session, [id_], "me", None)
+
+    anyio.run(operator, database, act)
+    assert statuses(sql, place) == before
