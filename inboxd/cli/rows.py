@@ -143,6 +143,8 @@ async def _details(
     created = await operations.created_by(
         session, UUID(row[f"{kind}_id"]), datetime.fromisoformat(row["created_at"])
     )
+    # A row without a story begins one: it is what its descendants carry.
+    row["correlation_id"] = row["correlation_id"] or row[f"{kind}_id"]
     row["children"] = [
         {key: getattr(each, key) for key in ("kind", "id", "uuid", "type", "lane", "status")}
         for each in created
@@ -183,10 +185,7 @@ def _child(row: dict[str, Any]) -> list[Any]:
 def _lineage(row: dict[str, Any]) -> dict[str, Any]:
     origin = " ".join(str(row[k]) for k in ("origin_kind", "origin_id") if row.get(k) is not None)
     keys = ("correlation_id", "causation_id", "replay_of", "batch_id", "traceparent")
-    found = {key: row.get(key) for key in keys}
-    # A row without a story begins one: it is what its descendants carry.
-    found["correlation_id"] = found["correlation_id"] or row.get("event_id") or row["command_id"]
-    return {"origin": origin or "producer", **found}
+    return {"origin": origin or "producer", **{key: row.get(key) for key in keys}}
 
 
 def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:

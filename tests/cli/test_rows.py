@@ -96,6 +96,14 @@ def test_list_filters(cli: Cli, sql: Sql) -> None:
     assert [row["id"] for row in found["events"]] == [wanted]
 
 
+@pytest.mark.parametrize("place", ["events", "commands"])
+def test_a_row_that_begins_a_story_shows_its_own_id(cli: Cli, sql: Sql, place: str) -> None:
+    id_ = emit(sql) if place == "events" else send(sql)
+    own = str(sql(f"SELECT {place[:-1]}_id FROM inboxd.{place}")[0][0])
+    assert cli(place, "list", "--json").json[place][0]["correlation_id"] == own
+    assert cli(place, "show", id_, "--json").json["correlation_id"] == own
+
+
 def test_list_by_queue_and_status(cli: Cli, sql: Sql) -> None:
     send(sql, queue="slow")
     failed, running = send(sql), send(sql)

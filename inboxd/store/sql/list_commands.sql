@@ -9,7 +9,7 @@
 -- locks: nothing
 (SELECT id, command_id, queue, type, status, attempts, priority, tenant, run_at, created_at,
         NULL::timestamptz AS finished_at, NULL::interval AS duration, origin_kind, origin_id,
-        correlation_id, left(errors -> -1 ->> 'error', 200) AS error
+        coalesce(correlation_id, command_id::text) AS correlation_id, left(errors -> -1 ->> 'error', 200) AS error
    FROM {schema}.commands
   WHERE $8::boolean
     AND id < coalesce($6::bigint, 9223372036854775807)
@@ -21,7 +21,7 @@
   ORDER BY id DESC LIMIT $7)
 UNION ALL
 (SELECT id, command_id, queue, type, status, attempts, priority, tenant, run_at, created_at, finished_at,
-        duration, origin_kind, origin_id, correlation_id, left(errors -> -1 ->> 'error', 200)
+        duration, origin_kind, origin_id, coalesce(correlation_id, command_id::text) AS correlation_id, left(errors -> -1 ->> 'error', 200)
    FROM {schema}.commands_history
   WHERE $9::boolean
     AND id < coalesce($6::bigint, 9223372036854775807)

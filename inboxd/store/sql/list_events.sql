@@ -8,7 +8,8 @@
 --          duration, correlation_id, error (the newest, shortened)
 -- locks: nothing
 (SELECT id, event_id, topic, type, status, attempts, tenant, run_at, created_at,
-        NULL::timestamptz AS finished_at, NULL::interval AS duration, correlation_id,
+        NULL::timestamptz AS finished_at, NULL::interval AS duration,
+        coalesce(correlation_id, event_id::text) AS correlation_id,
         left(errors -> -1 ->> 'error', 200) AS error
    FROM {schema}.events
   WHERE $8::boolean
@@ -21,7 +22,7 @@
   ORDER BY id DESC LIMIT $7)
 UNION ALL
 (SELECT id, event_id, topic, type, status, attempts, tenant, run_at, created_at, finished_at, duration,
-        correlation_id, left(errors -> -1 ->> 'error', 200)
+        coalesce(correlation_id, event_id::text) AS correlation_id, left(errors -> -1 ->> 'error', 200)
    FROM {schema}.events_history
   WHERE $9::boolean
     AND id < coalesce($6::bigint, 9223372036854775807)
