@@ -25,6 +25,7 @@ from inboxd.model.backoff import Policy
 from inboxd.model.outcome import explain
 from inboxd.runtime.command_run import CommandRun
 from inboxd.runtime.command_work import CommandWork
+from inboxd.runtime.controls import Controls
 from inboxd.runtime.event_work import EventWork
 from inboxd.runtime.execution import Executions
 from inboxd.runtime.folder import Folder
@@ -95,6 +96,7 @@ class Incarnation:
         self._event_work: EventWork | None = None
         self._command_work: CommandWork | None = None
         self._pools: dict[str, Pool] = {}
+        self._controls = Controls()
         self.lease = Lease(
             settings,
             self._sql,
@@ -199,6 +201,7 @@ class Incarnation:
         tasks.start_soon(self._keep_lease, list(flags.values()), command_work)
         tasks.start_soon(run.settler.run)
         tasks.start_soon(repeat, "progress", 1.0, run.progress.write)
+        self._controls = parts.controls
         parts.controls.on_change = partial(self._obey, command_work)
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
         tasks.start_soon(parts.folder.run)
@@ -251,7 +254,7 @@ class Incarnation:
         history = History(parts.pool, sql, self.settings.history.partitions_ahead, self._hold)
         grace = worker.unserved_grace
         unserved = Unserved(parts.pool, sql, grace, parts.controls.allow)
-        sender = Schedules(parts.pool, sql, self.me.schedules)
+        sender = Schedules(parts.pool, sql, self._metrics, self.me.schedules)
         statistics = Statistics(parts.pool, sql, self._metrics, self.me.id)
         abandoned = Abandoned(parts.pool, sql, self._metrics)
         for name, seconds, duty in (
@@ -282,6 +285,8 @@ class Incarnation:
         self._metrics.lease_age.set(self.lease.age())
         for kind, rows in self._in_flight().items():
             self._metrics.in_flight.labels(kind).set(rows)
+        for paused in ("type", "topic", "queue", "schedule"):
+            self._metrics.paused.labels(paused).set(len(self._controls.named(paused)))
         for name, pool in self._pools.items():
             self._metrics.pool_connections.labels(name, "idle").set(pool.idle)
             self._metrics.pool_connections.labels(name, "used").set(pool.used)

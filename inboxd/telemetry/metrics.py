@@ -76,6 +76,15 @@ class Metrics:
             "inboxd_crashes", "Rows that were in flight when their worker died.", "kind"
         )
 
+        self.paused = self._gauge(
+            "inboxd_paused", "Types, topics, queues and schedules that are paused.", "kind"
+        )
+        self.schedule_runs = self._counter(
+            "inboxd_schedule_runs",
+            "Runs of schedules that this worker sent, skipped because they were missed, or could "
+            "not send.",
+            *("schedule", "outcome"),
+        )
         self.batches_expired = self._counter(
             "inboxd_batches_expired", "Open batches that nobody closed in time."
         )

@@ -13,6 +13,7 @@ from inboxd.store import schedules
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
@@ -20,10 +21,11 @@ _log = get_logger(__name__)
 class Schedules:
     """Sends what this worker declares."""
 
-    def __init__(self, pool: Pool, sql: Statements, names: Sequence[str]) -> None:
+    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, names: Sequence[str]) -> None:
         """Send the schedules of these names."""
         self._pool = pool
         self._sql = sql
+        self._metrics = metrics
         self._names = names
 
     async def send(self) -> None:
@@ -31,6 +33,8 @@ class Schedules:
         names = list(self._names)
         while names and (sent := await schedules.send_due(self._pool, self._sql, names)):
             _report(sent)
+            count = self._metrics.schedule_runs.labels(sent.name, _outcome(sent))
+            count.inc(max(1, len(sent.times)))
             names.remove(sent.name)
 
     async def look_after(self) -> None:
@@ -42,6 +46,12 @@ class Schedules:
             _log.warning("no living worker declares these schedules", schedules=marked)
         if gone:
             _log.info("removed schedules that nobody declares", schedules=gone)
+
+
+def _outcome(sent: schedules.Sent) -> str:
+    if sent.error is not None:
+        return "failed"
+    return "sent" if sent.times else "skipped"
 
 
 def _report(sent: schedules.Sent) -> None:

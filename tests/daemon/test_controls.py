@@ -80,12 +80,17 @@ async def test_without_wake_ups_they_obey_as_well(
     database: Database, start_worker: StartWorker
 ) -> None:
     config: Config = {"wakeups": {"mode": "off"}, "worker": {"poll_interval": "100ms"}}
-    await start_worker(config)
+    worker = await start_worker(config)
     await pause(database, "type", "test.noop")
     await anyio.sleep(1.0)
     held = await send(database, 5, "test.noop")
     await all_settled(database, "commands", await send(database, 5, "test.any"))
     assert await database.fetchval("select count(*) from inboxd.commands") == 5
+
+    async def is_shown() -> bool:
+        return 'inboxd_paused{kind="type"} 1.0' in (await worker.get("/metrics"))[1]
+
+    await eventually(is_shown)
     await resume(database, "type", "test.noop")
     await all_settled(database, "commands", held)
 

@@ -12,6 +12,7 @@ from inboxd.api.schedules import Schedule
 from inboxd.cli.exits import Exit
 from inboxd.store import schedules
 from inboxd.store.pools import lend, transaction
+from inboxd.telemetry.metrics import Metrics
 from inboxd.upkeep.schedules import Schedules
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.rows import SQL, daemon_pool, daemon_session
@@ -54,7 +55,7 @@ async def overdue(database: Database, since: str) -> datetime:
 
 async def send_once(database: Database) -> None:
     async with daemon_pool(database) as pool:
-        await Schedules(pool, SQL, ["hourly"]).send()
+        await Schedules(pool, SQL, Metrics("0"), ["hourly"]).send()
 
 
 async def test_a_command_of_a_schedule_says_where_it_comes_from(database: Database) -> None:
@@ -151,7 +152,12 @@ async def test_one_that_cannot_be_sent_keeps_no_other(database: Database) -> Non
     await overdue(database, "1 hour")
     await database.execute("update inboxd.schedules set cron = 'odd' where name = 'odd'")
     async with daemon_pool(database) as pool:
-        await Schedules(pool, SQL, ["hourly", "odd"]).send()
+        metrics = Metrics("0")
+        await Schedules(pool, SQL, metrics, ["hourly", "odd"]).send()
+    told = metrics.registry.get_sample_value
+    for name, outcome in (("hourly", "sent"), ("odd", "failed")):
+        labels = {"schedule": name, "outcome": outcome}
+        assert told("inboxd_schedule_runs_total", labels) == 1
     assert await database.fetchval("select count(*) from inboxd.commands") == 1
     assert await database.fetchval(
         "select next_at < now() from inboxd.schedules where name = 'odd'"
