@@ -78,7 +78,7 @@ async def _database(settings: "Settings") -> list[Line]:
 
 async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]:
     """Line by line, as long as one rests on another."""
-    from inboxd.store import listing, migrations
+    from inboxd.store import listing, migrations, schedules
 
     server = await listing.server(session)
     yield judge_server(server["version"] // 10_000, server["version_text"], server["role"])
@@ -94,6 +94,14 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
     yield Line("schema", "ok", f"{settings.database.schema_name!r} fits this release")
     yield Line("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
     yield _partitions(await listing.partition_days(session))
+    for row in await schedules.listed(session):
+        if row["undeclared_at"] is not None:
+            yield Line(
+                "schedules",
+                "warn",
+                f"{row['name']!r} ({row['source']}) is not sent: no living worker declares it",
+                "start a worker with its plugin or settings; if it is meant to be gone, nothing",
+            )
     for name in await listing.silenced(session):
         yield Line(
             "wake-ups",

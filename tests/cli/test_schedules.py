@@ -36,12 +36,20 @@ def test_a_list_shows_next_and_last_run_policy_and_source(
 
 
 def test_check_counts_them_and_names_what_is_wrong(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, sql: Callable[..., list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plugins() -> tuple[str, str]:
         lines = cli("check", "--json").json["checks"]
         (line,) = [line for line in lines if line["subject"] == "plugins"]
         return line["verdict"], line["found"]
+
+    sql(INSERT)
+    warned = [
+        line["found"]
+        for line in cli("check", "--json").json["checks"]
+        if line["subject"] == "schedules"
+    ]
+    assert warned == ["'b' (plugin p) is not sent: no living worker declares it"]
 
     good = '{"tick": {"cron": "* * * * *", "command": "test.noop"}}'
     monkeypatch.setenv("INBOXD_SCHEDULES", good)
