@@ -691,3 +691,17 @@ def test_the_statements_themselves_leave_what_is_no_dead_letter(
 
     anyio.run(operator, database, act)
     assert statuses(sql, place) == before
+
+
+def test_what_is_sent_after_a_replayed_command_waits_for_its_successor(cli: Cli, sql: Sql) -> None:
+    dead(sql, "commands")
+    key = sql("SELECT command_id FROM inboxd.commands")[0][0]
+    (first,) = cli("commands", "replay", key, "--json").json["replayed"]
+    fail(sql, "commands", first["new_id"])
+    (second,) = cli("commands", "replay", first["new_id"], "--json").json["replayed"]
+    sql("""SELECT inboxd.send_after($1, '{"type": "next", "queue": "q"}')""", key)
+    assert sql("SELECT status FROM inboxd.commands WHERE type = 'next'")[0][0] == "waiting"
+    succeed(sql, second["new_id"])
+    assert sql("SELECT status FROM inboxd.commands WHERE type = 'next'")[0][0] == "pending"
+    sql("""SELECT inboxd.send_after($1, '{"type": "late", "queue": "q"}')""", key)
+    assert sql("SELECT status FROM inboxd.commands WHERE type = 'late'")[0][0] == "pending"
