@@ -10,7 +10,10 @@ writes them in several calls; without a transaction each page of 1,000 commits b
 
 from collections.abc import Coroutine, Iterable
 from typing import Any, Unpack, overload
+from uuid import UUID
 
+from inboxd.client import batches
+from inboxd.client.batches import BatchFields, BatchSent, NewStep
 from inboxd.client.drafts import (
     COMMANDS,
     EVENTS,
@@ -24,13 +27,16 @@ from inboxd.client.drafts import (
 from inboxd.client.drivers import AsyncConnection, SyncConnection, write
 from inboxd.client.pages import queries
 from inboxd.errors import UsageError
+from inboxd.model.duration import Duration
 
 __all__ = [
     "AsyncConnection",
+    "BatchSent",
     "Emitted",
     "Inbox",
     "NewCommand",
     "NewEvent",
+    "NewStep",
     "Sent",
     "SyncConnection",
 ]
@@ -150,3 +156,138 @@ class Inbox:
     ) -> list[Sent] | Coroutine[Any, Any, list[Sent]]:
         """Write commands, a round trip for each page of 1,000; the receipts in the order given."""
         return write(connection, queries(COMMANDS, self._schema, commands), list)
+
+    @overload
+    def send_batch(
+        self,
+        connection: AsyncConnection,
+        name: str,
+        commands: Iterable[NewCommand],
+        **fields: Unpack[BatchFields],
+    ) -> Coroutine[Any, Any, BatchSent]: ...
+
+    @overload
+    def send_batch(
+        self,
+        connection: SyncConnection,
+        name: str,
+        commands: Iterable[NewCommand],
+        **fields: Unpack[BatchFields],
+    ) -> BatchSent: ...
+
+    def send_batch(
+        self,
+        connection: AsyncConnection | SyncConnection,
+        name: str,
+        commands: Iterable[NewCommand],
+        **fields: Unpack[BatchFields],
+    ) -> BatchSent | Coroutine[Any, Any, BatchSent]:
+        """Write a whole batch, with what runs when it has ended (`BatchFields` says how).
+
+        More than a page of commands is written as an open batch that is filled and closed.
+        """
+        calls = batches.send_batch(self._schema, name, commands, fields)
+        return write(connection, calls, lambda receipts: receipts[0])
+
+    @overload
+    def open_batch(
+        self,
+        connection: AsyncConnection,
+        name: str,
+        *,
+        expires: Duration = "1d",
+        **fields: Unpack[BatchFields],
+    ) -> Coroutine[Any, Any, BatchSent]: ...
+
+    @overload
+    def open_batch(
+        self,
+        connection: SyncConnection,
+        name: str,
+        *,
+        expires: Duration = "1d",
+        **fields: Unpack[BatchFields],
+    ) -> BatchSent: ...
+
+    def open_batch(
+        self,
+        connection: AsyncConnection | SyncConnection,
+        name: str,
+        *,
+        expires: Duration = "1d",
+        **fields: Unpack[BatchFields],
+    ) -> BatchSent | Coroutine[Any, Any, BatchSent]:
+        """Open a batch, for `add_to_batch` over as many transactions as wanted.
+
+        One that is not closed after `expires` takes no more.
+        """
+        calls = batches.open_batch(self._schema, name, expires, fields)
+        return write(connection, calls, lambda receipts: receipts[0])
+
+    @overload
+    def add_to_batch(
+        self, connection: AsyncConnection, batch_id: UUID, commands: Iterable[NewCommand]
+    ) -> Coroutine[Any, Any, int]: ...
+
+    @overload
+    def add_to_batch(
+        self, connection: SyncConnection, batch_id: UUID, commands: Iterable[NewCommand]
+    ) -> int: ...
+
+    def add_to_batch(
+        self,
+        connection: AsyncConnection | SyncConnection,
+        batch_id: UUID,
+        commands: Iterable[NewCommand],
+    ) -> int | Coroutine[Any, Any, int]:
+        """Add commands to an open batch, a round trip for each page; returns how many."""
+        calls = batches.add_to_batch(self._schema, batch_id, commands)
+        return write(connection, calls, _total)
+
+    @overload
+    def close_batch(
+        self, connection: AsyncConnection, batch_id: UUID
+    ) -> Coroutine[Any, Any, None]: ...
+
+    @overload
+    def close_batch(self, connection: SyncConnection, batch_id: UUID) -> None: ...
+
+    def close_batch(
+        self, connection: AsyncConnection | SyncConnection, batch_id: UUID
+    ) -> Coroutine[Any, Any, None] | None:
+        """Close a batch: no more comes, and it ends when its members have."""
+        calls = iter([batches.close_batch(self._schema, batch_id)])
+        return write(connection, calls, lambda _receipts: None)
+
+    @overload
+    def send_workflow(
+        self,
+        connection: AsyncConnection,
+        name: str,
+        steps: Iterable[NewStep],
+        **fields: Unpack[BatchFields],
+    ) -> Coroutine[Any, Any, BatchSent]: ...
+
+    @overload
+    def send_workflow(
+        self,
+        connection: SyncConnection,
+        name: str,
+        steps: Iterable[NewStep],
+        **fields: Unpack[BatchFields],
+    ) -> BatchSent: ...
+
+    def send_workflow(
+        self,
+        connection: AsyncConnection | SyncConnection,
+        name: str,
+        steps: Iterable[NewStep],
+        **fields: Unpack[BatchFields],
+    ) -> BatchSent | Coroutine[Any, Any, BatchSent]:
+        """Write a workflow, all of it at once. Raises UsageError for a cycle or an unknown step."""
+        calls = batches.send_workflow(self._schema, name, steps, fields)
+        return write(connection, calls, lambda receipts: receipts[0])
+
+
+def _total(counts: list[int]) -> int:
+    return sum(counts)

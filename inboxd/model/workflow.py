@@ -10,7 +10,7 @@ found; the database settles them as skipped when it turns out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -85,37 +85,43 @@ class Graph:
 
     def check(self) -> None:
         """Raise UsageError for an edge to a step that is not there, or for a cycle."""
+        self.order()
+
+    def order(self) -> list[str]:
+        """The steps, each after those that it waits for. Raises UsageError as `check` does."""
         for name, edges in self._edges.items():
             for needed in edges:
                 if needed not in self._edges:
                     raise UsageError(
                         f"The step {name!r} waits for {needed!r}, which is no step of the workflow."
                     )
-        if cycle := self._cycle():
-            raise UsageError(f"The steps wait for each other in a circle: {_drawn(cycle)}.")
-
-    def _cycle(self) -> list[str]:
-        """The steps of some cycle, each waiting for the one before it; none where there is none."""
         left = {name: len(edges) for name, edges in self._edges.items()}
         waiting: dict[str, list[str]] = {}
         for name, edges in self._edges.items():
             for needed in edges:
                 waiting.setdefault(needed, []).append(name)
-        free = [name for name, count in left.items() if not count]
-        while free:
-            name = free.pop()
+        order = [name for name, count in left.items() if not count]
+        for name in order:  # it grows
             del left[name]
             for next_ in waiting.get(name, ()):
                 left[next_] -= 1
                 if not left[next_]:
-                    free.append(next_)
+                    order.append(next_)
+        if left:
+            raise UsageError(
+                f"The steps wait for each other in a circle: {_drawn(self._way(left))}."
+            )
+        return order
+
+    def _way(self, left: Collection[str]) -> list[str]:
+        """Once round a cycle, each waiting for the one before it."""
         # Whatever is left waits for something that is left: walking there ends where it has been.
         place: dict[str, int] = {}
-        step = next(iter(left), None)
-        while step is not None and step not in place:
+        step = next(iter(left))
+        while step not in place:
             place[step] = len(place)
             step = next(needed for needed in self._edges[step] if needed in left)
-        return [] if step is None else list(place)[place[step] :][::-1]
+        return list(place)[place[step] :][::-1]
 
 
 def _both(name: str, needed: str, one: Condition, other: Condition) -> Condition:
