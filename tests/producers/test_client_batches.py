@@ -2,8 +2,8 @@
 
 import json
 from datetime import UTC, datetime
-from typing import Any
-from uuid import uuid4
+from typing import Any, cast
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -187,7 +187,7 @@ def test_what_else_is_wrong_is_named() -> None:
     with pytest.raises(UsageError, match="expires must be longer than 0s"):
         inbox.open_batch(SILENT, "b", expires="0s")
     with pytest.raises(UsageError, match=r"must be a uuid\.UUID"):
-        inbox.close_batch(SILENT, "x")
+        inbox.close_batch(SILENT, cast("UUID", "x"))
     with pytest.raises(UsageError, match="name has 300 bytes"):
         inbox.send_batch(SILENT, "b" * 300, [])
 

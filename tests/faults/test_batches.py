@@ -1,0 +1,150 @@
+"""Batches under faults: each continuation runs once, whoever dies when (promise 6)."""
+
+import json
+import random
+from collections import Counter
+
+import anyio
+import pytest
+
+from tests.support import Database, StartWorker, Worker, eventually
+from tests.support.rows import Hasty, daemon_session, emit
+
+pytestmark = pytest.mark.anyio
+
+TOLD = {"type": "batch.told", "queue": "default", "payload": {"say": "then"}}
+
+
+async def send_batch(database: Database, members: int, how: str = "ok") -> int:
+    """A batch as a producer sends it, with one continuation; its id."""
+    member = {"type": "batch.work", "queue": "default", "payload": {"how": how}}
+    batch: int = await database.fetchval(
+        "select id from inboxd.send_batch('b', $1, $2)",
+        json.dumps([member] * members),
+        json.dumps(TOLD),
+    )
+    return batch
+
+
+async def told(database: Database) -> Counter[str]:
+    """What the continuations said, and how often."""
+    return Counter(
+        row[0]
+        for row in await database.fetch("select note from ledger where note not in ('member', '')")
+    )
+
+
+async def settled(database: Database) -> bool:
+    rows = await database.fetch(
+        "select from inboxd.commands union all select from inboxd.events limit 1"
+    )
+    return not rows
+
+
+async def clean(database: Database) -> None:
+    """Nothing is left to fold, and nothing waits."""
+
+    async def is_clean() -> bool:
+        rows = await database.fetch(
+            "select from inboxd.batch_progress union all select from inboxd.dependencies limit 1"
+        )
+        return not rows
+
+    await eventually(is_clean)
+
+
+async def test_a_worker_that_dies_between_append_and_fold(
+    ledger: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    """Its settlements have committed; the fold waits for the batch's row when it is killed."""
+    batch = await send_batch(ledger, 3)
+    async with daemon_session(ledger) as holder:
+        async with holder.transaction():
+            await holder.execute(f"select from inboxd.batches where id = {batch} for update")
+            victim = await start_worker(hasty())
+
+            async def appended() -> bool:
+                done: int = await ledger.fetchval(
+                    "select coalesce(sum(succeeded), 0)::int from inboxd.batch_progress"
+                )
+                return done == 3
+
+            await eventually(appended)
+            victim.kill()
+            assert await ledger.fetchval("select succeeded from inboxd.batches") == 0
+        assert await told(ledger) == {}
+        await start_worker(hasty())
+        await eventually(lambda: settled(ledger))
+    assert await told(ledger) == {"then": 1}
+    await clean(ledger)
+
+
+async def test_killed_again_and_again_each_continuation_runs_once(
+    ledger: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    stories, choice = 12, random.Random(7)
+    workers: list[Worker] = [await start_worker(hasty()), await start_worker(hasty())]
+    payload = {"members": ["ok", "sql"], "times": 10, "inner": [["sql", "ok"], []]}
+    steps = [
+        ["a", "sql", []],
+        ["mails", "batch", ["a"]],
+        ["b", "sql", ["a"]],
+        ["z", "blind", ["mails", "b finished"]],
+    ]
+    await emit(ledger, stories, "batch.make", **payload)
+    await emit(ledger, stories, "flow.make", steps=steps)
+    for _ in range(4):
+        await anyio.sleep(choice.uniform(0.1, 0.5))
+        workers.pop(0).kill()
+        workers.append(await start_worker(hasty()))
+    await eventually(lambda: settled(ledger), within=40)
+    expected = ["then", "finally", "inner 0 then", "inner 0 finally", "inner 1 then"]
+    expected += ["inner 1 finally", "mails then", "mails finally"]
+    counts = dict.fromkeys(expected, stories) | {"then": 2 * stories, "finally": 2 * stories}
+    of_steps = {"a": stories, "b": stories}
+    assert await told(ledger) == counts | of_steps
+    await clean(ledger)
+    rows = await ledger.fetch("select status, count(*) from inboxd.batches group by 1")
+    # Of each story: a batch with two within, a workflow with one.
+    assert [tuple(row) for row in rows] == [("succeeded", 5 * stories)]
+
+
+@pytest.mark.parametrize(
+    ("fills", "each"), [(10, 200), pytest.param(50, 2_000, marks=pytest.mark.long)]
+)
+async def test_a_large_batch_is_filled_by_many_while_its_members_run(
+    ledger: Database, start_worker: StartWorker, hasty: Hasty, fills: int, each: int
+) -> None:
+    opened = await ledger.fetch("select * from inboxd.open_batch('big', $1)", json.dumps(TOLD))
+    batch = str(opened[0]["new_batch_id"])
+    for _ in range(2):
+        await start_worker(hasty())
+    fill = {"type": "batch.fill", "queue": "default", "payload": {"batch": batch, "count": each}}
+    close = {**fill, "payload": {"batch": batch, "close": True}}
+    # The close follows the fillers as their own batch's continuation.
+    await ledger.fetch(
+        "select inboxd.send_batch('fillers', $1, $2)", json.dumps([fill] * fills), json.dumps(close)
+    )
+    await eventually(lambda: settled(ledger), within=120)
+    assert await told(ledger) == {"then": 1}
+    await clean(ledger)
+    row = (await ledger.fetch("select * from inboxd.batches where name = 'big'"))[0]
+    assert (row["status"], row["size"], row["succeeded"]) == (
+        "succeeded",
+        fills * each,
+        fills * each,
+    )
+
+
+async def test_members_that_two_workers_settle_together(
+    ledger: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    """Many small batches, whose last members end at the same moment in different workers."""
+    pages = {"commands": {"page_rows": 1, "concurrency": 4}}
+    for _ in range(2):
+        await start_worker(hasty(**pages))
+    for _ in range(60):
+        await send_batch(ledger, 2, "sql")
+    await eventually(lambda: settled(ledger), within=40)
+    assert await told(ledger) == {"then": 60}
+    await clean(ledger)
