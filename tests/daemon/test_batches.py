@@ -108,6 +108,33 @@ async def test_a_continuation_comes_from_its_batch(inbox: Inbox) -> None:
     assert {tuple(row) for row in rows} == {("batch", batch["id"], batch["batch_id"], None)}
 
 
+async def test_what_waited_is_released_at_once(inbox: Inbox) -> None:
+    """By the worker that settled last, and not by a sweep: also a batch that is a step."""
+    steps = [["a", "ok", []], ["mails", "batch", ["a"]], ["z", "blind", ["mails"]]]
+    story = await tell(inbox, "flow.make", {"steps": steps})
+    await story.hears("mails then", "mails finally", "then", "finally")
+    rows = await inbox.database.fetch(
+        "select max(finished_at) - min(created_at) as took from inboxd.commands_history "
+        "where correlation_id = $1",
+        story.id,
+    )
+    assert rows[0]["took"].total_seconds() < 1.5  # a sweep comes every two
+
+
+async def test_what_follows_a_batch_within_one_that_waits_runs_after_it(inbox: Inbox) -> None:
+    steps = [["a", "ok", []], ["b", "nested", ["a"]]]
+    story = await tell(inbox, "flow.make", {"steps": steps})
+    await story.hears("b inner then", "then", "finally")
+    rows = await inbox.database.fetch(
+        "select type, started_at, finished_at from inboxd.commands_history where "
+        'correlation_id = $1 and payload in (\'{"say": "b inner then"}\', '
+        '\'{"how": "slow", "name": "", "reads": []}\') order by started_at',
+        story.id,
+    )
+    assert [row["type"] for row in rows] == ["batch.work", "batch.told"]
+    assert rows[0]["finished_at"] <= rows[1]["started_at"]
+
+
 async def test_a_dead_letter_that_is_mended_heals_its_batch(inbox: Inbox) -> None:
     story = await tell(inbox, "batch.make", {"members": ["fail", "ok"]})
     await story.hears("otherwise", "finally")

@@ -4,6 +4,7 @@
 the note "mended"). Continuations write their name into the ledger.
 """
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -50,7 +51,10 @@ class Fill(BaseModel):
 
 
 class Flow(BaseModel):
-    """Steps as (name, how, what they wait for: "a" or "a failed"); "batch" has two members."""
+    """Steps as (name, how, what they wait for: "a" or "a failed"); "batch" has two members.
+
+    "nested" is a batch with one in it, which has one slow member and something that follows it.
+    """
 
     steps: list[tuple[str, str, list[str]]]
     sync: bool = False
@@ -111,6 +115,8 @@ async def fill(command: Fill, ctx: CommandContext) -> None:
 
 async def work(command: Work, ctx: CommandContext) -> Any:
     """Be a member or a step; a step returns its name and what it has read."""
+    if command.how == "slow":
+        await asyncio.sleep(0.2)
     if command.how == "sql":
         await ctx.connection.execute(
             "insert into ledger (kind, row_id, note) values ('command', $1, $2)",
@@ -156,6 +162,12 @@ async def flow(event: Event[Flow], ctx: EventContext) -> None:
             batch = workflow.batch(name, [Work(), Work()], after=wanted, type="batch.work")
             _tell(batch, f"{name} ")
             known[name] = batch
+        elif how == "nested":
+            outer = workflow.batch(name, after=wanted)
+            outer.batch([Work(how="slow")], type="batch.work").then(
+                {"say": f"{name} inner then"}, type="batch.told"
+            )
+            known[name] = outer
         else:
             reads = [each.partition(" ")[0] for each in after] if how != "blind" else []
             payload = Work(how=how, name=name, reads=reads)
