@@ -11,7 +11,7 @@ import pytest
 
 from inboxd import Handlers
 from inboxd.model.lifecycle import TRANSITIONS, Status
-from inboxd.testing import run_event
+from inboxd.testing import run_command, run_event
 from tests.support import Database
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +64,82 @@ def test_the_plugin_page_passes_strict_types(tmp_path: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert not module.handlers.build().problems
+
+
+@pytest.mark.parametrize("page", ["docs/batches.md", "docs/workflows.md"])
+def test_the_plugin_of_a_page_passes_strict_types(page: str, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(block(page, "python"))
+    assert_strict(plugin)
+
+
+@pytest.mark.anyio
+async def test_the_page_of_batches_makes_one(tmp_path: Path) -> None:
+    found = await run_event(
+        _handlers_of("docs/batches.md", tmp_path),
+        "activity.created",
+        {"activity_id": 7, "students": [1, 2]},
+    )
+    (batch,) = found.batches
+    assert [sent.payload["student_id"] for sent in batch.commands] == [1, 2]
+    assert [sent.payload["whom"] for sent in (*batch.then, *batch.otherwise)] == [
+        "teacher",
+        "staff",
+    ]
+
+
+@pytest.mark.anyio
+async def test_the_page_of_workflows_makes_one(tmp_path: Path) -> None:
+    handlers = _handlers_of("docs/workflows.md", tmp_path)
+    found = await run_event(handlers, "institution.created", {"institution_id": 7})
+    (workflow,) = found.workflows
+    assert {name: dict(step.after) for name, step in workflow.steps.items()} == {
+        "basic": {},
+        "users": {"basic": "succeeded"},
+        "classes": {"basic": "succeeded", "users": "succeeded"},
+        "alert": {"users": "failed"},
+        "letters": {"users": "succeeded"},
+    }
+    results: dict[str, object] = {"basic": {"classes": []}}
+    seeded = await run_command(
+        handlers, "school.seed_users", {"institution_id": 7}, results=results
+    )
+    assert seeded.error is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("page", ["docs/batches.md", "docs/workflows.md"])
+async def test_the_sql_of_a_page_runs(database: Database, page: str) -> None:
+    sql = block(page, "sql")
+    async with database.connect() as connection:
+        for type_ in (
+            "school.send_email",
+            "school.tell",
+            *re.findall(r'"type": "([a-z._]+)"', sql),
+        ):
+            await connection.execute(
+                "INSERT INTO inboxd.declared_types (kind, type, queue) "
+                "VALUES ('command', $1, 'default') ON CONFLICT DO NOTHING",
+                type_,
+            )
+        await connection.execute(sql)
+        status = await connection.fetchval("SELECT status FROM inboxd.batches")
+    assert status == "pending"
+
+
+def _handlers_of(page: str, folder: Path) -> Handlers:
+    """The handlers of a page's plugin, imported as a module of its own."""
+    file = folder / f"{Path(page).stem}_page.py"
+    file.write_text(block(page, "python"))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module  # where pydantic looks annotations up
+    spec.loader.exec_module(module)
+    handlers = module.handlers
+    assert isinstance(handlers, Handlers)
+    return handlers
 
 
 def test_the_plugin_in_the_readme_has_20_lines_and_passes_strict_types(tmp_path: Path) -> None:

@@ -135,3 +135,33 @@ async def test_a_batch_that_is_not_there_or_closed_is_named(
             with pytest.raises(error, match=message):
                 await write(session, ctx)
         assert await session.fetchval("select count(*) from inboxd.commands") == 0
+
+
+async def test_a_result_that_cannot_be_read_says_why(database: Database) -> None:
+    async with daemon_session(database) as session:
+        ctx = context()
+        workflow = ctx.workflow("seed")
+        workflow.step("waits", {}, after=workflow.step("dead", {}))
+        inner = workflow.batch("mails", [{}], type="test.noop")
+        alone = ctx.batch([{}], type="test.noop")
+        await write(session, ctx)
+        await session.execute(
+            "update inboxd.commands set status = 'failed' where command_id = "
+            "(select member from inboxd.steps where name = 'dead')"
+        )
+        ids = {
+            row["batch_id"]: row["id"]
+            for row in await session.fetch("select batch_id, id from inboxd.batches")
+        }
+        for batch, step, message in (
+            (workflow.id, "nowhere", "has no step 'nowhere'"),
+            (workflow.id, "dead", "'dead' has no result: it is failed"),
+            (inner.id, "waits", "'waits' has no result: it is waiting"),
+            (workflow.id, "mails", "'mails' is a batch"),
+            (alone.id, "dead", "this command is in no workflow"),
+        ):
+            with pytest.raises(NotFound, match=message):
+                await batches.step_result(session, SQL, ids[batch], step)
+        await session.execute("delete from inboxd.commands")
+        with pytest.raises(NotFound, match="is not kept any more"):
+            await batches.step_result(session, SQL, ids[workflow.id], "dead")
