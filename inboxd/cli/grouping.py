@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import rows
+from inboxd.cli import acting, rows
 from inboxd.cli.options import (
     Config,
     Id,
@@ -128,6 +128,24 @@ def cancel_workflow(
 ) -> None:
     """Cancel a workflow as a whole: what has not begun ends, what runs is asked to end."""
     _end("cancelled", id, reason, config, json=json)
+
+
+@workflows.command("resume", epilog=examples("inboxd workflows resume 4 --reason 'address mended'"))
+def resume(
+    id: Id,
+    *,
+    dry_run: acting.DryRun = False,
+    rate: acting.Rate = None,
+    yes: acting.Yes = False,
+    reason: Reason = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Go on from where a workflow failed: its dead letters run again, and the rest follows."""
+    given = acting.Options(
+        reason, rate, config, everything=False, dry_run=dry_run, yes=yes, json=json
+    )
+    acting.act("commands", "replay", None, given, batch=id)
 
 
 @batches.command("close", epilog=examples("inboxd batches close 3 --reason 'its filler is gone'"))

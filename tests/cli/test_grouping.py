@@ -141,3 +141,24 @@ def test_an_unknown_batch_is_named(cli: Cli, action: tuple[str, str]) -> None:
     refused = cli(*action, unknown)
     assert refused.code != 0
     assert f"there is no batch {unknown}" in refused.err
+
+
+def test_resuming_replays_the_dead_letters_within(cli: Cli, sql: Sql) -> None:
+    workflow = send_workflow(sql)
+    sql("update inboxd.commands set status = 'failed' where status = 'pending'")
+    sql("select inboxd.fold_batch($1)", workflow)
+    sql("update inboxd.commands set status = 'failed' where status = 'pending'")
+    sql("select inboxd.fold_batch($1)", workflow)
+    assert cli("workflows", "show", workflow, "--json").json["status"] == "failed"
+    dry = cli("workflows", "resume", workflow, "--dry-run", "--json").json
+    assert dry["count"] == 2
+    assert cli("workflows", "resume", workflow, "--json").json == {"action": "replay", "count": 2}
+    sql("select inboxd.fold_batch($1)", workflow)
+    shown = cli("workflows", "show", workflow, "--json").json
+    assert {row["name"]: row["status"] for row in shown["steps"]} == {
+        "a": "pending",
+        "b": "waiting",
+        "undo": "pending",
+    }
+    assert shown["status"] in ("pending", "running")
+    assert "there is no batch 99" in cli("workflows", "resume", 99, "--json").err

@@ -1,13 +1,18 @@
 """Batches and workflows as workers run them: counted, folded, released, healed."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from inboxd import operations
+from inboxd.store.session import Session
 from tests.daemon.inbox import Inbox
 from tests.support import Config, StartWorker, eventually
+from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -81,6 +86,24 @@ async def tell(inbox: Inbox, type_: str, payload: dict[str, Any], kind: str = "e
     return story
 
 
+@asynccontextmanager
+async def mended(inbox: Inbox) -> AsyncIterator[None]:
+    """What failed would succeed now."""
+    await inbox.database.execute("insert into ledger (note) values ('mended')")
+    try:
+        yield
+    finally:
+        await inbox.database.execute("delete from ledger where note = 'mended'")
+
+
+async def replay(inbox: Inbox, batch: int) -> int:
+    """Replay the dead letters in a batch, as an operator does; how many."""
+    async with daemon_session(inbox.database) as connection:
+        session, wanted = Session(connection, SQL), operations.Selection(batch=batch)
+        terms = operations.Terms(actor="test")
+        return await operations.replay_matching(session, "commands", wanted, terms)
+
+
 @pytest.mark.parametrize(
     ("kind", "type_"),
     [("event", "batch.make"), ("event", "batch.make_sync"), ("command", "batch.make")],
@@ -139,14 +162,9 @@ async def test_a_dead_letter_that_is_mended_heals_its_batch(inbox: Inbox) -> Non
     story = await tell(inbox, "batch.make", {"members": ["fail", "ok"]})
     await story.hears("otherwise", "finally")
     assert await story.counts() == ("failed", 2, 1, 1, 0, 0)
-    await inbox.database.execute("insert into ledger (note) values ('mended')")
-    await inbox.database.execute(
-        "update inboxd.commands set status = 'pending', attempts = 0 "
-        f"where correlation_id = '{story.id}' and status = 'failed'"
-    )
-    await inbox.database.execute("notify inboxd_commands")
-    await story.hears("otherwise", "finally", "then")
-    await inbox.database.execute("delete from ledger where note = 'mended'")
+    async with mended(inbox):
+        assert await replay(inbox, (await story.batch())["id"]) == 1
+        await story.hears("otherwise", "finally", "then")
     assert await story.counts() == ("succeeded", 2, 2, 0, 0, 0)
     assert (await story.batch())["failed_at"] is not None
 
@@ -261,14 +279,9 @@ async def test_a_workflow_that_cannot_go_on_has_failed_and_is_resumed(inbox: Inb
     story = await tell(inbox, "flow.make", {"steps": steps})
     await story.hears("otherwise", "finally")
     assert await story.counts("workflow") == ("failed", 5, 2, 1, 0, 0)
-    await inbox.database.execute("insert into ledger (note) values ('mended')")
-    await inbox.database.execute(
-        "update inboxd.commands set status = 'pending', attempts = 0 "
-        f"where correlation_id = '{story.id}' and status = 'failed'"
-    )
-    await inbox.database.execute("notify inboxd_commands")
-    await story.hears("otherwise", "finally", "then")
-    await inbox.database.execute("delete from ledger where note = 'mended'")
+    async with mended(inbox):
+        assert await replay(inbox, (await story.batch("workflow"))["id"]) == 1
+        await story.hears("otherwise", "finally", "then")
     assert await story.counts("workflow") == ("succeeded", 5, 5, 0, 0, 0)
 
 
