@@ -23,6 +23,7 @@ from inboxd.embedded import Server
 from inboxd.model.lane import BEGINNING, Lane, Sighting
 from inboxd.model.lineage import Lineage
 from inboxd.store import (
+    batches,
     commands,
     controls,
     events,
@@ -163,7 +164,41 @@ async def _insert_commands(session: Connection, _: Known) -> None:
     await commands.insert(session, SQL, drafts)
 
 
+async def _fold_one(session: Connection, _: Known) -> None:
+    """Fold a batch of which one member failed and others wait, and one that starts."""
+    ids = await session.fetch(
+        "insert into inboxd.batches (name, size, closed_at, starting, failed)"
+        " select 'few', 10, now(), n = 2, 2 - n from generate_series(1, 2) n returning id"
+    )
+    await session.execute(
+        "insert into inboxd.commands (queue, type, batch_id, status, needs) select 'q', 'few', $1,"
+        " 'waiting', 1 from generate_series(1, 9)",
+        ids[0]["id"],
+    )
+    await session.execute(
+        "insert into inboxd.commands (queue, type, batch_id, status, needs) select 'q', 'few', $1,"
+        " 'waiting', 1 from generate_series(1, 10)",
+        ids[1]["id"],
+    )
+    folded = await batches.fold(session, SQL, [row["id"] for row in ids])
+    assert [each.status for each in folded] == ["failed", "pending"]
+
+
+async def _read_result(session: Connection, known: Known) -> None:
+    workflow = await session.fetchval(
+        "insert into inboxd.batches (kind) values ('workflow') returning id"
+    )
+    await session.execute(
+        "insert into inboxd.steps values ($1, 'a', $2)", workflow, known.one("commands_history")
+    )
+    await session.fetch(SQL["step_result"], workflow, "a")
+
+
 DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "fold_batches": (_fold_one, ("commands_held_up", "commands_batch", "batches_pkey")),
+    "step_result": (_read_result, ("commands_command_id", "steps_pkey")),
+    "unfolded_batches": (lambda c, k: batches.unfolded(c, SQL, 0.0), ()),
+    "expire_batches": (lambda c, k: batches.expire(c, SQL), ()),
     "claim_events from the beginning": (
         lambda c, k: events.claim(c, SQL, [_lane("default", "big"), _lane("default", "few")], 10),
         ("events_lane",),
