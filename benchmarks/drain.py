@@ -49,11 +49,15 @@ class Drain:
     calls_a_row: int = 1
     tables: tuple[str, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
+    # SQL for the ordering keys of commands, from `n`.
+    key: str = "null"
 
     async def fill(self, connection: asyncpg.Connection) -> None:
         """Make the backlog."""
-        fill = fill_events if self.table == "events" else fill_commands
-        await fill(connection, self.rows, self.type, self.size)
+        if self.table == "events":
+            await fill_events(connection, self.rows, self.type, self.size)
+        else:
+            await fill_commands(connection, self.rows, self.type, self.size, self.key)
 
     async def measure(self, bench: Bench) -> Run:
         """Drain it by workers."""
@@ -212,6 +216,29 @@ def of_two_workers(bench: Bench) -> Iterator[Comparison]:
         )
 
 
+# A limit that is never reached costs what looking after it costs.
+TOTAL = {"QUEUES": '{"default": {"total_concurrency": 1000}}'}
+RATE = {"QUEUES": '{"default": {"rate": "1000000/s"}}'}
+PAIRS = {"QUEUES": '{"default": {"key_concurrency": 2}}'}
+
+
+def of_queues(bench: Bench) -> Iterator[Comparison]:
+    """Ordering keys and limits over all workers, beside the same commands without."""
+    plain = Drain("no-op commands", "commands", bench.rows)
+    keyed = replace(plain, key="'key ' || n % 1000")
+    for drain in (
+        replace(plain, what="no-op commands of a queue with a total concurrency", settings=TOTAL),
+        replace(plain, what="no-op commands of a queue with a rate", settings=RATE),
+        replace(keyed, what="no-op commands of 1,000 ordering keys"),
+        replace(keyed, what="no-op commands of 1,000 ordering keys, two workers", workers=2),
+        replace(keyed, what="no-op commands of 1,000 ordering keys, two at once", settings=PAIRS),
+        replace(plain, what="no-op commands of one ordering key", key="'key'"),
+    ):
+        other = replace(plain, workers=drain.workers)
+        measure, beside = partial(drain.measure, bench), partial(other.measure, bench)
+        yield Comparison(drain.what, measure, Target(share=0.75), "without", beside)
+
+
 def unbatched(bench: Bench) -> Iterator[Comparison]:
     """Pages of one row, beside the pages of the default settings."""
     for table in ("events", "commands"):
@@ -224,7 +251,9 @@ def unbatched(bench: Bench) -> Iterator[Comparison]:
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
     """A line for each kind of backlog."""
-    return bench.compare(chain(of_one_worker(bench), of_two_workers(bench), unbatched(bench)))
+    return bench.compare(
+        chain(of_one_worker(bench), of_two_workers(bench), of_queues(bench), unbatched(bench))
+    )
 
 
 if __name__ == "__main__":

@@ -45,6 +45,10 @@ class LeaseLost(InboxdError):
     """This worker lost its lease: nothing it does for the row counts any more."""
 
 
+class UniqueKeyTaken(InboxdError):
+    """Another unsettled command of its type has this unique key, and was not to be touched."""
+
+
 class NotFound(InboxdError):
     """There is no such row: look the id up with `inboxd events list` or `commands list`."""
 

@@ -28,12 +28,16 @@ async def fill_events(
 
 
 async def fill_commands(
-    connection: asyncpg.Connection, rows: int, type_: str = "bench.noop", size: int = 200
+    connection: asyncpg.Connection,
+    rows: int,
+    type_: str = "bench.noop",
+    size: int = 200,
+    key: str = "null",
 ) -> None:
-    """Commands of one type, with a payload of so many bytes."""
+    """Commands of one type, with a payload of so many bytes; key: SQL for their ordering keys."""
     await connection.execute(
-        "insert into inboxd.commands (type, queue, payload) select "
-        f"'{type_}', 'default', {payload(size)} from {PAD} as t(pad), "
+        "insert into inboxd.commands (type, queue, ordering_key, payload) select "
+        f"'{type_}', 'default', {key}, {payload(size)} from {PAD} as t(pad), "
         f"generate_series(1, {rows}) n",
         timeout=600,
     )

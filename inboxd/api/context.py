@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from inboxd.api.batches import Batch, filled
 from inboxd.api.connection import BlockingConnection, Connection
-from inboxd.api.drafts import CommandDraft, SendOptions, encode
+from inboxd.api.drafts import CommandDraft, OnConflict, SendOptions, encode
 from inboxd.api.groups import Groups, Plan
 from inboxd.api.messages import Row
 from inboxd.api.progress import Say, checked
@@ -30,6 +30,7 @@ from inboxd.model.lineage import Origin, OriginKind, uuid7
 C = TypeVar("C", bound=Connection | BlockingConnection, default=Connection)
 
 SMALLINT = range(-(2**15), 2**15)
+_KEY_BYTES = 255
 # How long an open batch waits for its close, unless its maker says otherwise.
 OPEN_FOR = "1d"
 
@@ -118,12 +119,19 @@ class _Context(Generic[C]):
         tenant: str | None = None,
         entity_type: str | None = None,
         entity_id: str | None = None,
+        ordering_key: str | None = None,
+        unique_key: str | None = None,
+        on_conflict: OnConflict = "keep",
     ) -> UUID:
         """Send a command with this row's settlement; returns its id.
 
         `command` is a payload whose class a command handler takes, or anything that fits JSON with
         `type=`. Queue and priority default to what the type declares. `delay` counts from the
-        settlement. Raises UsageError for arguments that do not fit together, and PayloadError for
+        settlement. Commands of a queue with the same `ordering_key` run one after the other, in
+        the order in which they were sent. At most one unsettled command of a type has a
+        `unique_key`: if there is one when this is written, `on_conflict` says whether it is kept
+        (and this one not written), replaced (cancelled, unless it runs), or this handler fails
+        (`reject`). Raises UsageError for arguments that do not fit together, and PayloadError for
         a payload that cannot be stored.
         """
         route = self._resolve(command.__class__ if type is None else type)
@@ -132,6 +140,8 @@ class _Context(Generic[C]):
         for text in (queue, tenant, entity_type, entity_id):
             if text is not None and "\0" in text:
                 raise UsageError(f"{route.type}: {text!r} holds a NUL, which no text column can.")
+        if ordering_key is not None or unique_key is not None or on_conflict != "keep":
+            _check_keys(route.type, ordering_key, unique_key, on_conflict)
         draft = CommandDraft(
             uuid7(),
             route.type,
@@ -146,6 +156,9 @@ class _Context(Generic[C]):
             self.tenant if tenant is None else tenant,
             entity_type,
             entity_id,
+            ordering_key,
+            unique_key,
+            on_conflict,
         )
         self.drafts.append(draft)
         return draft.command_id
@@ -314,6 +327,20 @@ def _check_times(
     for moment in (run_at, deadline):
         if moment is not None and moment.tzinfo is None:
             raise UsageError(f"{type_}: {moment} needs a time zone: datetime(..., tzinfo=UTC).")
+
+
+def _check_keys(type_: str, ordering: str | None, unique: str | None, on_conflict: str) -> None:
+    for name, key in (("ordering_key", ordering), ("unique_key", unique)):
+        if key is None:
+            continue
+        if "\0" in key or not 0 < len(key.encode()) <= _KEY_BYTES:
+            raise UsageError(
+                f"{type_}: {name}={key!r:.40} is no key: text of 1 to {_KEY_BYTES} bytes, no NUL."
+            )
+    if on_conflict not in ("keep", "replace", "reject"):
+        raise UsageError(f"{type_}: on_conflict={on_conflict!r}: say keep, replace or reject.")
+    if on_conflict != "keep" and unique is None:
+        raise UsageError(f"{type_}: on_conflict={on_conflict!r} needs a unique_key=.")
 
 
 def _small(type_: str, number: int, least: int = SMALLINT.start) -> int:

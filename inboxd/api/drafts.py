@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 from uuid import UUID
 
 import orjson
@@ -21,6 +21,9 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from inboxd.errors import PayloadError
 from inboxd.model.duration import Duration
+
+# What becomes of a command whose unique key another unsettled one of its type has.
+OnConflict: TypeAlias = Literal["keep", "replace", "reject"]
 
 
 class CommandDraft(NamedTuple):
@@ -46,6 +49,8 @@ class CommandDraft(NamedTuple):
     entity_type: str | None = None
     entity_id: str | None = None
     ordering_key: str | None = None
+    unique_key: str | None = None
+    on_conflict: OnConflict = "keep"
     batch: UUID | None = None
     origin: UUID | None = None
     needs: int = 0
@@ -65,6 +70,7 @@ class SendOptions(TypedDict, total=False):
     tenant: str | None
     entity_type: str | None
     entity_id: str | None
+    ordering_key: str | None
 
 
 def encode(value: object) -> str:

@@ -128,6 +128,8 @@ class Groups:
     def send(self, command: object, options: SendOptions, into: Making | None) -> UUID:
         """Send a command as a member of a batch; it belongs to the batch's tenant."""
         self.check_open()
+        if "unique_key" in options:  # who keeps another's command has nothing to count or wait for
+            raise UsageError("unique_key= is for ctx.send: what a batch counts must be written.")
         if into is None:
             return self._send(command, **options)
         if options.get("tenant") is None and into.tenant is not None:
@@ -141,7 +143,7 @@ class Groups:
         """Send a command as a member of a batch that may have been made elsewhere."""
         if batch_id in self.made:
             return self.send(command, options, self.made[batch_id])
-        command_id = self._send(command, **options)
+        command_id = self.send(command, options, None)
         self._drafts[-1] = self._drafts[-1]._replace(batch=batch_id)
         self._plan.added[batch_id] = self._plan.added.get(batch_id, 0) + 1
         return command_id

@@ -134,6 +134,7 @@ def wrap_event(handler: CommandHandler, row: Row, raw: str) -> CommandDraft:
         tenant=fields["tenant"],
         entity_type=fields["entity_type"],
         entity_id=fields["entity_id"],
+        ordering_key=row["ordering_key"],
     )
 
 

@@ -94,6 +94,15 @@ def send(
     max_attempts: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=32767, help="Executions in all.")
     ] = None,
+    ordering_key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="One after the other with the same key.")
+    ] = None,
+    unique_key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="At most one unsettled of its type has it.")
+    ] = None,
+    on_conflict: Annotated[
+        str, typer.Option(metavar="keep|replace|reject", help="What happens to the one there is.")
+    ] = "keep",
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -113,6 +122,9 @@ def send(
         delay=_read_delay(delay),
         priority=priority,
         max_attempts=max_attempts,
+        ordering_key=ordering_key,
+        unique_key=unique_key,
+        on_conflict=on_conflict,
     )
     settings = load_settings(config)
     _confirm("command", ask(settings, lambda session: producing.send(session, entry)), json=json)

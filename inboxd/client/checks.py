@@ -42,6 +42,17 @@ def name(value: object) -> str | None:
     return None if 0 < size <= _NAME_BYTES else f"has {size} bytes; 1 to {_NAME_BYTES} fit"
 
 
+def key(value: object) -> str | None:
+    """An ordering key or a unique key: text of 1 to 255 bytes."""
+    return name(value)
+
+
+def on_conflict(value: object) -> str | None:
+    """What becomes of a command whose unique key is taken."""
+    known = value in ("keep", "replace", "reject")
+    return None if known else "must be 'keep', 'replace' or 'reject'"
+
+
 def uuid(value: object) -> str | None:
     """A UUID object: its text would reach some drivers as text and others not at all."""
     if isinstance(value, UUID):

@@ -8,12 +8,13 @@ Known limit: a draft is checked when it is written, not when it is made.
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
-from inboxd.client.checks import count, name, small, text, time, uuid
+from inboxd.client.checks import count, key, name, on_conflict, small, text, time, uuid
 
 R = TypeVar("R")
+OnConflict: TypeAlias = Literal["keep", "replace", "reject"]
 
 
 @dataclass(slots=True)
@@ -49,6 +50,10 @@ class NewCommand:
 
     As `NewEvent`; without a `queue` it gets the one that its handler declares. A command that is
     not done by its `deadline` becomes a dead letter; `max_attempts` overrides the handler's policy.
+    Commands of a queue with the same `ordering_key` run one after the other, in the order in which
+    they were sent. At most one unsettled command of a type has a `unique_key`; `on_conflict` says
+    what happens if there is one: it is kept ("keep": nothing is written, the receipt says
+    `duplicate` and names that one), cancelled ("replace", unless it runs), or an error ("reject").
     """
 
     type: str
@@ -67,6 +72,9 @@ class NewCommand:
     correlation_id: str | None = None
     causation_id: UUID | None = None
     traceparent: str | None = None
+    ordering_key: str | None = None
+    unique_key: str | None = None
+    on_conflict: OnConflict = "keep"
 
 
 class EventFields(TypedDict, total=False):
@@ -103,6 +111,9 @@ class CommandFields(TypedDict, total=False):
     correlation_id: str | None
     causation_id: UUID | None
     traceparent: str | None
+    ordering_key: str | None
+    unique_key: str | None
+    on_conflict: OnConflict
 
 
 class Emitted(NamedTuple):
@@ -118,7 +129,10 @@ class Emitted(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """The receipt of a command; as `Emitted`."""
+    """The receipt of a command; as `Emitted`.
+
+    With a unique key that another has, it is a duplicate too, and names the one that was kept.
+    """
 
     id: int | None
     command_id: UUID
@@ -187,6 +201,9 @@ COMMANDS: Kind[Sent] = Kind(
         Column("priority", "priorities", "integer", small, default=0),
         Column("deadline", "deadlines", "timestamptz", time),
         Column("max_attempts", "max_attempts", "integer", count),
+        Column("ordering_key", "ordering_keys", "text", key),
+        Column("unique_key", "unique_keys", "text", key),
+        Column("on_conflict", "on_conflicts", "text", on_conflict, default="keep"),
     ),
     Sent,
 )

@@ -106,12 +106,21 @@ def _query(kind: Kind[R], schema: str, page: _Page) -> Query[R]:
             for number, (parameter, type_) in enumerate(parameters, 1)
         )
         # The call of a public function (docs/producers.md); `schema` was checked by Inbox.
-        return f"SELECT id, duplicate FROM {schema}.{kind.function}({given}) ORDER BY ordinal"  # noqa: S608
+        columns = f"id, duplicate, {kind.noun}_id"
+        return f"SELECT {columns} FROM {schema}.{kind.function}({given}) ORDER BY ordinal"  # noqa: S608
 
     def receipts(answer: Iterable[Any]) -> list[R]:
-        return [kind.receipt(row[0], id_, row[1]) for row, id_ in zip(answer, ids, strict=True)]
+        return [
+            kind.receipt(row[0], _uuid(row[2]) if row[1] else id_, row[1])
+            for row, id_ in zip(answer, ids, strict=True)
+        ]
 
     return Query(text, arguments, receipts)
+
+
+def _uuid(value: Any) -> UUID:
+    """A driver's own kind of UUID, or its text."""
+    return UUID(str(value))
 
 
 def _with_ids(given: list[UUID | None]) -> list[UUID]:

@@ -47,6 +47,11 @@ HOT = frozenset({Status.PENDING, Status.WAITING, Status.RUNNING, Status.FAILED})
 SETTLED = frozenset({Status.SUCCEEDED, Status.CANCELLED, Status.DISMISSED})
 
 
-def is_legal(old: Status, new: Status) -> bool:
-    """Whether a row may go from `old` to `new`."""
-    return new in TRANSITIONS[old]
+# A command with an ordering key is never `pending`: it waits in the line of its key, is claimed
+# from there, and given back to there.
+KEYED = frozenset({(Status.WAITING, Status.RUNNING), (Status.RUNNING, Status.WAITING)})
+
+
+def is_legal(old: Status, new: Status, *, keyed: bool = False) -> bool:
+    """Whether a row may go from `old` to `new`; keyed: a command with an ordering key."""
+    return new in TRANSITIONS[old] or (keyed and (old, new) in KEYED)

@@ -8,6 +8,7 @@ least once; `ctx.idempotency_key` is for them.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -72,6 +73,8 @@ class CommandRun:
         self._blocking_results = BlockingStepResults(self._results)
         # Why no handler may begin now: those whose payload is being read are known to no limit yet.
         self._halted: str | None = None
+        # Whether what is to run again keeps its place in the line of its key, by queue.
+        self.keeps_place: Callable[[str], bool] = lambda _: True
 
     def go_on(self) -> None:
         """Handlers may begin again."""
@@ -91,12 +94,16 @@ class CommandRun:
             if limit is not None:
                 limit.stop(Stopped(CANCELLED))
 
-    async def run(self, task: Task, row: Row, on_wait: Callable[[], None]) -> None:
-        """Run one command to its outcome, and see it settled or handed to the settler."""
+    async def run(self, task: Task, row: Row, on_wait: Callable[[], None]) -> bool:
+        """Run one command to its outcome, and see it settled or handed to the settler.
+
+        Returns whether it succeeded.
+        """
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
         own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
         started = monotonic()
+        well = False
         with bound(
             command_id=row["command_id"], correlation_id=row["correlation_id"] or row["command_id"]
         ):
@@ -104,6 +111,7 @@ class CommandRun:
                 if row["body_id"] is not None and not self.bodies.is_read(row):
                     on_wait()
                 await self._attempt(task, handler, row, own, started, limit, on_wait)
+                well = True
             except LeaseLost as error:
                 _log.warning("lease lost; nothing was written", reason=str(error))
             except BaseException as error:
@@ -116,6 +124,7 @@ class CommandRun:
                 await own.end()
                 if row["body_id"] is not None:
                     self.bodies.done(row)
+        return well
 
     def _extend(self, row_id: int, seconds: float) -> None:
         limit = self._parts.executions.limits.get(("command", row_id))
@@ -174,6 +183,8 @@ class CommandRun:
         if own.held is None:
             await self.settler.add(ended)
         else:
+            if row["ordering_key"] is not None:
+                await self.settler.written(row)
             await self._commit(own, ended)
         self._count(row, "succeeded", seconds)
 
@@ -225,11 +236,17 @@ class CommandRun:
         if isinstance(error, _Later):
             _log.warning("command is given back", type=row["type"], reason=str(error))
             again = Setback(row["id"], "pending", delay=_LATER, fence=row["fence"])
-            self.settler.hand_over(Ended(row, again))
+            self.settler.hand_over(Ended(row, self._placed(row, again)))
             return
         outcome = self.judge(row, error)
-        await self.settler.add(Ended(row, setback(outcome, row, self._parts.me.id, row["fence"])))
+        again = setback(outcome, row, self._parts.me.id, row["fence"])
+        await self.settler.add(Ended(row, self._placed(row, again)))
         self._count(row, name(outcome), seconds)
+
+    def _placed(self, row: Row, again: Setback) -> Setback:
+        """What runs again holds its key; where there is no order to keep it lines up anew."""
+        held = row["ordering_key"] is None or self.keeps_place(row["queue"])
+        return again if held or again.status != "pending" else replace(again, status="waiting")
 
     async def _stopped(self, row: Row, error: Stopped, seconds: float) -> None:
         """Not the handler's failure: cancelled, or given back without an attempt spent."""
@@ -238,7 +255,8 @@ class CommandRun:
             await self.settler.add(Ended(row, ended))
             self._count(row, "cancelled", seconds)
         else:
-            self.settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
+            again = Setback(row["id"], "pending", fence=row["fence"])
+            self.settler.hand_over(Ended(row, self._placed(row, again)))
         _log.info("command was stopped", type=row["type"], reason=error.reason)
 
     def judge(self, row: Row, error: BaseException) -> Unsuccessful:

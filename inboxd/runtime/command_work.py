@@ -1,34 +1,29 @@
 """Pages of commands: leased here, run side by side, each atomic by itself (design section 5).
 
-Owns the room of each queue, and the runners. A runner takes commands from the page one after the
-other and calls the next runner only when a handler waits, so that handlers that never wait cost no
-task each. Promises that no more of a queue runs here than its limit, that suspects (commands that
-were running when a worker died) run one at a time, and that what was claimed is settled, given
-back, or fenced. Known limit: a queue's limit holds within this process.
+Owns the room of each queue, and what is claimed next. Promises that no more of a queue runs here
+than its limit, that suspects (commands that were running when a worker died) run one at a time, and
+that what was claimed is settled, given back, or fenced. Known limit: `concurrency` of a queue holds
+within this process; what holds over all workers is claimed by `inboxd.runtime.limited`.
 """
 
 import asyncio
 import itertools
-from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from time import monotonic
 
 import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.model.lane import Lane, Lanes
-from inboxd.model.outcome import explain
 from inboxd.runtime.command_run import CommandRun
-from inboxd.runtime.execution import Breath
-from inboxd.runtime.pace import Pace
+from inboxd.runtime.limited import Limited
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
-from inboxd.runtime.settler import Ended
+from inboxd.runtime.runners import Runners
 from inboxd.settings.sections import Commands, Queue
 from inboxd.store import commands
-from inboxd.store.commands import Settlement
 from inboxd.store.connections import Row
-from inboxd.store.events import Setback
 from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
 
@@ -36,6 +31,8 @@ _log = get_logger(__name__)
 
 # Outcomes that may wait to be written before they take the room of commands.
 _MOST_BEHIND = 1_000
+# From so many a second on, a rate holds for claims, which are some milliseconds before the starts.
+_HIGH_RATE = 1_000
 
 
 class CommandWork:
@@ -43,57 +40,63 @@ class CommandWork:
 
     def __init__(self, parts: Parts, run: CommandRun, tasks: TaskGroup) -> None:
         """Run the commands that the plugins serve, as tasks of `tasks`."""
+        self.limits = parts.settings.commands
+        self.queues: Mapping[str, Queue] = parts.settings.queues
+        self.on_room: Callable[[], None] = lambda: None
         self._parts = parts
-        self._settler = run.settler
-        self._settler.on_written = self._free
         self._run = run
-        self._run.bodies.upcoming = lambda: (row for row, _ in self._ready)
-        self._tasks = tasks
+        self._settler = run.settler
+        self._settler.on_written = self._written
         self._lanes = Lanes()
-        # What is leased and has not started, with the time of its lease.
-        self._ready: deque[tuple[Row, float]] = deque()
-        self._pace = Pace()
-        self._idle: deque[asyncio.Event] = deque()
-        self._runners = 0
-        self._leased: Counter[str] = Counter()
-        # Commands that are leased and not ended yet.
-        self.in_flight = 0
+        self._limited = Limited(parts, self._settler, self.queues)
+        self._runners = Runners(run, tasks, self._limited.chains)
+        self._runners.most = self.limits.concurrency
+        self._runners.on_ended = self._ended
+        self._runners.on_loss = self._look_soon
+        run.keeps_place = lambda queue: self._limited.bounds(queue).key_concurrency == 1
         # The next page is claimed when no more than these are left.
         self._refill_at = 0
-        # What this worker knows that it holds; the rest of its leases is looked for in _look_after.
-        self._known: set[int] = set()
+        # When what this worker holds without knowing it is looked for (`_look_after`).
         self._look_at = 0.0
         self._suspect: int | None = None
         self._suspects_due = True
         self._freed = asyncio.Event()
         self._was_full = False
         self._suspended = False
-        self.on_room: Callable[[], None] = lambda: None
-        self.limits = parts.settings.commands
-        self.queues: Mapping[str, Queue] = parts.settings.queues
+
+    @property
+    def in_flight(self) -> int:
+        """Commands that are leased and not ended yet."""
+        return self._runners.in_flight
 
     # --------------------------------------------------------------------------------- claims
 
     def forget(self) -> None:
         """The connection was lost: another server may answer next, and a claim may be unknown."""
         self._lanes.forget()
+        self._limited.forget()
+        self._look_soon()
+
+    def _look_soon(self) -> None:
         self._look_at = 0.0
 
     def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
         """Take over other settings while running."""
         self.limits, self.queues = limits, queues
+        self._runners.most = limits.concurrency
+        self._limited.reload(queues)
         self._run.bodies.most = limits.in_flight_bytes
         self.on_room()
 
     def suspend(self) -> None:
         """The lease may end: start nothing, stop what runs."""
         self._suspended = True
-        self._release_ready()
+        self._runners.release()
         self._run.stop_all("the lease could not be renewed")
 
     def obey(self) -> None:
         """The controls changed: what is leased ahead and paused now is given back."""
-        self._release_ready(self._is_paused)
+        self._runners.release(self._is_paused)
         self.on_room()
 
     def resume(self) -> None:
@@ -104,16 +107,7 @@ class CommandWork:
 
     def cancel(self, ids: frozenset[int]) -> None:
         """Stop commands whose cancellation was requested; those not started yet stop at once."""
-        if not ids:
-            return
-        for leased in [leased for leased in self._ready if leased[0]["id"] in ids]:
-            self._ready.remove(leased)
-            row = leased[0]
-            self._run.bodies.done(row)
-            self._ended(row)
-            ended = Settlement(row["id"], row["fence"], "cancelled", 0.0, None)
-            self._settler.hand_over(Ended(row, ended))
-        self._run.cancel(ids)
+        self._runners.cancel(ids)
 
     async def finish(self) -> None:
         """What runs goes on until `drain`."""
@@ -125,18 +119,22 @@ class CommandWork:
         self._freed.clear()
 
     async def survey(self) -> Survey:
-        """Look at every lane from its beginning; suspects are looked for as well."""
+        """Look at every lane and line from its beginning; suspects are looked for as well."""
         async with borrow(self._parts.pool) as connection:
             seen = await commands.survey(connection, self._parts.sql)
+            lines_due, times = await self._limited.survey(connection, self._serves)
         served = [s for s in seen if self._serves(str(s.key[0]), str(s.key[1]))]
         suspects = [s for s in served if s.key[2] is None]
         due = self._lanes.sweep([s for s in served if s.key[2] is not None])
-        waiting = any(s.oldest is not None for s in suspects)
-        self._suspects_due = waiting and self._suspect is None
-        times = [s.next for s in served if s.next is not None]
-        if self._ready:  # it is looked at again before it waits too long
-            times.append(self._pace.too_late_in(monotonic() - self._ready[0][1]))
-        return Survey(due or self._suspects_due, min(times, default=None))
+        waiting = [str(s.key[0]) for s in suspects if s.oldest is not None]
+        self._limited.suspects_in(waiting)
+        self._suspects_due = self._suspect is None and bool(waiting)
+        times += [s.next for s in served if s.next is not None]
+        if (waits := self._runners.waited) is not None:  # looked at again before it is too long
+            times.append(self._runners.pace.too_late_in(waits))
+        if self._limited.chains:
+            times.append(1.0)
+        return Survey(due or lines_due or self._suspects_due, min(times, default=None))
 
     async def page(self) -> Page:
         """Lease what there is room for, and let it run."""
@@ -146,26 +144,79 @@ class CommandWork:
         if self._run.stepped_aside:
             self._run.stepped_aside = False
             self._lanes.forget()
-        if self._ready and self._pace.is_too_late(monotonic() - self._ready[0][1]):
-            _log.info("commands leased ahead of their start are given back", rows=len(self._ready))
-            self._release_ready()
+        pace = self._runners.pace
+        waits = self._runners.waited
+        if waits is not None and pace.is_too_late(waits):
+            _log.info("commands leased ahead of their start are given back")
+            self._runners.release()
+        self._runners.shorten()
         free = min(self._free_room(), self.limits.page_rows)
-        if free <= self._pace.ahead // 2 or self._suspended:
+        if free <= pace.ahead // 2 or self._suspended:
             return Page(0, busy=True)
         taken = 0
         if self._suspects_due:
             taken += await self._claim_suspect()
-        # The smaller priorities of all queues first; a level that is empty costs one look. Room
-        # that a command leaves meanwhile is for the next page, which starts at the first level.
-        lanes = sorted(self._open_lanes(), key=_priority)
-        room = {queue: self._room_of(queue) for queue in {str(lane.key[0]) for lane in lanes}}
-        for _, level in itertools.groupby(lanes, _priority):
-            open_ = [lane for lane in level if room[str(lane.key[0])] > 0]
-            if open_ and taken < free:
-                taken += await self._claim(open_, room, free - taken)
+        taken, again = await self._claim_levels(free, taken)
         most, at_once = self.limits.page_rows, self.limits.concurrency
-        self._pace.claimed(full=taken >= free, most=most, at_once=at_once)
-        return Page(taken, full=taken >= free, busy=taken > 0 and self._was_full)
+        pace.claimed(full=taken >= free, most=most, at_once=at_once)
+        busy = taken > 0 and self._was_full
+        return Page(taken, full=taken >= free, busy=busy, again=again)
+
+    async def _claim_levels(self, free: int, taken: int) -> tuple[int, float | None]:
+        """Claim the smaller priorities of all queues first; a level that is empty costs one look.
+
+        Returns the rows, and in how many seconds a queue that lets nothing run may be asked again.
+        Room that a command leaves meanwhile is for the next page, which starts at the first level.
+        """
+        lanes = self._open_lanes()
+        limited = self._of_limited(lanes) if self._limited.active else {}
+        if self._limited.names:
+            lanes = [lane for lane in lanes if lane.key[0] not in self._limited.names]
+        levels: list[tuple[int, str, list[Lane]]] = [
+            (level, "", list(of_level))
+            for level, of_level in itertools.groupby(sorted(lanes, key=self._level), self._level)
+        ]
+        levels += [(self._queue_level(queue), queue, limited[queue]) for queue in limited]
+        room = {queue: self._room_of(queue) for queue in {str(lane.key[0]) for lane in lanes}}
+        for _, queue, of_level in sorted(levels, key=itemgetter(0)):
+            if taken >= free:
+                break
+            if queue:
+                taken += await self._claim_limited(queue, of_level, free - taken)
+            elif open_ := [lane for lane in of_level if room[str(lane.key[0])] > 0]:
+                taken += await self._claim(open_, room, free - taken)
+        return taken, self._limited.again_in(limited)
+
+    def _queue_level(self, queue: str) -> int:
+        settings = self.queues.get(queue)
+        return 0 if settings is None else settings.priority
+
+    def _level(self, lane: Lane) -> int:
+        return int(lane.key[2] or 0) + self._queue_level(str(lane.key[0]))
+
+    def _of_limited(self, lanes: Sequence[Lane]) -> dict[str, list[Lane]]:
+        """The queues that are to be asked by `claim_limited` now, with the lanes that it takes."""
+        mine: dict[str, list[Lane]] = {}
+        for lane in sorted(lanes, key=self._level):
+            if lane.key[0] in self._limited.names:
+                mine.setdefault(str(lane.key[0]), []).append(lane)
+        asked = {}
+        for queue in self._limited.ready(mine):
+            if not any(self._serves(queue, type_) for type_ in self._parts.registry.commands):
+                continue
+            if self._limited_room(queue) > 0:
+                asked[queue] = mine.get(queue, [])
+            else:
+                self._was_full = True
+        return asked
+
+    def _limited_room(self, queue: str) -> int:
+        room = self._room_of(queue)
+        bounds = self._limited.bounds(queue)
+        if bounds.rate is None or bounds.rate / bounds.period >= _HIGH_RATE:
+            return room
+        # What is claimed starts at once, so that the starts keep to the rate as the claims do.
+        return min(room, self.limits.concurrency - self._runners.in_flight)
 
     def _serves(self, queue: str, type_: str) -> bool:
         wanted = self._parts.settings.worker.queues
@@ -181,15 +232,15 @@ class CommandWork:
     def _free_room(self) -> int:
         # Outcomes that wait to be written are leased still: they take room, a few pages aside.
         behind = max(0, self._settler.waiting - _MOST_BEHIND)
-        most = self.limits.concurrency + self._pace.ahead
-        self._refill_at = most - 1 - self._pace.ahead // 2
-        return most - self.in_flight - behind
+        most = self.limits.concurrency + self._runners.pace.ahead
+        self._refill_at = most - 1 - self._runners.pace.ahead // 2
+        return most - self._runners.in_flight - behind
 
     def _room_of(self, queue: str) -> int:
         settings = self.queues.get(queue)
         limit = None if settings is None else settings.concurrency
         most = self.limits.page_rows
-        return most if limit is None else min(most, limit - self._leased[queue])
+        return most if limit is None else min(most, limit - self._runners.leased[queue])
 
     def _open_lanes(self) -> list[Lane]:
         """The lanes that are not paused, and whose queue has room."""
@@ -230,7 +281,7 @@ class CommandWork:
                 self._parts.me.id,
                 [type_ for type_ in self._parts.registry.command_types if type_ not in paused],
                 self._parts.settings.worker.queues,
-                [*full, *controls.named("queue")],
+                [*full, *controls.named("queue"), *self._limited.names],
             )
         if row is None:
             return 0
@@ -238,24 +289,39 @@ class CommandWork:
         self._take([row])
         return 1
 
-    def _take(self, rows: Sequence[Row]) -> None:
+    async def _claim_limited(self, queue: str, lanes: list[Lane], most: int) -> int:
+        """Lease up to `most` commands of a queue with limits, or from its lines."""
+        types = [t for t in self._parts.registry.command_types if self._serves(queue, t)]
+        room = min(most, self._limited_room(queue))
+        if room <= 0:
+            self._was_full = True
+            return 0
+        took = self._runners.pace.took
+        suspect = self._suspect is None
+        with self._parts.metrics.claim_seconds.labels("command").time():
+            rows = await self._limited.claim(queue, lanes, room, took, types, suspect=suspect)
+        self._parts.metrics.page_rows.labels("command").observe(len(rows))
+        for number, taken in itertools.groupby(rows, key=itemgetter("lane")):
+            if number:
+                last = list(taken)[-1]
+                lanes[number - 1].advance(last["run_at"], last["id"])
+        self._suspect = next((row["id"] for row in rows if row["crashes"]), self._suspect)
+        self._take(rows, self._limited.bounds(queue).key_concurrency)
+        return len(rows)
+
+    def _take(self, rows: Sequence[Row], at_once: int = 1) -> None:
         """Let what was leased run, unless it is to be cancelled or the lease may end meanwhile."""
-        now = monotonic()
-        self.in_flight += len(rows)
-        for row in rows:
-            self._known.add(row["id"])
-            self._leased[row["queue"]] += 1
-            self._ready.append((row, now))
+        self._runners.take(rows, at_once)
         self.cancel(frozenset(row["id"] for row in rows if row["cancel_requested"]))
         if self._suspended:
-            self._release_ready()
+            self._runners.release()
         elif self._parts.controls.paused:  # perhaps since the claim began
-            self._release_ready(self._is_paused)
-        self._next_runner()
+            self._runners.release(self._is_paused)
+        self._runners.next_runner()
 
     async def _look_after(self) -> None:
         """Give back what this worker holds and does not know: the answer to its claim was lost."""
-        known = list(self._known | self._settler.ids)
+        known = list(self._runners.known | self._settler.ids)
         async with borrow(self._parts.pool) as connection:
             unknown = await commands.release(
                 connection, self._parts.sql, self._parts.me.id, but=known
@@ -265,73 +331,34 @@ class CommandWork:
             _log.warning("gave back commands whose claim was not answered", commands=unknown)
             self.on_room()
 
-    # -------------------------------------------------------------------------------- runners
-
-    def _next_runner(self) -> None:
-        """Let one more runner work, if there is something to run."""
-        if not self._ready:
-            return
-        if self._idle:
-            self._idle.popleft().set()
-        elif self._runners < self.limits.concurrency:
-            self._runners += 1
-            self._tasks.start_soon(self._runner)
-
-    async def _runner(self) -> None:
-        breath, task = Breath(), asyncio.current_task()
-        try:
-            while True:
-                while self._ready:
-                    row, leased_at = self._ready.popleft()
-                    started_at = monotonic()
-                    self._pace.waited = started_at - leased_at
-                    try:
-                        await self._run.run(task, row, self._next_runner)
-                    except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
-                        _log.error("command was lost", id=row["id"], reason=explain(error).error)
-                        self._look_at = 0.0
-                    finally:
-                        self._pace.took = monotonic() - started_at
-                        self._ended(row)
-                    await breath.take()
-                self._next_runner()
-                call = asyncio.Event()
-                self._idle.append(call)
-                await call.wait()
-        finally:
-            self._runners -= 1
+    # ------------------------------------------------------------------------------- what ends
 
     def _ended(self, row: Row) -> None:
-        self._known.discard(row["id"])
-        self.in_flight -= 1
-        self._leased[row["queue"]] -= 1
-        if self._leased[row["queue"]] <= 0:
-            del self._leased[row["queue"]]
         if row["id"] == self._suspect:
             self._suspect, self._suspects_due = None, True
+            self._limited.look_for_suspects()
             self.on_room()
         self._free()
+        if self._limited.chains.ended and not self._settler.waiting:
+            self.on_room()
+
+    def _written(self) -> None:
+        self._free()
+        if self._limited.chains.ended:  # its key's next command may run
+            self.on_room()
 
     def _free(self) -> None:
         if self.in_flight <= self._refill_at:
             self._freed.set()
+        if self._limited.active and self._limited.retry():
+            self._was_full = True
         if self._was_full:
             self._was_full = False
             self.on_room()
 
-    # ----------------------------------------------------------------------------------- drain
-
-    def _release_ready(self, which: Callable[[Row], bool] = lambda _: True) -> None:
-        """Give back what was claimed and has not started: no attempt, no crash."""
-        leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))
-        for row in [row for row, _ in leased if which(row)]:
-            self._run.bodies.done(row)
-            self._ended(row)
-            self._settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
-
     async def drain(self, seconds: float) -> None:
         """Start nothing more, let what runs finish for so long, stop the rest; all is settled."""
-        self._release_ready()
+        self._runners.release()
         self._refill_at = self.in_flight
         with anyio.move_on_after(seconds):
             while self.in_flight:
@@ -344,7 +371,3 @@ class CommandWork:
                     await self.room()
         with anyio.move_on_after(5):
             await self._settler.flush()
-
-
-def _priority(lane: Lane) -> int:
-    return int(lane.key[2] or 0)

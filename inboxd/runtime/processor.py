@@ -34,11 +34,15 @@ _LONGEST_PAUSE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one claim brought. busy: more rows may be due, but there is no room to take them now."""
+    """What one claim brought. busy: more rows may be due, but there is no room to take them now.
+
+    again: seconds after which a queue that lets nothing run now may let something.
+    """
 
     rows: int
     full: bool = False
     busy: bool = False
+    again: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +148,12 @@ class Processor:
             elif not await self._wakeup.arm():
                 await self._wakeup.look_again()
             elif not await self._survey("sweep"):
-                await self._sleep()
+                await self._sleep(page.again)
             else:
                 page = await self._work.page()
                 if not (page.rows or page.busy):
-                    # What is due is held by others, or its queues are full here.
-                    await self._sleep()
+                    # What is due is held by others, or its queues are full.
+                    await self._sleep(page.again)
 
     async def _survey(self, cause: str) -> bool:
         started = time.monotonic()
@@ -160,10 +164,12 @@ class Processor:
         self._metrics.wakeups.labels(self._kind, cause).inc()
         return survey.due
 
-    async def _sleep(self) -> None:
+    async def _sleep(self, again: float | None) -> None:
         if self._stopping:
             return
         until = None if self._next_at is None else self._next_at - time.monotonic()
+        if again is not None:
+            until = again if until is None else min(until, again)
         cause = await self._wakeup.sleep(until)
         self._metrics.wakeups.labels(self._kind, cause).inc()
 

@@ -83,6 +83,14 @@ class Settler:
         while self.waiting:
             await self._written.wait()
 
+    async def written(self, row: Row) -> None:
+        """Wait until what ended earlier of this row's ordering key is written.
+
+        Then a transaction of the row's own cannot commit before it.
+        """
+        while any(_same_key(ended.row, row) for ended in (*self._gathered, *self._writing)):
+            await self._written.wait()
+
     async def run(self) -> None:
         """Write what gathers, until cancelled."""
         while True:
@@ -111,7 +119,7 @@ class Settler:
                     todo.append(part)
                     await anyio.sleep(_PAUSE)
                 elif len(part) > 1:
-                    todo += [[ended] for ended in part]
+                    todo += [[ended] for ended in reversed(part)]  # the order of keys is kept
                 else:
                     await self._refused(part[0], error)
 
@@ -171,4 +179,8 @@ class Settler:
 
 def _given_back(each: Setback) -> bool:
     """Whether a row is claimable again at once, without an INSERT that others would hear of."""
-    return each.status == "pending" and each.delay is None and each.run_at is None
+    return each.status != "failed" and each.delay is None and each.run_at is None
+
+
+def _same_key(one: Row, other: Row) -> bool:
+    return bool(one["ordering_key"] == other["ordering_key"] and one["queue"] == other["queue"])

@@ -55,7 +55,7 @@ def reloadable(old: Settings, new: Settings) -> Changes:
 
 
 def _is_live(key: str) -> bool:
-    return key in _RELOADABLE or (key.startswith("queues.") and key.endswith(".concurrency"))
+    return key in _RELOADABLE or key.startswith("queues.")
 
 
 def _flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:

@@ -26,7 +26,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from inboxd.settings.values import Duration, Names, Size
+from inboxd.settings.values import Duration, Names, RateLimit, Size
 
 _MAX_HEARTBEAT_SHARE = 4
 
@@ -217,7 +217,7 @@ class Commands(Section):
 
 
 class Queue(Section):
-    """Limits of one queue."""
+    """Limits of one queue, and what its ordering keys mean."""
 
     concurrency: int | None = Field(
         None,
@@ -225,6 +225,37 @@ class Queue(Section):
         le=10_000,
         description="Most commands of this queue in flight in this process; unset: only "
         "commands.concurrency bounds it.",
+    )
+    total_concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Most commands of this queue in flight in all workers together; unset: as "
+        "many as they can. Give all workers the same.",
+    )
+    rate: RateLimit | None = Field(
+        None,
+        description="Most commands of this queue that all workers start in any second, minute or "
+        'hour: "10/s", "600/m", "5000/h"; unset: as many as they can.',
+    )
+    priority: int = Field(
+        0,
+        ge=-(2**15),
+        lt=2**15,
+        description="Added to the priority of each of its commands: what is smaller goes first.",
+    )
+    key_concurrency: int = Field(
+        1,
+        ge=1,
+        le=10_000,
+        description="Most commands of one ordering key in flight in all workers together; 1: one "
+        "after the other, in order.",
+    )
+    key_failure: Literal["block", "skip"] = Field(
+        "block",
+        description="What a dead letter does to its ordering key. block: the key waits until it "
+        "is replayed or dismissed; skip: the next one goes on. Only where key_concurrency is 1; "
+        "with more there is no order to keep.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The value types of settings: durations, sizes, lists.
+"""The value types of settings: durations, sizes, rates, lists.
 
 Owns how a setting's text becomes a value and how a value is shown again. Promises that a
 duration without a unit is refused: `30` could be seconds or milliseconds, `"30s"` cannot. (A
@@ -8,7 +8,7 @@ Known limit: sizes know binary units only (KiB, MiB, GiB), which is what memory 
 
 import re
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, PlainSerializer
 from pydantic_settings import NoDecode
@@ -17,6 +17,38 @@ from inboxd.model import duration
 
 _UNITS = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 _SIZE = re.compile(r"\s*(\d+)\s*(B|KiB|MiB|GiB)\s*")
+_RATE = re.compile(r"\s*(-?\d+)\s*/\s*(s|m|h)\s*")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_HIGHEST_RATE = 1_000_000
+
+
+class Rate(NamedTuple):
+    """So many in any `seconds`."""
+
+    rows: int
+    seconds: int
+
+
+def parse_rate(value: object) -> Rate:
+    """Read `"10/s"`, `"600/m"` or `"5000/h"`; raise `ValueError`."""
+    if isinstance(value, Rate):
+        return value
+    match = _RATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError('a rate is a number by s, m or h, such as "10/s", "600/m" or "5000/h"')
+    if not 0 < int(match[1]) <= _HIGHEST_RATE:
+        raise ValueError(
+            f"a rate of {match[1]} lets nothing run: 1 to {_HIGHEST_RATE} are possible; to stop a "
+            "queue, pause it"
+            if int(match[1]) <= 0
+            else f"a rate of {match[1]} is no limit: 1 to {_HIGHEST_RATE} are possible"
+        )
+    return Rate(int(match[1]), _SECONDS[match[2]])
+
+
+def format_rate(rate: Rate) -> str:
+    """Write it as it is read."""
+    return f"{rate.rows}/{next(unit for unit, s in _SECONDS.items() if s == rate.seconds)}"
 
 
 def parse_size(value: object) -> int:
@@ -55,4 +87,5 @@ Duration = Annotated[
     timedelta, BeforeValidator(_positive_duration), PlainSerializer(duration.write)
 ]
 Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size)]
+RateLimit = Annotated[Any, BeforeValidator(parse_rate), PlainSerializer(format_rate)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]

@@ -13,7 +13,7 @@ from uuid import UUID
 import asyncpg
 
 from inboxd.api.drafts import CommandDraft
-from inboxd.errors import LeaseLost
+from inboxd.errors import LeaseLost, UniqueKeyTaken
 from inboxd.model.lane import Lane, Sighting
 from inboxd.model.lineage import Lineage
 from inboxd.store.connections import Connection, Row
@@ -21,6 +21,7 @@ from inboxd.store.events import Setback
 from inboxd.store.statements import Statements
 
 _LEASE_LOST = "IB001"
+_UNIQUE_KEY_TAKEN = "IB004"
 NO_BATCHES: Mapping[UUID, int] = {}
 
 
@@ -162,7 +163,13 @@ async def insert(
     sent: Sequence[tuple[CommandDraft, Parent]],
     batches: Mapping[UUID, int] = NO_BATCHES,
 ) -> None:
-    """Insert the commands that handlers sent, with their lineage; `batches` are their numbers."""
+    """Insert the commands that handlers sent, with their lineage; `batches` are their numbers.
+
+    Not those whose unique key another has that stays. Raises UniqueKeyTaken if one is to be
+    rejected.
+    """
+    if any(draft.unique_key is not None for draft, _ in sent):
+        sent = await _free_of_others(connection, sql, sent)
     for start in range(0, len(sent), _INSERT_ROWS):
         page = sent[start : start + _INSERT_ROWS]
         drafts = [draft for draft, _ in page]
@@ -189,7 +196,37 @@ async def insert(
             _filled([p.lineage.traceparent for p in parents]),
             _filled([d.ordering_key for d in drafts]),
             *_grouped(drafts, batches),
+            _filled([d.unique_key for d in drafts]),
         )
+
+
+async def _free_of_others(
+    connection: Connection, sql: Statements, sent: Sequence[tuple[CommandDraft, Parent]]
+) -> list[tuple[CommandDraft, Parent]]:
+    """Those to insert: their unique keys are nobody else's until this transaction ends."""
+    unique = [draft for draft, _ in sent if draft.unique_key is not None]
+    try:
+        stays = await connection.fetchval(
+            sql["make_way"],
+            [draft.type for draft in unique],
+            [draft.unique_key for draft in unique],
+            [draft.on_conflict for draft in unique],
+        )
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _UNIQUE_KEY_TAKEN:
+            raise UniqueKeyTaken(f'{error}; on_conflict="keep" would leave it.') from error
+        raise
+    kept = {draft.command_id for draft, stay in zip(unique, stays, strict=True) if stay}
+    taken = set[tuple[str, str]]()
+    free = []
+    for draft, parent in sent:
+        key = None if draft.unique_key is None else (draft.type, draft.unique_key)
+        if draft.command_id in kept or key in taken:
+            continue
+        if key is not None:
+            taken.add(key)
+        free.append((draft, parent))
+    return free
 
 
 def _grouped(drafts: Sequence[CommandDraft], batches: Mapping[UUID, int]) -> Sequence[list[Any]]:

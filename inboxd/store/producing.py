@@ -12,8 +12,10 @@ from uuid import UUID
 
 import asyncpg
 
-from inboxd.errors import DatabaseError, UsageError
+from inboxd.errors import DatabaseError, UniqueKeyTaken, UsageError
 from inboxd.store.session import Session
+
+_UNIQUE_KEY_TAKEN = "IB004"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,9 @@ class Entry:
     delay: timedelta | None = None
     priority: int = 0
     max_attempts: int | None = None
+    ordering_key: str | None = None
+    unique_key: str | None = None
+    on_conflict: str = "keep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ async def send(session: Session, entry: Entry) -> Receipt:
         *(entry.type, entry.payload, entry.lane, entry.uuid, entry.schema_version),
         *(entry.priority, entry.tenant, entry.entity_type, entry.entity_id),
         *(entry.correlation_id, entry.delay, entry.max_attempts),
+        *(entry.ordering_key, entry.unique_key, entry.on_conflict),
     )
 
 
@@ -81,3 +87,7 @@ def _refusals() -> Iterator[None]:
     except (asyncpg.DataError, asyncpg.CheckViolationError) as error:
         # Only the message: PostgreSQL's DETAIL quotes the row, payload included.
         raise UsageError(f"the database refuses it: {error.args[0]}") from None
+    except asyncpg.PostgresError as error:
+        if error.sqlstate == _UNIQUE_KEY_TAKEN:
+            raise UniqueKeyTaken(f"{error.args[0]}: see --on-conflict") from None
+        raise

@@ -69,6 +69,11 @@ class Metrics:
             "Why a processor looked for rows: notify, poll, timer, sweep or reconnect.",
             *("kind", "cause"),
         )
+        self.held_back = self._counter(
+            "inboxd_queue_held_back",
+            "Claims that a queue's limit over all workers let take nothing: full, rate, or busy.",
+            *("queue", "reason"),
+        )
         self.reaped = self._counter(
             "inboxd_reaped", "Dead workers, and the commands taken back from them.", "kind"
         )

@@ -270,6 +270,7 @@ _SHARED: dict[str, Any] = {
     "tenant": None,
     "entity_type": None,
     "entity_id": None,
+    "ordering_key": None,
     "correlation_id": None,
     "causation_id": None,
     "traceparent": None,

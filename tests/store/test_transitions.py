@@ -48,6 +48,23 @@ async def test_sql_and_the_model_agree(
         assert refused.value.sqlstate == "IB002"
 
 
+@pytest.mark.parametrize(("old", "new"), [move[1:] for move in MOVES if move[0] == "commands"])
+async def test_sql_and_the_model_agree_of_ordering_keys(
+    database: Database, old: Status, new: Status
+) -> None:
+    async with database.connect() as connection:
+        await _put(connection, "commands", old)
+        await connection.execute("update inboxd.commands set ordering_key = 'k'")
+        move = connection.execute(_set("commands", new))
+        if not is_legal(old, new, keyed=True):
+            with pytest.raises(asyncpg.PostgresError, match=f"{old} -> {new}"):
+                await move
+            return
+        assert await move == "UPDATE 1"
+        status = await connection.fetchval("select status from inboxd.commands")
+        assert status == ("waiting" if new is Status.PENDING else new)
+
+
 @pytest.mark.parametrize("table", ["events", "commands"])
 @pytest.mark.parametrize("status", [*sorted(SETTLED), "done"])
 async def test_settled_rows_are_not_hot(database: Database, table: str, status: str) -> None:

@@ -165,6 +165,7 @@ ROW: dict[str, Any] = {
     "tenant": "acme",
     "entity_type": "student",
     "entity_id": "3",
+    "ordering_key": "student 3",
     "headers": '{"a":1}',
     "correlation_id": "story",
     "causation_id": UUID(int=2),
@@ -195,12 +196,13 @@ def test_an_event_arrives_as_it_left(carrier: CommandHandler) -> None:
     draft = wrap_event(carrier, ROW, '{"years":3}')
     assert (draft.type, draft.queue, draft.schema_version) == ("school.grow", "slow", 1)
     assert (draft.tenant, draft.entity_type, draft.entity_id) == ("acme", "student", "3")
+    assert draft.ordering_key == "student 3"
     event = decode_event_command(carrier, draft.payload, draft.schema_version, attempts=4)
     assert event.payload == Student(age=3)
     assert event.attempt == 5
-    shown = {name: getattr(event, name) for name in ROW if name != "attempts"}
+    shown = {name: getattr(event, name) for name in ROW if name not in ("attempts", "ordering_key")}
     assert shown == {
-        **{name: value for name, value in ROW.items() if name != "attempts"},
+        **{name: value for name, value in ROW.items() if name in shown},
         "headers": {"a": 1},
     }
 

@@ -317,12 +317,9 @@ def test_reload_applies_limits_and_names_the_rest() -> None:
         },
     )
     changes = reloadable(old, new)
-    assert set(changes.live) == {
-        "log.level",
-        "commands.concurrency",
-        "queues.email.concurrency",
-        "queues.reports.concurrency",
-    }
+    queues = {key for key in changes.live if key.startswith("queues.")}
+    assert {"queues.email.concurrency", "queues.reports.concurrency"} <= queues
+    assert set(changes.live) - queues == {"log.level", "commands.concurrency"}
     assert set(changes.restart) == {"database.password", "worker.lease"}
     assert reloadable(old, old) == type(changes)((), ())
 
@@ -334,3 +331,25 @@ def test_size_is_written_as_it_is_read(text: str) -> None:
 
 def test_sections_can_be_made_in_code() -> None:
     assert Database(schema="shop").schema_name == "shop"
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        ("0/s", "a rate of 0 lets nothing run"),
+        ("-5/m", "a rate of -5 lets nothing run"),
+        ("10", "10/s"),
+        ("9999999/s", "is no limit"),
+    ],
+)
+def test_a_rate_that_is_none_is_refused_by_name(written: Any, rate: str, said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(written(f'[queues.email]\nrate = "{rate}"\n'), {})
+    assert "[queues.email] rate: " in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_a_rate_is_written_as_it_is_read() -> None:
+    settings = load(None, {"INBOXD_QUEUES__E__RATE": "600/m"})
+    shown = {key: value for key, value, _ in describe(settings)}
+    assert shown["queues.e.rate"] == "600/m"

@@ -10,7 +10,7 @@
 SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, e.entity_type,
        e.entity_id, e.payload, e.headers, e.correlation_id, e.causation_id, e.traceparent, e.attempts,
        e.crashes, date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
-       nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
+       e.ordering_key, nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
        date_part('epoch', clock_timestamp() - e.run_at) AS waited,
        date_part('epoch', clock_timestamp() - e.created_at) AS age, lane.lane
   FROM unnest($1::text[], $2::text[], $3::double precision[], $4::bigint[])

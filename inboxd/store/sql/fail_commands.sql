@@ -1,5 +1,6 @@
 -- Write what became of commands that did not succeed, as far as this worker's claims still hold them:
--- retry, deferral or release (pending), dead letter (failed).
+-- retry, deferral or release (pending), dead letter (failed); waiting: back into the line of its key, as
+-- one that holds it no more.
 -- A row whose cancellation was requested is due at once: its next claim settles it as cancelled.
 -- The last 50 errors are kept, so that a row stays bounded. A row with a worker is running (see
 -- settle_commands.sql).
@@ -16,6 +17,7 @@ UPDATE {schema}.commands c
                      ELSE coalesce(new.run_at, clock_timestamp() + make_interval(secs => new.seconds),
                                    c.run_at) END,
        worker_id = NULL,
+       line_at = CASE WHEN new.status = 'waiting' THEN NULL ELSE c.line_at END,
        started_at = NULL,
        errors = CASE WHEN new.error IS NULL THEN c.errors
                      ELSE CASE WHEN jsonb_array_length(c.errors) >= 50 THEN c.errors - 0

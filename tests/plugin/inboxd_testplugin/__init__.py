@@ -29,11 +29,12 @@ from inboxd import (
     Reject,
     Retry,
 )
-from inboxd_testplugin import chaos, grouping, leaving
+from inboxd_testplugin import chaos, grouping, keyed, leaving
 
 handlers = Handlers("testplugin")
 leaving.add_to(handlers)
 chaos.add_to(handlers)
+keyed.add_to(handlers)
 grouping.add_to(handlers)
 
 QUICK = Fixed(base="100ms", attempts=3, jitter="none")

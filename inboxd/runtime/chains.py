@@ -1,0 +1,136 @@
+"""Runs of commands of one ordering key that were leased together: one starts as another ends.
+
+Owns what is leased of a key and has not started. Promises (promise 5) that of a strict key nothing
+starts before what stood ahead of it has succeeded; when that did not, the rest of the run goes back
+into its line, as if it had never been leased. Known limit: a run is kept on one worker, so a slow
+command holds up the rest of its run there; the rest is given back when that lasts.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, takewhile
+from time import monotonic
+from typing import NamedTuple
+
+from inboxd.store.connections import Row
+
+# Seconds for which the rest of a run waits behind one command.
+_TOO_LATE = 1.0
+
+
+class Key(NamedTuple):
+    """An ordering key of a queue."""
+
+    queue: str
+    key: str
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    key: Key
+    strict: bool
+    rest: deque[Row]
+    started_at: float
+    running: int = 0
+
+
+@dataclass(slots=True)
+class Chains:
+    """All runs of a worker."""
+
+    # The run of each row that has started.
+    _runs: dict[int, _Run] = field(default_factory=dict)
+    _held: dict[Key, int] = field(default_factory=dict)
+    # Keys of which something has ended, with the row that ended last: they are asked again once
+    # that is written.
+    ended: list[tuple[Key, int]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def holds(self, key: Key) -> bool:
+        """Whether something of a key is leased here."""
+        return key in self._held
+
+    def begin(self, rows: Sequence[Row], at_once: int) -> list[Row]:
+        """Runs of what was leased, sorted by key; those that start at once."""
+        first: list[Row] = []
+        ordered = sorted(rows, key=lambda row: row["ordering_key"])  # stable: the order is kept
+        for name, of_key in groupby(ordered, key=lambda row: row["ordering_key"]):
+            line = deque(of_key)
+            key = Key(line[0]["queue"], name)
+            run = _Run(key, at_once == 1, line, monotonic())
+            self._held[key] = self._held.get(key, 0) + 1
+            first += [self._start(run) for _ in range(min(at_once, len(line)))]
+        return first
+
+    def end(self, row: Row, *, well: bool) -> tuple[list[Row], list[Row]]:
+        """A row ended, well or not: what starts now, and what goes back into its line."""
+        run = self._runs.pop(row["id"], None)
+        if run is None:
+            return [], []
+        run.running -= 1
+        if run.strict and not well:
+            back = list(run.rest)
+            run.rest.clear()
+        else:
+            back = []
+        following = [self._start(run)] if run.rest else []
+        if not run.running:
+            self._forget(run, row["id"])
+        return following, back
+
+    def stale(self) -> list[Row]:
+        """What has waited too long behind its run's first: it goes back into its line."""
+        now = monotonic()
+        runs = [run for run in self._all() if run.rest and now - run.started_at > _TOO_LATE]
+        return [row for run in runs for row in _emptied(run.rest)]
+
+    def give_back(self, which: Callable[[Row], bool]) -> list[Row]:
+        """Those of these rows that have not started, and what stands behind them."""
+        back = []
+        for run in self._all():
+            rows = _emptied(run.rest)
+            kept = list(takewhile(lambda row: not which(row), rows))
+            run.rest.extend(kept)
+            back += rows[len(kept) :]
+        return back
+
+    def remove(self, ids: frozenset[int]) -> list[Row]:
+        """Those among these rows that have not started: they do not start any more."""
+        removed = []
+        for run in self._all():
+            for row in [row for row in run.rest if row["id"] in ids]:
+                run.rest.remove(row)
+                removed.append(row)
+        return removed
+
+    def written(self, unwritten: set[int]) -> Iterator[Key]:
+        """The keys to ask again: the database knows by now that something of theirs has ended."""
+        later = [(key, row) for key, row in self.ended if row in unwritten]
+        done = [key for key, row in self.ended if row not in unwritten]
+        self.ended = later
+        yield from done
+
+    def _start(self, run: _Run) -> Row:
+        row = run.rest.popleft()
+        run.running += 1
+        run.started_at = monotonic()
+        self._runs[row["id"]] = run
+        return row
+
+    def _forget(self, run: _Run, last: int) -> None:
+        self._held[run.key] -= 1
+        if not self._held[run.key]:
+            del self._held[run.key]
+        self.ended.append((run.key, last))
+
+    def _all(self) -> Iterable[_Run]:
+        return {id(run): run for run in self._runs.values()}.values()
+
+
+def _emptied(rest: deque[Row]) -> list[Row]:
+    rows = list(rest)
+    rest.clear()
+    return rows

@@ -1,0 +1,253 @@
+"""Claims from queues with limits over all workers, and from the lines of ordering keys.
+
+Owns what this worker knows of such queues: the round of their keys, how far it has looked for more,
+and when a queue that was full may be asked again. Promises that a queue that lets nothing run costs
+the others nothing: it is left alone until a time, or until something of it has ended here. New rows
+are found by time, from where the last look ended; keys that others freed are found by looks from
+the first key on, a page of them at a time, which never take more than a small share of the time.
+Known limit: with very many blocked keys such a look takes seconds, and so does finding a key that
+an operator freed.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+from inboxd.model.lane import Lane
+from inboxd.model.turns import Turns, share
+from inboxd.runtime.chains import Chains, Key
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.settler import Settler
+from inboxd.settings.sections import Queue
+from inboxd.store import limits
+from inboxd.store.connections import Connection, Row
+from inboxd.store.limits import Bounds, Claimed, Wanted
+from inboxd.store.pools import borrow
+
+# Keys that one look reads, and that a round holds before no more are looked for.
+_PAGE = 1_000
+# Looks from the first key on take this share of the time at most.
+_LOOK_SHARE = 1 / 20
+# A full queue is asked again after so many seconds; the wait doubles.
+_FULL, _LONGEST_FULL = 0.05, 1.0
+# Commands of one key that are leased together end within so many seconds.
+_RUN_SECONDS = 0.1
+# New rows are looked for so often, in seconds, while there are keys enough.
+_HEAR = 0.02
+
+_UNLIMITED = Bounds()
+
+Serves = Callable[[str, str], bool]
+
+
+@dataclass(slots=True)
+class _Known:
+    """One queue, as this worker knows it."""
+
+    turns: Turns = field(default_factory=Turns)
+    # How far each type's new rows were read.
+    arrivals: dict[str, Lane] = field(default_factory=dict)
+    # The look from the first key on: where it is, since when; None: there is none.
+    looking: bool = False
+    after: str | None = None
+    look_began: float = 0.0
+    next_look: float = 0.0
+    next_hear: float = 0.0
+    suspects: bool = False
+    lanes_first: bool = False
+    # Why and until when nothing of it can run; the wait so far.
+    held_back: str | None = None
+    until: float = 0.0
+    wait: float = _FULL
+
+    @property
+    def has_lines(self) -> bool:
+        return bool(self.arrivals)
+
+
+class Limited:
+    """All queues that are claimed by `claim_limited`."""
+
+    def __init__(self, parts: Parts, settler: Settler, queues: Mapping[str, Queue]) -> None:
+        """Claim for the worker of `parts`, whose outcomes `settler` writes, by these settings."""
+        self.chains = Chains()
+        self._parts = parts
+        self._settler = settler
+        self._known: dict[str, _Known] = {}
+        self._bounds: dict[str, Bounds] = {}
+        # Queues with limits over all workers: their lanes, too, are claimed here.
+        self.names: frozenset[str] = frozenset()
+        self.reload(queues)
+
+    @property
+    def active(self) -> bool:
+        """Whether there is any such queue, or any line."""
+        return bool(self.names or self._known)
+
+    def reload(self, queues: Mapping[str, Queue]) -> None:
+        """Take over other settings."""
+        self._bounds = {queue: _bounds_of(settings) for queue, settings in queues.items()}
+        self.names = frozenset(q for q, bounds in self._bounds.items() if bounds.over_all)
+        for known in self._known.values():
+            known.held_back, known.until = None, 0.0
+
+    def forget(self) -> None:
+        """The connection was lost: another server may answer next."""
+        self._known.clear()
+
+    def bounds(self, queue: str) -> Bounds:
+        """The limits of a queue."""
+        return self._bounds.get(queue, _UNLIMITED)
+
+    # ------------------------------------------------------------------------------------ looks
+
+    async def survey(self, connection: Connection, serves: Serves) -> tuple[bool, list[float]]:
+        """Whether lines may have something due, and in how many seconds they will."""
+        seen = await limits.survey(connection, self._parts.sql)
+        now = monotonic()
+        mine = [line for line in seen if serves(line.queue, line.type)]
+        for line in mine:
+            known = self._of(line.queue)
+            if line.type not in known.arrivals:
+                known.arrivals[line.type] = Lane((line.queue, line.type), line.seen_at)
+                known.next_look = 0.0
+            if line.oldest is not None:
+                known.suspects = True
+                if not known.looking and now >= known.next_look:
+                    known.looking, known.after, known.look_began = True, None, now
+        return any(line.oldest is not None for line in mine), [
+            line.next for line in mine if line.next is not None
+        ]
+
+    async def _look(self, connection: Connection, queue: str, known: _Known) -> None:
+        """Read the next keys of a look from the first one on."""
+        if not known.looking or len(known.turns) >= _PAGE:
+            return
+        bounds = self.bounds(queue)
+        keys = await limits.find_keys(
+            connection, self._parts.sql, queue, known.after, bounds, _PAGE
+        )
+        known.turns.add(
+            each.key for each in keys if each.free and not self.chains.holds(Key(queue, each.key))
+        )
+        if len(keys) == _PAGE:
+            known.after = keys[-1].key
+        else:
+            known.looking = False
+            now = monotonic()
+            known.next_look = now + (now - known.look_began) / _LOOK_SHARE
+
+    async def _hear(
+        self, connection: Connection, queue: str, known: _Known, types: Sequence[str], room: int
+    ) -> None:
+        """The keys of rows that are new, or due again."""
+        now = monotonic()
+        if len(known.turns) >= room and now < known.next_hear:
+            return
+        known.next_hear = now + _HEAR
+        lanes = [known.arrivals[type_] for type_ in types if type_ in known.arrivals]
+        rows = await limits.arrived(connection, self._parts.sql, queue, lanes, _PAGE)
+        for row in rows:
+            if row["run_at"] is not None:
+                known.arrivals[row["type"]].advance(row["run_at"], row["id"])
+        keys = dict.fromkeys(row["key"] for row in rows)
+        known.turns.add(key for key in keys if not self.chains.holds(Key(queue, key)))
+
+    # ----------------------------------------------------------------------------------- claims
+
+    def ready(self, lanes: Mapping[str, Sequence[Lane]]) -> list[str]:
+        """The queues that may have something to run now; `lanes`: those that are claimed here."""
+        now = monotonic()
+        lines = (q for q, known in self._known.items() if known.has_lines or known.suspects)
+        asked = dict.fromkeys([*lanes, *lines])
+        return [queue for queue in asked if self._of(queue).until <= now]
+
+    async def claim(
+        self,
+        queue: str,
+        lanes: Sequence[Lane],
+        room: int,
+        took: float,
+        types: Sequence[str],
+        *,
+        suspect: bool,
+    ) -> list[Row]:
+        """Lease up to `room` commands; `took`: how long one takes, if some may wait for another."""
+        known, bounds = self._of(queue), self.bounds(queue)
+        if self.chains.ended:
+            for key in self.chains.written(self._settler.ids):
+                self._of(key.queue).turns.add([key.key])
+        async with borrow(self._parts.pool) as connection:
+            if known.has_lines:
+                await self._hear(connection, queue, known, types, room)
+                await self._look(connection, queue, known)
+            suspect = suspect and known.suspects
+            if not (lanes or known.turns or suspect):
+                return []
+            longest = max(1, int(_RUN_SECONDS / took))
+            of_each = share(room, len(known.turns), longest)
+            keys = known.turns.take(room)
+            known.lanes_first = not known.lanes_first
+            want = Wanted(room, types, lanes, known.lanes_first, keys, of_each, suspect)
+            claimed = await limits.claim(
+                connection, self._parts.sql, self._parts.me.id, queue, bounds, want
+            )
+        self._learn(queue, known, claimed, keys, room)
+        return claimed.rows
+
+    def _learn(
+        self, queue: str, known: _Known, claimed: Claimed, keys: list[str], room: int
+    ) -> None:
+        known.held_back = claimed.held_back
+        if claimed.held_back is None:
+            known.wait = _FULL
+            known.suspects = known.suspects and any(row["crashes"] for row in claimed.rows)
+            if len(claimed.rows) >= room:  # it did not come to the turn of the last of them
+                got = {row["ordering_key"] for row in claimed.rows}
+                last = max((n for n, key in enumerate(keys) if key in got), default=-1)
+                known.turns.put_back(keys[last + 1 :])
+            return
+        known.turns.put_back(keys)
+        known.until = monotonic() + (known.wait if claimed.again is None else claimed.again)
+        if claimed.held_back == "full":
+            known.wait = min(2 * known.wait, _LONGEST_FULL)
+        self._parts.metrics.held_back.labels(queue, claimed.held_back).inc()
+
+    # --------------------------------------------------------------------------------- what ends
+
+    def look_for_suspects(self) -> None:
+        """The one suspect of this worker has ended: there may be another."""
+        self.suspects_in(self._known)
+
+    def suspects_in(self, queues: Iterable[str]) -> None:
+        """These queues have suspects, in lanes or in lines."""
+        for queue in list(queues):
+            if queue in self.names or queue in self._known:
+                self._of(queue).suspects = True
+
+    def retry(self) -> bool:
+        """Something has ended here: a full queue may have room; whether any was full."""
+        full = [known for known in self._known.values() if known.held_back == "full"]
+        for known in full:
+            known.held_back, known.until, known.wait = None, 0.0, _FULL
+        return bool(full)
+
+    def again_in(self, asked: Collection[str]) -> float | None:
+        """Seconds until a queue may be asked again, or goes on to be; None: when woken."""
+        now, times = monotonic(), []
+        for queue, known in self._known.items():
+            if known.held_back:
+                times.append(max(0.0, known.until - now))
+            elif queue in asked and (known.looking or known.turns):
+                times.append(0.0)
+        return min(times, default=None)
+
+    def _of(self, queue: str) -> _Known:
+        return self._known.setdefault(queue, _Known())
+
+
+def _bounds_of(queue: Queue) -> Bounds:
+    rate, period = (None, 1.0) if queue.rate is None else (queue.rate.rows, queue.rate.seconds)
+    return Bounds(
+        queue.total_concurrency, rate, period, queue.key_concurrency, queue.key_failure == "block"
+    )

@@ -1,0 +1,145 @@
+"""Queues with limits, and the lines of ordering keys: what waits there, and its claims.
+
+Owns the arguments of `claim_limited`, which alone takes commands with an ordering key, and those of
+queues with a limit over all workers. Promises that a claim waits for nobody: what others hold comes
+back as a reason and a time. Known limit: under a snapshot that is held open for long, keys whose
+lines were worked off are passed again, dead, by each look from the beginning.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from inboxd.model.lane import Lane
+from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
+
+
+class Line(NamedTuple):
+    """What a survey saw of a queue's keyed commands of one type, in seconds.
+
+    oldest: how long its oldest due row has waited; None: no row is due. next: until its next row is
+    due; None: there is none. seen_at: the database's clock.
+    """
+
+    queue: str
+    type: str
+    oldest: float | None
+    next: float | None
+    seen_at: float
+
+
+class Key(NamedTuple):
+    """An ordering key that has a line; free: nobody holds it."""
+
+    key: str
+    free: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A queue's limits: over all workers, in any `period` seconds, and of one key."""
+
+    total: int | None = None
+    rate: int | None = None
+    period: float = 1.0
+    key_concurrency: int = 1
+    blocking: bool = True
+
+    @property
+    def over_all(self) -> bool:
+        """Whether the queue has a limit over all workers, for rows without a key as well."""
+        return self.total is not None or self.rate is not None
+
+    @property
+    def holders(self) -> tuple[str, str]:
+        """The lowest and the highest status that holds a key."""
+        if self.key_concurrency > 1:
+            return "running", "running"
+        return ("failed" if self.blocking else "running"), "waiting"
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What one claim asks for; `share` rows of a key at most."""
+
+    rows: int
+    types: Sequence[str]
+    lanes: Sequence[Lane] = ()
+    lanes_first: bool = False
+    keys: Sequence[str] = ()
+    share: int = 1
+    suspect: bool = False
+
+
+@dataclass(slots=True)
+class Claimed:
+    """The rows, sorted by lane, time and id; or why there are none, and when to ask again."""
+
+    rows: list[Row] = field(default_factory=list)
+    held_back: str | None = None
+    again: float | None = None
+
+
+async def survey(connection: Connection, sql: Statements) -> list[Line]:
+    """Every queue and type that has commands with ordering keys."""
+    return [Line(*row) for row in await connection.fetch(sql["survey_lines"])]
+
+
+async def find_keys(
+    connection: Connection,
+    sql: Statements,
+    queue: str,
+    after: str | None,
+    bounds: Bounds,
+    most: int,
+) -> list[Key]:
+    """The next keys of a queue, in their own order."""
+    at_once = bounds.key_concurrency
+    rows = await connection.fetch(sql["find_keys"], queue, after, most, *bounds.holders, at_once)
+    return [Key(*row) for row in rows]
+
+
+async def arrived(
+    connection: Connection, sql: Statements, queue: str, lanes: Sequence[Lane], most: int
+) -> list[Row]:
+    """What came into the lines of a queue since these cursors; what is due again."""
+    return await connection.fetch(
+        sql["arrived_keys"],
+        queue,
+        [lane.key[1] for lane in lanes],
+        [lane.after_at for lane in lanes],
+        [lane.after_id for lane in lanes],
+        most,
+    )
+
+
+async def claim(
+    connection: Connection, sql: Statements, worker: UUID, queue: str, bounds: Bounds, want: Wanted
+) -> Claimed:
+    """Lease commands of a queue, within its limits."""
+    rows = await connection.fetch(
+        sql["claim_limited"],
+        worker,
+        queue,
+        want.rows,
+        bounds.total,
+        bounds.rate,
+        bounds.period,
+        want.types,
+        [lane.key[1] for lane in want.lanes],
+        [lane.key[2] for lane in want.lanes],
+        [lane.after_at for lane in want.lanes],
+        [lane.after_id for lane in want.lanes],
+        want.lanes_first,
+        want.keys,
+        want.share,
+        bounds.key_concurrency,
+        bounds.blocking,
+        want.suspect,
+    )
+    if rows and rows[0]["id"] is None:
+        return Claimed([], rows[0]["held_back"], rows[0]["again"])
+    rows.sort(key=lambda row: (row["lane"], row["run_at"], row["id"]))
+    return Claimed(rows)

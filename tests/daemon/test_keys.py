@@ -1,0 +1,261 @@
+"""Ordering keys, and limits over all workers, with whole workers: order, never more, fair."""
+
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from inboxd import operations
+from inboxd.store.session import Session
+from tests.support import Config, Database, StartWorker, eventually
+from tests.support.rows import SQL, daemon_session, unsettled
+
+pytestmark = pytest.mark.anyio
+
+QUICK: Config = {"worker": {"lease": "2s", "heartbeat_interval": "200ms", "crash_limit": 50}}
+
+
+@pytest.fixture
+async def lines(database: Database) -> Database:
+    """A database with the trail that the handlers leave."""
+    await database.execute("create table trail (place bigserial, key text, n int)")
+    return database
+
+
+async def steps(database: Database, payloads: Sequence[dict[str, Any]], **columns: object) -> None:
+    """Send `test.step` commands, in order, each keyed by its payload unless told otherwise."""
+    columns = {"queue": "lines", **columns}
+    names = "".join(f", {name}" for name in columns)
+    values = "".join(f", ${n}" for n in range(2, 2 + len(columns)))
+    key = "" if "ordering_key" in columns else ", ordering_key"
+    await database.execute(
+        f"insert into inboxd.commands (type, payload{names}{key}) "
+        f"select 'test.step', p::jsonb{values}{', p::jsonb ->> $$key$$' if key else ''} "
+        "from unnest($1::text[]) with ordinality as t(p, n) order by n",
+        [json.dumps(each) for each in payloads],
+        *columns.values(),
+    )
+
+
+async def ended(database: Database, count: int, within: float = 30) -> None:
+    """Wait until so many have succeeded."""
+
+    async def have() -> bool:
+        done = await database.fetchval(
+            "select count(*) from inboxd.commands_history where status = 'succeeded'"
+        )
+        return bool(done >= count)
+
+    try:
+        await eventually(have, within)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {await unsettled(database, 'commands')}") from error
+
+
+async def trail(database: Database) -> dict[str, list[int]]:
+    """The steps of each key, in the order in which they were taken."""
+    found: dict[str, list[int]] = {}
+    for row in await database.fetch("select key, n from trail order by place"):
+        found.setdefault(row["key"], []).append(row["n"])
+    return found
+
+
+async def spans(database: Database) -> list[tuple[str, float, float]]:
+    """From when to when each command ran, with its key."""
+    rows = await database.fetch("select payload, result from inboxd.commands_history")
+    both = [(json.loads(row["payload"]), json.loads(row["result"])) for row in rows]
+    return [(payload.get("key", ""), ran["began"], ran["ended"]) for payload, ran in both]
+
+
+def most_at_once(ran: Sequence[tuple[str, float, float]]) -> int:
+    """How many of these ran at the same time."""
+    moves = sorted([(began, 1) for _, began, _ in ran] + [(end, -1) for *_, end in ran])
+    return max(itertools.accumulate(step for _, step in moves))
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("touch", [True, False], ids=["own transaction", "gathered"])
+async def test_order_holds_over_workers_that_are_killed(
+    lines: Database, start_worker: StartWorker, workers: int, touch: bool
+) -> None:
+    fleet = [await start_worker(QUICK) for _ in range(workers)]
+    payloads = [
+        {"key": f"k{k}", "n": n, "wait": 0.002, "touch": touch} for n in range(20) for k in range(8)
+    ]
+    await steps(lines, payloads[:80])
+    await steps(lines, payloads[80:])
+    await ended(lines, 10)
+    fleet[0].kill()
+    fleet[0] = await start_worker(QUICK)
+    await ended(lines, 60)
+    fleet[-1].kill()
+    await ended(lines, len(payloads))
+    if touch:
+        assert await trail(lines) == {f"k{k}": list(range(20)) for k in range(8)}
+    ends = await lines.fetch(
+        "select array_agg((payload ->> 'n')::int order by finished_at, id) as ns from"
+        " inboxd.commands_history group by ordering_key"
+    )
+    assert all(row["ns"] == list(range(20)) for row in ends)
+
+
+async def test_nothing_of_a_key_runs_before_a_failed_one_has_succeeded(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    await steps(lines, [{"key": "warm", "n": n} for n in range(50)])
+    await start_worker()
+    await ended(lines, 50)  # commands are known to be quick: runs of several are leased
+    payloads = [
+        {"key": f"k{k}", "n": n, "good_at": 1 + (n % 7 == 3), "touch": k < 10}
+        for k in range(20)
+        for n in range(20)
+    ]
+    await steps(lines, payloads)
+    await ended(lines, 450)
+    found = await trail(lines)
+    assert all(found[f"k{k}"] == list(range(20)) for k in range(10))
+    ends = await lines.fetch(
+        "select array_agg((payload ->> 'n')::int order by started_at) as ns"
+        " from inboxd.commands_history group by ordering_key"
+    )
+    assert all(row["ns"] == sorted(row["ns"]) for row in ends)
+
+
+async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    await start_worker()
+    await steps(lines, [{"key": "a", "n": n, "good_at": 9 if n == 1 else 1} for n in range(4)])
+    await steps(lines, [{"key": "b", "n": n} for n in range(4)])
+    await ended(lines, 5)
+    await _dead(lines, 1)
+    await steps(lines, [{"key": "a", "n": 4}])
+    await steps(lines, [{"key": "b", "n": 4}])
+    await ended(lines, 6)
+    assert await trail(lines) == {"a": [0], "b": [0, 1, 2, 3, 4]}
+    await lines.execute(
+        "update inboxd.commands set payload = payload || '{\"good_at\": 1}' where status = 'failed'"
+    )
+    (row,) = await lines.fetch("select id from inboxd.commands where status = 'failed'")
+    async with daemon_session(lines) as connection:
+        await operations.replay(Session(connection, SQL), "commands", [row["id"]], actor="test")
+    await ended(lines, 10)
+    assert (await trail(lines))["a"] == [0, 1, 2, 3, 4]
+
+
+async def test_a_dead_letter_steps_aside_if_told_to(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    await start_worker({"queues": {"lines": {"key_failure": "skip"}}})
+    await steps(lines, [{"key": "a", "n": n, "good_at": 9 if n == 1 else 1} for n in range(4)])
+    await ended(lines, 3)
+    assert await trail(lines) == {"a": [0, 2, 3]}
+
+
+async def _dead(database: Database, count: int) -> None:
+    async def are() -> bool:
+        found = await database.fetchval(
+            "select count(*) from inboxd.commands where status = 'failed'"
+        )
+        return bool(found == count)
+
+    await eventually(are)
+
+
+async def test_so_many_of_a_key_at_once_and_no_more(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    config: Config = {"queues": {"lines": {"key_concurrency": 2}}}
+    await start_worker(config)
+    await start_worker(config)
+    payloads = [{"key": f"k{n % 3}", "n": n, "wait": 0.05, "touch": False} for n in range(36)]
+    await steps(lines, payloads)
+    await ended(lines, 36)
+    ran = await spans(lines)
+    assert [most_at_once([r for r in ran if r[0] == f"k{k}"]) for k in range(3)] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["keyed", "without keys"])
+async def test_no_more_of_a_queue_over_all_workers(
+    lines: Database, start_worker: StartWorker, keyed: bool
+) -> None:
+    config: Config = {"queues": {"lines": {"total_concurrency": 3}}}
+    await start_worker(config)
+    await start_worker(config)
+    payloads = [{"key": f"k{n}", "n": n, "wait": 0.03, "touch": n % 2 == 0} for n in range(60)]
+    await steps(lines, payloads, **({} if keyed else {"ordering_key": None}))
+    await ended(lines, 60)
+    assert most_at_once(await spans(lines)) == 3
+
+
+async def test_a_rate_holds_in_every_window(lines: Database, start_worker: StartWorker) -> None:
+    config: Config = {"queues": {"lines": {"rate": "20/s"}}}
+    await start_worker(config)
+    await start_worker(config)
+    await steps(lines, [{"n": n, "touch": False} for n in range(60)], ordering_key=None)
+    await ended(lines, 60)
+    times = [
+        row[0]
+        for row in await lines.fetch(
+            "select date_part('epoch', started_at) from inboxd.commands_history order by 1"
+        )
+    ]
+    windows = [sum(1 for t in times if start <= t < start + 1) for start in times]
+    assert max(windows) <= 20
+    assert times[-1] - times[0] < 6, "the rate is used"
+    began = sorted(began for _, began, _ in await spans(lines))
+    assert max(sum(1 for t in began if start <= t < start + 0.95) for start in began) <= 20
+
+
+async def test_a_claim_held_open_holds_up_its_queue_and_no_other(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    await start_worker({"queues": {"narrow": {"total_concurrency": 2}}})
+    await steps(lines, [{"n": 0, "touch": False}], queue="narrow", ordering_key=None)
+    await ended(lines, 1)
+    async with lines.connect() as other:
+        async with other.transaction():
+            await other.execute("select from inboxd.limits where queue = 'narrow' for update")
+            await steps(lines, [{"n": 1, "touch": False}] * 5, queue="narrow", ordering_key=None)
+            await steps(lines, [{"n": 1, "touch": False}] * 50, queue="wide", ordering_key=None)
+            await ended(lines, 51)
+            narrow = "select count(*) from inboxd.commands where queue = 'narrow'"
+            assert await lines.fetchval(narrow) == 5
+        await ended(lines, 56)
+
+
+async def test_one_tenants_thousands_do_not_starve_anothers_ten(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    await start_worker({"commands": {"concurrency": 4}})
+    await steps(lines, [{"key": "hot", "n": n, "touch": False} for n in range(20_000)])
+    await ended(lines, 100)
+    await steps(lines, [{"key": "small", "n": n, "touch": False} for n in range(10)])
+
+    async def small() -> bool:
+        done = await lines.fetchval(
+            "select count(*) from inboxd.commands_history where ordering_key = 'small'"
+        )
+        return bool(done == 10)
+
+    await eventually(small)
+    left = await lines.fetchval("select count(*) from inboxd.commands where ordering_key = 'hot'")
+    assert left > 5_000, "the ten did not wait for the thousands"
+
+
+async def test_a_delayed_command_does_not_hold_up_its_key(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    await start_worker()
+    await lines.execute(
+        "insert into inboxd.commands (type, queue, ordering_key, payload, run_at) values"
+        " ('test.step', 'lines', 'k', '{\"n\": 1}', now() + interval '1.5 seconds'),"
+        " ('test.step', 'lines', 'k', '{\"n\": 0}', now())"
+    )
+    with anyio.fail_after(20):
+        await ended(lines, 1)
+        assert await trail(lines) == {"k": [0]}
+        await ended(lines, 2)

@@ -1,0 +1,249 @@
+"""Claims of lines and limited queues, session against session: order, and never too many."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import pytest
+
+from inboxd.model.lane import Lane
+from inboxd.store import commands, limits
+from inboxd.store.connections import Connection
+from inboxd.store.events import Setback
+from inboxd.store.limits import Bounds, Claimed, Wanted
+from tests.support import Database
+from tests.support.rows import SQL, daemon_session, join
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def _worker(database: Database) -> AsyncIterator[tuple[Connection, UUID]]:
+    async with daemon_session(database) as session:
+        await session.execute(
+            "insert into inboxd.limits (queue) values ('q') on conflict do nothing"
+        )
+        yield session, await join(session)
+
+
+async def _send(database: Database, *keys: str | None, **columns: object) -> list[int]:
+    names = "".join(f", {name}" for name in columns)
+    values = "".join(f", ${n}" for n in range(2, 2 + len(columns)))
+    rows = await database.fetch(
+        f"insert into inboxd.commands (queue, type, ordering_key{names}) "
+        f"select 'q', 't', key{values} from unnest($1::text[]) as key returning id",
+        keys,
+        *columns.values(),
+    )
+    return [row["id"] for row in rows]
+
+
+async def _claim(
+    worker: tuple[Connection, UUID],
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    *,
+    keys: tuple[str, ...] = (),
+    rows: int = 100,
+    share: int = 1,
+    suspect: bool = False,
+) -> Claimed:
+    lanes = () if keys else (Lane(("q", "t", 0)),)
+    want = Wanted(rows, ["t"], lanes, keys=keys, share=share, suspect=suspect)
+    return await limits.claim(worker[0], SQL, worker[1], "q", bounds, want)
+
+
+def _ids(claimed: Claimed) -> list[int]:
+    return [row["id"] for row in claimed.rows]
+
+
+async def test_no_worker_claims_keyed_commands_from_lanes(database: Database) -> None:
+    await _send(database, "a")
+    async with _worker(database) as (session, worker):
+        lane = Lane(("q", "t", 0))
+        assert await commands.claim(session, SQL, worker, {"q": 10}, [lane], 10) == []
+        assert await commands.survey(session, SQL) == []
+
+
+async def test_a_claim_held_open_is_not_waited_for_and_not_overshot(database: Database) -> None:
+    await _send(database, *[None] * 10)
+    bounds = Bounds(total=6)
+    async with _worker(database) as one, _worker(database) as two:
+        transaction = one[0].transaction()
+        await transaction.start()
+        assert len(_ids(await _claim(one, bounds, rows=4))) == 4
+        assert (await _claim(two, bounds)).held_back == "busy"
+        await transaction.commit()
+        assert len(_ids(await _claim(two, bounds))) == 2
+        assert (await _claim(two, bounds)).held_back == "full"
+        assert (await _claim(one, bounds)).held_back == "full"
+        ended = await database.fetch(
+            "select id, fence from inboxd.commands where worker_id = $1", one[1]
+        )
+        done = [commands.Settlement(row["id"], row["fence"], "succeeded", 0, None) for row in ended]
+        await commands.settle(one[0], SQL, one[1], done)
+        assert len(_ids(await _claim(two, bounds))) == 4
+
+
+async def test_what_workers_without_the_limit_run_counts_as_well(database: Database) -> None:
+    await _send(database, *[None] * 10)
+    async with _worker(database) as worker:
+        lane = Lane(("q", "t", 0))
+        await commands.claim(*worker[:1], SQL, worker[1], {"q": 4}, [lane], 4)
+        assert len(_ids(await _claim(worker, Bounds(total=5)))) == 1
+
+
+async def test_a_claim_that_rolls_back_leaves_no_trace(database: Database) -> None:
+    await _send(database, *[None] * 10)
+    bounds = Bounds(total=3, rate=3, period=60)
+    async with _worker(database) as worker:
+        transaction = worker[0].transaction()
+        await transaction.start()
+        await _claim(worker, bounds)
+        await transaction.rollback()
+        assert len(_ids(await _claim(worker, bounds))) == 3
+
+
+async def test_a_rate_counts_every_claim_of_its_window(database: Database) -> None:
+    await _send(database, *[None] * 10)
+    bounds = Bounds(rate=5, period=60)
+    async with _worker(database) as one, _worker(database) as two:
+        assert len(_ids(await _claim(one, bounds, rows=3))) == 3
+        assert len(_ids(await _claim(two, bounds))) == 2
+        refused = await _claim(one, bounds)
+        assert refused.held_back == "rate"
+        assert refused.again is not None
+        assert 50 < refused.again <= 60
+        # The clock was set back by an hour: nobody waits for an hour.
+        await database.execute(
+            "update inboxd.limits set claimed = '{5}', claimed_at = array[now() + '1 h'::interval]"
+        )
+        refused = await _claim(one, bounds)
+        assert (refused.held_back, refused.again is not None and refused.again <= 60) == (
+            "rate",
+            True,
+        )
+        await database.execute(
+            "update inboxd.limits set claimed_at = array[now() - interval '61 seconds']"
+        )
+        assert len(_ids(await _claim(one, bounds))) == 5
+
+
+async def test_one_after_the_other(database: Database) -> None:
+    a1, a2, b1, a3 = await _send(database, "a", "a", "b", "a")
+    async with _worker(database) as one, _worker(database) as two:
+        first = await _claim(one, keys=("a", "b"))
+        assert sorted(_ids(first)) == [a1, b1]
+        assert _ids(await _claim(two, keys=("a", "b"), share=5)) == []
+        again = [Setback(a1, "pending", 1, delay=60, fence=1)]
+        await commands.set_back(one[0], SQL, one[1], again)
+        assert _ids(await _claim(two, keys=("a",), share=5)) == []
+        await database.execute("update inboxd.commands set run_at = now() where id = $1", a1)
+        assert _ids(await _claim(two, keys=("a",), share=5)) == [a1]
+        done = [commands.Settlement(a1, 2, "succeeded", 0, None)]
+        await commands.settle(two[0], SQL, two[1], done)
+        assert _ids(await _claim(one, keys=("a",), share=5)) == [a2, a3]
+
+
+async def test_what_goes_back_stands_where_it_stood(database: Database) -> None:
+    a1, a2, a3 = await _send(database, "a", "a", "a")
+    async with _worker(database) as worker:
+        assert _ids(await _claim(worker, keys=("a",), share=2)) == [a1, a2]
+        back = [Setback(a2, "waiting", fence=1), Setback(a1, "pending", fence=1)]
+        await commands.set_back(worker[0], SQL, worker[1], back)
+        assert _ids(await _claim(worker, keys=("a",), share=5)) == [a1], "it has its key still"
+        await commands.settle(
+            worker[0], SQL, worker[1], [commands.Settlement(a1, 2, "succeeded", 0, None)]
+        )
+        assert _ids(await _claim(worker, keys=("a",), share=5)) == [a2, a3]
+
+
+@pytest.mark.parametrize(("bounds", "goes_on"), [(Bounds(), False), (Bounds(blocking=False), True)])
+async def test_a_dead_letter(database: Database, bounds: Bounds, goes_on: bool) -> None:
+    a1, a2 = await _send(database, "a", "a")
+    async with _worker(database) as worker:
+        await _claim(worker, keys=("a",))
+        await commands.set_back(worker[0], SQL, worker[1], [Setback(a1, "failed", fence=1)])
+        assert _ids(await _claim(worker, bounds, keys=("a",))) == ([a2] if goes_on else [])
+        found = await limits.find_keys(worker[0], SQL, "q", None, bounds, 10)
+        assert found == ([] if goes_on else [limits.Key("a", free=False)])
+
+
+async def test_a_row_that_an_operator_holds_ends_its_line(database: Database) -> None:
+    a1, a2, a3 = await _send(database, "a", "a", "a")
+    async with _worker(database) as worker, database.connect() as operator:
+        for held, got in ((a1, []), (a2, [a1])):
+            async with operator.transaction():
+                await operator.execute("select from inboxd.commands where id = $1 for update", held)
+                assert _ids(await _claim(worker, keys=("a",), share=3)) == got
+            await worker[0].execute(
+                "update inboxd.commands set status = 'waiting', worker_id = null, line_at = null"
+                " where status = 'running'"
+            )
+        assert _ids(await _claim(worker, keys=("a",), share=3)) == [a1, a2, a3]
+
+
+async def test_a_type_that_is_not_served_ends_its_line(database: Database) -> None:
+    a1, a2, a3 = await _send(database, "a", "a", "a")
+    await database.execute("update inboxd.commands set type = 'other' where id = $1", a2)
+    async with _worker(database) as worker:
+        assert _ids(await _claim(worker, keys=("a",), share=3)) == [a1]
+    assert a3
+
+
+async def test_so_many_of_a_key(database: Database) -> None:
+    await _send(database, *"aaaaabb")
+    bounds = Bounds(key_concurrency=2)
+    async with _worker(database) as one, _worker(database) as two:
+        first = await _claim(one, bounds, keys=("a",))
+        assert len(_ids(first)) == 1
+        assert len(_ids(await _claim(two, bounds, keys=("a", "b"), share=2))) == 3
+        assert _ids(await _claim(one, bounds, keys=("a", "b"), share=2)) == []
+
+
+async def test_suspects_of_a_line_come_one_at_a_time_in_order(database: Database) -> None:
+    a1, a2, b1 = await _send(database, "a", "a", "b")
+    async with _worker(database) as dead, _worker(database) as worker:
+        assert _ids(await _claim(dead, keys=("a", "b"), share=2)) == [a1, a2, b1]
+        await worker[0].fetch(SQL["return_commands"], dead[1], 3)
+        assert _ids(await _claim(worker, keys=("a", "b"), share=2)) == []
+        assert _ids(await _claim(worker, keys=("a", "b"), suspect=True)) == [a1]
+        assert _ids(await _claim(worker, suspect=True)) == [b1], "a2 stands behind a1"
+        assert _ids(await _claim(worker, suspect=True)) == []
+
+
+async def test_what_is_not_due_holds_nobody_up(database: Database) -> None:
+    (late,) = await _send(database, "a")
+    await database.execute("update inboxd.commands set run_at = now() + interval '1 hour'")
+    (now,) = await _send(database, "a")
+    async with _worker(database) as worker:
+        assert _ids(await _claim(worker, keys=("a",), share=5)) == [now]
+        (line,) = await limits.survey(worker[0], SQL)
+        assert line.oldest is None
+        assert line.next is not None
+        assert 3500 < line.next <= 3600
+    assert late
+
+
+async def test_the_order_is_that_of_the_inserts(database: Database) -> None:
+    async with database.connect() as one, database.connect() as two, _worker(database) as worker:
+        async with one.transaction():
+            await one.fetch("select now()")  # its now() is before the other's
+            send = (
+                "insert into inboxd.commands (queue, type, ordering_key) values ('q', 't', 'a')"
+                " returning id"
+            )
+            first = await two.fetchval(send)
+            second = await one.fetchval(send)
+        assert _ids(await _claim(worker, keys=("a",), share=5)) == [first, second]
+
+
+async def test_new_keys_are_found_by_time_and_by_a_look(database: Database) -> None:
+    await _send(database, "a", "b", "a", "c")
+    async with _worker(database) as worker:
+        lane = Lane(("q", "t"))
+        rows = await limits.arrived(worker[0], SQL, "q", [lane], 100)
+        assert {row["key"] for row in rows} == {"a", "b", "c"}
+        await _claim(worker, keys=("b",))
+        found = await limits.find_keys(worker[0], SQL, "q", None, Bounds(), 2)
+        assert [each.key for each in found] == ["a", "c"]
+        assert await limits.find_keys(worker[0], SQL, "q", "c", Bounds(), 2) == []
