@@ -26,6 +26,9 @@ from inboxd.store.migrations import migrate
 _DURABLE = bool(os.environ.get("INBOXD_TEST_DURABLE"))
 # The folder of another PostgreSQL's programs, in place of the embedded one's.
 _BINARIES = Path(found) if (found := os.environ.get("INBOXD_TEST_POSTGRES")) else None
+# Memory, where there is enough: each test makes and drops files, three times as fast there.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a folder of its own in it
+_ENOUGH = 8 << 30
 _SETTINGS = {"max_connections": "200", "synchronous_commit": "on", "timezone": "UTC"}
 
 
@@ -82,7 +85,7 @@ class Database:
 @contextmanager
 def temporary_server(**settings: str) -> Iterator[Server]:
     """An embedded server in a folder that is gone afterwards; `settings` are PostgreSQL's."""
-    folder = Path(tempfile.mkdtemp(prefix="inboxd-test-"))
+    folder = Path(tempfile.mkdtemp(prefix="inboxd-test-", dir=_fast_folder()))
     try:
         with Server.start(
             folder, settings=_SETTINGS | settings, durable=_DURABLE, binaries=_BINARIES
@@ -91,6 +94,13 @@ def temporary_server(**settings: str) -> Iterator[Server]:
         shutil.rmtree(server.home)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fast_folder() -> Path | None:
+    """Where files cost least; None: where temporary files go anyway."""
+    if _DURABLE or "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
+        return None
+    return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ENOUGH else None
 
 
 @contextmanager
