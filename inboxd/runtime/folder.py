@@ -50,6 +50,7 @@ class Folder:
         # Something ended that others wait for: a batch that nobody here noted may have to start.
         self._look = False
         self._work = asyncio.Event()
+        self._under_way = 0
 
     def hear(self, rows: Iterable[Row]) -> None:
         """Commands have ended, and that has committed."""
@@ -77,7 +78,7 @@ class Folder:
 
     async def finish(self) -> None:
         """Fold all that is noted, resting or not."""
-        while self._noted or self._look:
+        while self._noted or self._look or self._under_way:
             await self._turn(float("inf"))
             await anyio.sleep(0.01)  # in an outage all of it is noted again
 
@@ -107,12 +108,15 @@ class Folder:
     async def _fold(self, ids: Sequence[int]) -> None:
         for batch in ids:  # what is noted from here on may be missed by the fold
             self._noted.pop(batch, None)
+        self._under_way += 1
         try:
             async with borrow(self._pool) as connection:
                 folded = await batches.fold(connection, self._sql, ids)
         except Exception as error:  # noqa: BLE001 - tried again, or logged
             await self._failed(ids, error)
             return
+        finally:
+            self._under_way -= 1
         for each in folded:
             self._follow(each)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -336,3 +336,29 @@ async def test_an_abandoned_open_batch_is_seen(own: Inbox, start_worker: StartWo
         return [row[0] for row in rows] == ["finally", "then"]
 
     await eventually(told)
+
+
+async def test_a_worker_that_is_drained_folds_what_it_settled_last(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """Its fold waits for the batch's row while it is told to stop; it is not left to others."""
+    member = json.dumps([{"type": "batch.work", "queue": "default"}])
+    [sent] = await own.database.fetch("select id from inboxd.send_batch('b', $1)", member)
+    async with daemon_session(own.database) as holder, holder.transaction():
+        await holder.execute(f"select from inboxd.batches where id = {sent['id']} for update")
+        worker = await start_worker()
+
+        async def folding() -> bool:
+            waits: bool = await own.database.fetchval(
+                "select exists (select from pg_stat_activity where wait_event_type = 'Lock'"
+                " and datname = current_database())"
+            )
+            return waits
+
+        await eventually(folding)
+        worker.process.terminate()
+        with suppress(AssertionError):  # it has ended all that there is to end but this
+            await worker.wait(0.7)
+    await worker.wait()
+    [batch] = await own.database.fetch("select status from inboxd.batches")
+    assert batch["status"] == "succeeded"
