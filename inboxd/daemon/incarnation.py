@@ -20,6 +20,7 @@ from uuid import uuid4
 import anyio
 from anyio.abc import TaskGroup
 
+from inboxd.daemon.duties import duties
 from inboxd.errors import InboxdError
 from inboxd.model.backoff import Policy
 from inboxd.model.outcome import explain
@@ -45,22 +46,13 @@ from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Flag, Place
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
-from inboxd.upkeep.batches import Abandoned
 from inboxd.upkeep.duty import repeat
-from inboxd.upkeep.history import History
-from inboxd.upkeep.reaper import Reaper
-from inboxd.upkeep.schedules import Schedules
 from inboxd.upkeep.statistics import Statistics
-from inboxd.upkeep.unserved import Unserved
 
 _log = get_logger(__name__)
 
-# What a reaper looks at must be looked at more often than the lease is long.
-_LOOKS_PER_LEASE = 6
 # Seconds that a processor's statements and short waits may take between two sleeps.
 _LONGEST_TURN = 5.0
-# Seconds between looks for what nobody has folded.
-_FOLD_SWEEP = 2.0
 # Seconds for folding, at the end, what has been settled last.
 _LAST_FOLDS = 2.0
 _PLACES: tuple[Place, ...] = ("events", "commands")
@@ -207,7 +199,9 @@ class Incarnation:
         tasks.start_soon(parts.folder.run)
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags)
-        self._start_duties(parts, tasks, flags)
+        for name, seconds, duty in duties(parts, flags, self._hold):
+            tasks.start_soon(repeat, name, seconds, duty)
+        tasks.start_soon(repeat, "gauges", 1.0, self._show_gauges)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as processing:
                 for processor in self.processors:
@@ -238,38 +232,6 @@ class Incarnation:
         _log.error("this worker was declared dead; it goes on as a new one")
         work.suspend()
         self._stop.set()
-
-    def _start_duties(self, parts: Parts, tasks: TaskGroup, flags: Mapping[Place, WakeUp]) -> None:
-        worker, upkeep, sql = self.settings.worker, self.settings.upkeep, self._sql
-        lease, interval = worker.lease.total_seconds(), upkeep.interval.total_seconds()
-        reaper = Reaper(
-            parts.pool,
-            sql,
-            self._metrics,
-            self.me.id,
-            lease=lease,
-            crash_limit=worker.crash_limit,
-            on_returned=partial(_spread_the_news, flags),
-        )
-        history = History(parts.pool, sql, self.settings.history.partitions_ahead, self._hold)
-        grace = worker.unserved_grace
-        unserved = Unserved(parts.pool, sql, grace, parts.controls.allow)
-        sender = Schedules(parts.pool, sql, self._metrics, self.me.schedules)
-        statistics = Statistics(parts.pool, sql, self._metrics, self.me.id)
-        abandoned = Abandoned(parts.pool, sql, self._metrics)
-        for name, seconds, duty in (
-            ("reap", lease / _LOOKS_PER_LEASE, reaper.turn),
-            ("history", interval, history.turn),
-            ("unserved", min(interval, grace.total_seconds() / 3), unserved.turn),
-            ("folds", _FOLD_SWEEP, parts.folder.sweep),
-            ("batches", interval, abandoned.turn),
-            ("statistics", upkeep.stats_interval.total_seconds(), statistics.write),
-            ("schedules", 1.0, sender.send),
-            ("undeclared schedules", interval, sender.look_after),
-            ("backlog", interval, statistics.show),
-            ("gauges", 1.0, self._show_gauges),
-        ):
-            tasks.start_soon(repeat, name, seconds, duty)
 
     def _obey(self, work: CommandWork) -> None:
         """The controls changed: what was resumed may lie before the cursors."""
@@ -327,13 +289,6 @@ class Incarnation:
             for place in _PLACES:
                 await wakeups.set_flag(connection, self._sql, place, Flag.NOTIFY)
                 await wakeups.notify(connection, self._sql, place)
-
-
-async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:
-    """A worker died: its rows are claimable again, and it may have left producers silent."""
-    for wakeup in flags.values():
-        wakeup.distrust("timer")
-        await wakeup.tell_others()
 
 
 def _introduce(

@@ -1,0 +1,70 @@
+"""What a worker does besides claiming, every so often: reap, fold, send schedules, keep the books.
+
+Owns the list of duties and their intervals. Promises that each goes on whatever becomes of one of
+its turns (`upkeep.duty`). Known limit: every worker does all of them; their statements see to it
+that two do not harm each other.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.wakeup import WakeUp
+from inboxd.store.wakeups import Place
+from inboxd.upkeep.batches import Abandoned
+from inboxd.upkeep.history import History
+from inboxd.upkeep.reaper import Reaper
+from inboxd.upkeep.schedules import Schedules
+from inboxd.upkeep.statistics import Statistics
+from inboxd.upkeep.unserved import Unserved
+
+# What a reaper looks at must be looked at more often than the lease is long.
+_LOOKS_PER_LEASE = 6
+# Seconds between looks for what nobody has folded.
+_FOLD_SWEEP = 2.0
+
+Duty = tuple[str, float, Callable[[], Awaitable[None]]]
+
+
+def duties(
+    parts: Parts, flags: Mapping[Place, WakeUp], hold: Callable[[str | None], None]
+) -> Iterator[Duty]:
+    """Each duty: its name, its interval in seconds, its turn. `hold` stops and resumes claims."""
+    settings, pool, sql, metrics, me = (
+        parts.settings,
+        parts.pool,
+        parts.sql,
+        parts.metrics,
+        parts.me,
+    )
+    worker, upkeep = settings.worker, settings.upkeep
+    lease, interval = worker.lease.total_seconds(), upkeep.interval.total_seconds()
+    reaper = Reaper(
+        pool,
+        sql,
+        metrics,
+        me.id,
+        lease=lease,
+        crash_limit=worker.crash_limit,
+        on_returned=partial(_spread_the_news, flags),
+    )
+    yield "reap", lease / _LOOKS_PER_LEASE, reaper.turn
+    yield "history", interval, History(pool, sql, settings.history.partitions_ahead, hold).turn
+    grace = worker.unserved_grace
+    unserved = Unserved(pool, sql, grace, parts.controls.allow)
+    yield "unserved", min(interval, grace.total_seconds() / 3), unserved.turn
+    yield "folds", _FOLD_SWEEP, parts.folder.sweep
+    yield "batches", interval, Abandoned(pool, sql, metrics).turn
+    sender = Schedules(pool, sql, metrics, me.schedules)
+    yield "schedules", 1.0, sender.send
+    yield "undeclared schedules", interval, sender.look_after
+    statistics = Statistics(pool, sql, metrics, me.id)
+    yield "statistics", upkeep.stats_interval.total_seconds(), statistics.write
+    yield "backlog", interval, statistics.show
+
+
+async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:
+    """A worker died: its rows are claimable again, and it may have left producers silent."""
+    for wakeup in flags.values():
+        wakeup.distrust("timer")
+        await wakeup.tell_others()
