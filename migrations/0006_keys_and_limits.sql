@@ -1,4 +1,4 @@
--- Ordering keys and unique keys of commands, limits of queues (design sections 5 and 7, ADR 10).
+-- Ordering keys and unique keys of commands, limits of queues (design sections 5 and 7, ADR 11).
 -- oldest code: 4
 --
 -- A command with an ordering key never is `pending`: it waits in the line of its key, outside the lanes

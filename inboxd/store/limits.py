@@ -8,10 +8,11 @@ lines were worked off are passed again, dead, by each look from the beginning.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from inboxd.model.lane import Lane
+from inboxd.model.lane import Lane, Sighting
 from inboxd.store.connections import Connection, Row
 from inboxd.store.statements import Statements
 
@@ -113,6 +114,20 @@ async def arrived(
         [lane.after_id for lane in lanes],
         most,
     )
+
+
+async def fail_unserved(
+    connection: Connection,
+    sql: Statements,
+    lane: Sighting,
+    error: str,
+    rows: int,
+    waited: timedelta,
+) -> int:
+    """Make dead letters of up to `rows` keyed commands of a type that nobody serves."""
+    queue, type_, _ = lane.key
+    failed = await connection.fetch(sql["fail_unserved_lines"], queue, type_, error, rows, waited)
+    return len(failed)
 
 
 async def claim(

@@ -5,7 +5,7 @@ declares is never touched, so that a rolling deploy loses nothing. Known limit: 
 from when this worker first saw the lane, so a restart of all workers starts it anew.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
@@ -13,8 +13,8 @@ from time import monotonic
 import orjson
 
 from inboxd.model.lane import Key, Sighting
-from inboxd.store import commands, events, workers
-from inboxd.store.connections import Connection
+from inboxd.store import commands, events, limits, workers
+from inboxd.store.connections import Connection, Row
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
@@ -56,6 +56,7 @@ class Unserved:
         self._is_open = is_open
         self._events = Orphans(grace.total_seconds())
         self._commands = Orphans(grace.total_seconds())
+        self._lines = Orphans(grace.total_seconds())
 
     async def turn(self) -> None:
         """Look once."""
@@ -66,16 +67,19 @@ class Unserved:
             lost = [s for s in seen if s.key[1] not in event_types and self._open("topic", s)]
             await self._fail(connection, "event", lost, self._events, events.fail_unserved)
             seen = await commands.survey(connection, self._sql)
-            lost = [
-                s
-                for s in seen
-                if self._open("queue", s)
-                and not any(
-                    s.key[1] in row["commands"] and (not row["queues"] or s.key[0] in row["queues"])
-                    for row in living
-                )
-            ]
+            lost = [s for s in seen if self._is_lost(s, living)]
             await self._fail(connection, "command", lost, self._commands, commands.fail_unserved)
+            lines = await limits.survey(connection, self._sql)
+            seen = [Sighting((line.queue, line.type, "keyed"), None, None) for line in lines]
+            lost = [s for s in seen if self._is_lost(s, living)]
+            await self._fail(connection, "command", lost, self._lines, limits.fail_unserved)
+
+    def _is_lost(self, lane: Sighting, living: Sequence[Row]) -> bool:
+        queue, type_, _ = lane.key
+        return self._open("queue", lane) and not any(
+            type_ in row["commands"] and (not row["queues"] or queue in row["queues"])
+            for row in living
+        )
 
     def _open(self, place: str, lane: Sighting) -> bool:
         return self._is_open(place, str(lane.key[0]), str(lane.key[1]))

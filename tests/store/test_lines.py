@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
-from inboxd.model.lane import Lane
+from inboxd.model.lane import Lane, Sighting
 from inboxd.store import commands, limits
 from inboxd.store.connections import Connection
 from inboxd.store.events import Setback
@@ -247,3 +248,12 @@ async def test_new_keys_are_found_by_time_and_by_a_look(database: Database) -> N
         found = await limits.find_keys(worker[0], SQL, "q", None, Bounds(), 2)
         assert [each.key for each in found] == ["a", "c"]
         assert await limits.find_keys(worker[0], SQL, "q", "c", Bounds(), 2) == []
+
+
+async def test_what_nobody_serves_becomes_a_dead_letter(database: Database) -> None:
+    await _send(database, "a", "a")
+    async with _worker(database) as worker:
+        lane = Sighting(("q", "t", "keyed"), None, None)
+        failed = await limits.fail_unserved(worker[0], SQL, lane, "{}", 10, timedelta(0))
+        assert failed == 2
+        assert await limits.survey(worker[0], SQL) == []

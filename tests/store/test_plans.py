@@ -27,6 +27,7 @@ from inboxd.store import (
     commands,
     controls,
     events,
+    limits,
     listing,
     operations,
     producing,
@@ -69,6 +70,11 @@ insert into inboxd.commands (queue, type, status) select 'big', 'dead', 'failed'
 insert into inboxd.commands (queue, type, status, worker_id, fence)
     select 'big', 'held', 'running', '{worker}', 1 from generate_series(1, 10);
 insert into inboxd.commands (queue, type, crashes) select 'big', 'few', 1;
+insert into inboxd.commands (queue, type, ordering_key)
+    select 'keyed', 'keyed', 'k' || n % 1000 from generate_series(1, {rows}) n;
+insert into inboxd.commands (queue, type, ordering_key, status, line_at)
+    select 'keyed', 'dead key', 'd' || n, 'failed', now() from generate_series(1, 20) n;
+insert into inboxd.limits (queue) values ('big'), ('keyed');
 delete from inboxd.commands where type = 'gone';
 insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, status,
         attempts, crashes, run_at, occurred_at, created_at, updated_at, finished_at)
@@ -270,6 +276,47 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "backlog_commands": (
         lambda c, k: c.fetch(SQL["backlog_commands"], 100),
         ("commands_lane", "commands_running"),
+    ),
+}
+
+
+def _claim_limited(queue: str, bounds: limits.Bounds, **want: Any) -> Case:
+    return lambda c, k: limits.claim(
+        c, SQL, k.worker, queue, bounds, limits.Wanted(10, ["keyed", "big"], **want)
+    )
+
+
+_KEYS = [f"k{n}" for n in range(10)]
+DAEMON |= {
+    "claim_limited from lines": (
+        _claim_limited("keyed", limits.Bounds(), keys=_KEYS, share=2, suspect=True),
+        ("commands_line", "commands_holding", "commands_again", "commands_suspects"),
+    ),
+    "claim_limited from lines, two at once": (
+        _claim_limited("keyed", limits.Bounds(key_concurrency=2), keys=_KEYS, share=2),
+        ("commands_line", "commands_holding"),
+    ),
+    "claim_limited from lanes": (
+        _claim_limited("big", limits.Bounds(total=100, rate=100), lanes=[_lane("big", "big", 0)]),
+        ("commands_lane",),
+    ),
+    "survey_lines": (
+        lambda c, k: limits.survey(c, SQL),
+        ("commands_arrived", "commands_again"),
+    ),
+    "find_keys": (
+        lambda c, k: limits.find_keys(c, SQL, "keyed", "k5", limits.Bounds(), 20),
+        ("commands_line", "commands_holding"),
+    ),
+    "arrived_keys": (
+        lambda c, k: limits.arrived(c, SQL, "keyed", [_lane("keyed", "keyed")], 10),
+        ("commands_arrived", "commands_again"),
+    ),
+    "fail_unserved_lines": (
+        lambda c, k: limits.fail_unserved(
+            c, SQL, Sighting(("keyed", "keyed", "keyed"), 1.0, None), "{}", 10, timedelta(0)
+        ),
+        ("commands_arrived", "commands_again"),
     ),
 }
 

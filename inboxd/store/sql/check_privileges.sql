@@ -34,7 +34,8 @@ WITH needed(object, wanted) AS (VALUES
       FROM pg_proc
      WHERE pronamespace = to_regnamespace('{schema}')
        AND proname IN ('new_uuid', 'make_partitions', 'settle_command', 'emit_event', 'emit_events',
-                       'send_command', 'send_commands')
+                       'send_command', 'send_commands', 'claim_limited', 'still_running', 'pick_lines',
+                       'pick_suspect', 'make_way')
        AND NOT has_function_privilege(oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking

@@ -1,0 +1,23 @@
+-- Make dead letters of a type's due commands with ordering keys that no live worker serves, a page at a
+-- time: those in line, and those that hold their key.
+-- parameters: $1 text queue, $2 text type, $3 text error (a JSON object), $4 integer rows, $5 interval: only
+--             rows that have waited this long
+-- returns: id of each
+-- locks: the rows; rows that others hold are skipped
+WITH stranded AS MATERIALIZED (
+    SELECT id FROM {schema}.commands
+     WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
+       AND queue = $1 AND type = $2 AND run_at <= now() - $5::interval
+     ORDER BY run_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
+), held AS MATERIALIZED (
+    SELECT id FROM {schema}.commands
+     WHERE status = 'waiting' AND line_at IS NOT NULL
+       AND queue = $1 AND type = $2 AND run_at <= now() - $5::interval
+     ORDER BY run_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
+)
+UPDATE {schema}.commands c
+   SET status = 'failed', errors = coalesce(c.errors, '[]')
+                || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler:' || type,
+       line_at = coalesce(c.line_at, c.run_at), updated_at = clock_timestamp()
+  FROM (SELECT id FROM stranded UNION ALL SELECT id FROM held) lost WHERE c.id = lost.id
+RETURNING c.id
