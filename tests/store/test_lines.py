@@ -257,3 +257,12 @@ async def test_what_nobody_serves_becomes_a_dead_letter(database: Database) -> N
         failed = await limits.fail_unserved(worker[0], SQL, lane, "{}", 10, timedelta(0))
         assert failed == 2
         assert await limits.survey(worker[0], SQL) == []
+
+
+async def test_what_runs_holds_its_key_before_what_waits_to_run_again(database: Database) -> None:
+    a1, a2 = await _send(database, "a", "a")
+    async with _worker(database) as worker:
+        assert _ids(await _claim(worker, keys=("a",), share=2)) == [a1, a2]
+        back = [Setback(a2, "pending", fence=1)]
+        await commands.set_back(worker[0], SQL, worker[1], back)
+        assert _ids(await _claim(worker, keys=("a",))) == []
