@@ -266,3 +266,13 @@ async def test_what_runs_holds_its_key_before_what_waits_to_run_again(database: 
         back = [Setback(a2, "pending", fence=1)]
         await commands.set_back(worker[0], SQL, worker[1], back)
         assert _ids(await _claim(worker, keys=("a",))) == []
+
+
+async def test_every_claim_answers_what_runs_need(database: Database) -> None:
+    async with daemon_session(database) as session:
+        columns = {
+            name: {each.name for each in (await session.prepare(SQL[name])).get_attributes()}
+            for name in ("claim_commands", "claim_suspect", "claim_limited")
+        }
+    assert columns["claim_suspect"] == columns["claim_commands"]
+    assert columns["claim_limited"] == columns["claim_commands"] | {"held_back", "again"}
