@@ -49,7 +49,8 @@ UNION ALL
 SELECT false, 'command', id, command_id, type, queue, status, attempts, created_at, started_at,
        finished_at, duration, run_at, origin_kind, origin_id, causation_id,
        coalesce(correlation_id, command_id::text), traceparent, batch_id, replay_of, tenant, NULL, worker_id,
-       left(errors -> -1 ->> 'error', 200), NULL
+       CASE WHEN status = 'cancelled' AND NOT cancel_requested THEN 'skipped: not needed'
+            ELSE left(errors -> -1 ->> 'error', 200) END, NULL
   FROM {schema}.commands_history
 UNION ALL
 SELECT status IN ('pending', 'waiting', 'running', 'failed'), 'batch', id, batch_id, name, kind, status, 0,

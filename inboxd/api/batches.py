@@ -13,7 +13,7 @@ from typing import Unpack
 from uuid import UUID
 
 from inboxd.api.drafts import SendOptions
-from inboxd.api.groups import Groups, Making, Node
+from inboxd.api.groups import Groups, Making, Node, check_many
 from inboxd.model.workflow import Condition
 
 
@@ -78,6 +78,7 @@ def filled(
     groups: Groups, making: Making, commands: Iterable[object], options: SendOptions
 ) -> Batch:
     """The batch with its first members."""
+    check_many(commands)
     batch = Batch(groups, making)
     for command in commands:
         groups.send(command, options, making)

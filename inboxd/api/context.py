@@ -18,7 +18,7 @@ from typing_extensions import TypeVar
 from inboxd.api.batches import Batch, filled
 from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.drafts import CommandDraft, OnConflict, SendOptions, encode
-from inboxd.api.groups import Groups, Plan
+from inboxd.api.groups import Groups, Plan, check_batch_id, check_many
 from inboxd.api.messages import Row
 from inboxd.api.progress import Say, checked
 from inboxd.api.workflows import Workflow
@@ -194,10 +194,13 @@ class _Context(Generic[C]):
         """
         groups = self._grouping()
         groups.check_open()
+        check_batch_id(batch_id)
+        check_many(commands)
         return [groups.send_to(batch_id, command, options) for command in commands]
 
     def close_batch(self, batch_id: UUID) -> None:
         """Let an open batch take no more members: it ends when those that it has have ended."""
+        check_batch_id(batch_id)
         self._grouping().close_batch(batch_id)
 
     def _grouping(self) -> Groups:

@@ -9,10 +9,12 @@ Known limit: all of a batch that one handler fills is in memory; a huge one is f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
+
+from pydantic import BaseModel
 
 from inboxd.api.drafts import CommandDraft, SendOptions
 from inboxd.errors import UsageError
@@ -85,6 +87,7 @@ class Making:
     tenant: str | None
     expires: float | None
     size: int = 0
+    closed: bool = False
 
 
 class Groups:
@@ -132,6 +135,8 @@ class Groups:
             raise UsageError("unique_key= is for ctx.send: what a batch counts must be written.")
         if into is None:
             return self._send(command, **options)
+        if into.closed:
+            raise _closed(into.batch_id, into.name)
         if options.get("tenant") is None and into.tenant is not None:
             options = {**options, "tenant": into.tenant}
         command_id = self._send(command, **options)
@@ -143,6 +148,8 @@ class Groups:
         """Send a command as a member of a batch that may have been made elsewhere."""
         if batch_id in self.made:
             return self.send(command, options, self.made[batch_id])
+        if batch_id in self._plan.closed:
+            raise _closed(batch_id)
         command_id = self.send(command, options, None)
         self._drafts[-1] = self._drafts[-1]._replace(batch=batch_id)
         self._plan.added[batch_id] = self._plan.added.get(batch_id, 0) + 1
@@ -178,11 +185,16 @@ class Groups:
         return making is not None and making.kind == "batch"
 
     def close_batch(self, batch_id: UUID) -> None:
-        """Close a batch, made here or elsewhere."""
+        """Close a batch, made here or elsewhere; one that is closed here already is refused."""
         self.check_open()
-        if batch_id in self.made:
-            self.made[batch_id].expires = None
-        elif batch_id not in self._plan.closed:
+        making = self.made.get(batch_id)
+        if making is not None:
+            if making.expires is None:
+                raise _closed(batch_id, making.name)
+            making.expires, making.closed = None, True
+        elif batch_id in self._plan.closed:
+            raise _closed(batch_id)
+        else:
             self._plan.closed.append(batch_id)
 
     def check_open(self) -> None:
@@ -274,6 +286,24 @@ class After(NamedTuple):
     groups: Groups
     id: UUID
     condition: Condition
+
+
+def check_many(commands: object) -> None:
+    """Raise UsageError for what is not a list of commands, such as a single one."""
+    # A pydantic model can be walked through too: by its fields.
+    if not isinstance(commands, Iterable) or isinstance(commands, str | bytes | BaseModel):
+        raise UsageError(f"A batch takes a list of commands, not {type(commands).__name__}.")
+
+
+def check_batch_id(batch_id: object) -> None:
+    """Raise UsageError for what cannot name a batch."""
+    if not isinstance(batch_id, UUID):
+        raise UsageError(f"{batch_id!r} names no batch: give its `id`, a UUID.")
+
+
+def _closed(batch_id: UUID, name: str | None = None) -> UsageError:
+    named = str(batch_id) if name is None else f"{name!r}"
+    return UsageError(f"The batch {named} is closed already, or was never open: see ctx.batch().")
 
 
 def check_text(what: str, value: Any) -> None:

@@ -131,10 +131,12 @@ class Workflow:
         check_text("a step's name", name)
         edges: list[Edge] = []
         outside: list[After] = []
-        for each in (after,) if isinstance(after, str | Node | After) else after:
+        for each in _each(name, after):
             if isinstance(each, str):
                 edges.append(Edge(each))
                 continue
+            if not isinstance(each, Node | After):
+                raise _no_node(name, each)
             wanted = each.succeeded if isinstance(each, Node) else each
             if wanted.id in self._names:
                 edges.append(Edge(self._names[wanted.id], wanted.condition))
@@ -169,3 +171,17 @@ class Workflow:
         for name, outside in self._outside.items():
             for wanted in outside:
                 self._groups.wait(self._members[name], wanted.id, wanted.condition)
+
+
+def _each(name: str, after: Awaited | Iterable[Awaited]) -> Iterable[Awaited]:
+    if isinstance(after, str | Node | After):
+        return (after,)
+    if not isinstance(after, Iterable):
+        raise _no_node(name, after)
+    return after
+
+
+def _no_node(name: str, after: object) -> UsageError:
+    return UsageError(
+        f"The step {name!r} cannot wait for {after!r}: after= takes steps, batches and their names."
+    )

@@ -26,6 +26,7 @@ from inboxd.errors import NotFound
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from inboxd.operations.grouping import Kind
     from inboxd.store.grouping import BatchFilter
     from inboxd.store.session import Session
 
@@ -113,7 +114,7 @@ def show_batch(id: Id, config: Config = None, json: Json = False) -> None:
 @workflows.command("show", epilog=examples("inboxd workflows show 4"))
 def show_workflow(id: Id, config: Config = None, json: Json = False) -> None:
     """Show one workflow: its steps, what each waits for, what waits for the whole."""
-    _print_one(id, config, json=json)
+    _print_one(id, config, kind="workflow", json=json)
 
 
 @batches.command("cancel", epilog=examples("inboxd batches cancel 3 --reason 'sent twice'"))
@@ -127,7 +128,7 @@ def cancel_workflow(
     id: Id, reason: Reason = None, config: Config = None, json: Json = False
 ) -> None:
     """Cancel a workflow as a whole: what has not begun ends, what runs is asked to end."""
-    _end("cancelled", id, reason, config, json=json)
+    _end("cancelled", id, reason, config, kind="workflow", json=json)
 
 
 @workflows.command("resume", epilog=examples("inboxd workflows resume 4 --reason 'address mended'"))
@@ -145,6 +146,10 @@ def resume(
     given = acting.Options(
         reason, rate, config, everything=False, dry_run=dry_run, yes=yes, json=json
     )
+    from inboxd import operations
+
+    wanted = read_id(id)
+    ask(load_settings(config), lambda session: operations.resumable(session, wanted))
     acting.act("commands", "replay", None, given, batch=id)
 
 
@@ -175,9 +180,9 @@ async def _page(session: "Session", what: str, wanted: "BatchFilter") -> dict[st
     return {what: found, "totals": await grouping.totals(session, wanted), "next": next_}
 
 
-def _print_one(id: str, config: Any, *, json: bool) -> None:
+def _print_one(id: str, config: Any, *, kind: "Kind | None" = None, json: bool) -> None:
     wanted = read_id(id)
-    found = ask(load_settings(config), lambda session: _details(session, wanted))
+    found = ask(load_settings(config), lambda session: _details(session, wanted, kind))
     if json:
         print_json(found)
         return
@@ -188,6 +193,8 @@ def _print_one(id: str, config: Any, *, json: bool) -> None:
     if found["steps"]:
         table = [[_joined(row[name]) for name in _STEP] for row in found["steps"]]
         print_table(("step", *_STEP[1:6], "waits for", "error"), table)
+    if found["waits_for"]:
+        rows.print_waits(found["waits_for"])
     for heading, key, columns in (
         ("waits for it", "waiting", ("condition", "type", "id", "status")),
         ("brought about", "created", ("kind", "type", "id", "status")),
@@ -202,7 +209,7 @@ def _joined(value: object) -> object:
     return ", ".join(value) or None if isinstance(value, list) else value
 
 
-async def _details(session: "Session", id: "int | UUID") -> dict[str, Any]:
+async def _details(session: "Session", id: "int | UUID", kind: "Kind | None") -> dict[str, Any]:
     from inboxd import operations
     from inboxd.store import grouping
 
@@ -212,11 +219,13 @@ async def _details(session: "Session", id: "int | UUID") -> dict[str, Any]:
             f"there is no batch {id}: look the id up with `inboxd batches list` or "
             "`inboxd workflows list`"
         )
+    operations.check_kind(row, kind)
     created = await operations.created_by(session, row["batch_id"], row["created_at"])
     keys = ("kind", "id", "type", "status")
     return {
         **dict(row),
         "steps": [dict(each) for each in await grouping.steps(session, row["id"], _SHOWN)],
+        "waits_for": await operations.waits_of(session, row["batch_id"]),
         "waiting": [
             dict(each) for each in await grouping.continuations(session, row["batch_id"], _SHOWN)
         ],
@@ -225,15 +234,25 @@ async def _details(session: "Session", id: "int | UUID") -> dict[str, Any]:
     }
 
 
-def _end(what: str, id: str, reason: str | None, config: Any, *, json: bool) -> None:
+def _end(
+    what: str,
+    id: str,
+    reason: str | None,
+    config: Any,
+    *,
+    kind: "Kind | None" = None,
+    json: bool,
+) -> None:
     from inboxd import operations
 
-    act = operations.cancel_batch if what == "cancelled" else operations.close_batch
     wanted, who = read_id(id), rows.actor()
-    done = ask(
-        load_settings(config),
-        lambda session: act(session, wanted, actor=who, reason=reason),
-    )
+
+    async def act(session: "Session") -> operations.BatchEnded:
+        if what == "closed":
+            return await operations.close_batch(session, wanted, actor=who, reason=reason)
+        return await operations.cancel_batch(session, wanted, actor=who, reason=reason, kind=kind)
+
+    done = ask(load_settings(config), act)
     if json:
         print_json({what: done.id, "unsettled": done.unsettled})
     else:

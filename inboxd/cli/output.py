@@ -29,7 +29,8 @@ def print_fields(heading: str, fields: Mapping[str, object]) -> None:
     width = max(map(len, fields), default=0)
     for name, value in fields.items():
         if value is not None:
-            lines = [show(line) for line in str(value).splitlines()] or [""]
+            text = value if isinstance(value, str) else show(value)
+            lines = [show(line) for line in text.splitlines()] or [""]
             typer.echo(f"  {name:<{width}}  " + f"\n  {'':<{width}}  ".join(lines))
 
 

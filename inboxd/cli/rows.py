@@ -8,7 +8,7 @@ Known limit: of what a row created, a hundred are shown; `inboxd trace` counts t
 import getpass
 import socket
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -57,6 +57,7 @@ _FIRST = (
 _RULE = ("made", "left", "next_at", "policy", "source")
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
+    "waits_for",
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),
 }
@@ -108,6 +109,13 @@ def reschedule(
         typer.echo(f"Rescheduled to {show(when)} UTC: {place.removesuffix('s')} {numbers}")
 
 
+def print_waits(waits: list[dict[str, Any]]) -> None:
+    """Print what a command or a batch waits for."""
+    columns = ("type", "status", "condition")
+    table = ([f"{each['kind']} {each['id']}", *(each[c] for c in columns)] for each in waits)
+    print_table(("waits for", *columns), table)
+
+
 def actor() -> str:
     """Who acts, for the audit: the operating system's user at this host."""
     try:
@@ -140,9 +148,8 @@ async def _details(
     kind = place.removesuffix("s")
     rules = await listing.rules(session, kind, row["type"]) or [asdict(default_rule(settings))]
     row["retry"] = [_retry(rule, row) for rule in rules]
-    created = await operations.created_by(
-        session, UUID(row[f"{kind}_id"]), datetime.fromisoformat(row["created_at"])
-    )
+    uuid = UUID(row[f"{kind}_id"])
+    created = await operations.created_by(session, uuid, datetime.fromisoformat(row["created_at"]))
     # A row without a story begins one: it is what its descendants carry.
     row["correlation_id"] = row["correlation_id"] or row[f"{kind}_id"]
     row["children"] = [
@@ -150,19 +157,26 @@ async def _details(
         for each in created
     ]
     row["replays"] = await operations.replays_of(session, kind, row["id"])
+    waits = row["status"] == Status.WAITING
+    row["waits_for"] = await operations.waits_of(session, uuid) if waits else []
     return row
 
 
 def _print_details(row: dict[str, Any]) -> None:
     """Print what `details` found, for a person."""
-    print_fields(
-        "", {key: row[key] for key in (*_FIRST, *sorted(row)) if key in row.keys() - _APART}
-    )
+    told = {key: row[key] for key in (*_FIRST, *sorted(row)) if key in row.keys() - _APART}
+    if told.get("duration") is not None:
+        told["duration"] = timedelta(seconds=row["duration"])
+    print_fields("", told)
+    if _is_skipped(row):
+        typer.echo("\nSkipped: it was not needed, since what it waited for ended otherwise.")
     print_fields("Lineage", _lineage(row))
     rules = (
         (rule["handler"] or "(nobody)", *(rule[name] for name in _RULE)) for rule in row["retry"]
     )
     print_table(("handler", "attempts", "left", "next", "retry rule", "from"), rules)
+    if row["waits_for"]:
+        print_waits(row["waits_for"])
     if row["replays"]:
         columns = ("at", "actor", "reason", "new_id")
         print_table(
@@ -176,6 +190,11 @@ def _print_details(row: dict[str, Any]) -> None:
         if row.get(key) is not None:
             typer.echo(f"\n{key}:")
             print_json(row[key], indent=True)
+
+
+def _is_skipped(row: dict[str, Any]) -> bool:
+    """Cancelled by nobody: by the end of what it waited for."""
+    return row["status"] == Status.CANCELLED and not row.get("cancel_requested")
 
 
 def _child(row: dict[str, Any]) -> list[Any]:
@@ -200,5 +219,5 @@ def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
         "source": rule["source"],
         "made": row["attempts"],
         "left": max(most - row["attempts"], 0) if waits or row["status"] == Status.RUNNING else 0,
-        "next_at": row["run_at"] if waits else None,
+        "next_at": row["run_at"] if row["status"] == Status.PENDING else None,
     }

@@ -73,6 +73,8 @@ def _read(about: list[str]) -> tuple[str | None, int | UUID]:
             return None, read_id(id)
         case [kind, id] if kind in _KINDS:
             return kind, read_id(id)
+        case ["workflow", id]:  # as the tree calls it; it has a batch's number
+            return "batch", read_id(id)
     raise UsageError(
         f"{' '.join(about)!r} names no row: give a uuid, a number, or {', '.join(_KINDS)} "
         "and a number."

@@ -9,13 +9,13 @@ from inboxd.operations.auditing import actions
 from inboxd.operations.cancelling import Cancelled, cancel, cancel_matching
 from inboxd.operations.dismissing import dismiss, dismiss_matching
 from inboxd.operations.failures import Group, failures
-from inboxd.operations.grouping import BatchEnded, cancel_batch, close_batch
+from inboxd.operations.grouping import BatchEnded, cancel_batch, check_kind, close_batch, resumable
 from inboxd.operations.many import Action, Preview, Selection, Terms, preview
 from inboxd.operations.pausing import pause, resume
 from inboxd.operations.replaying import Replayed, replay, replay_matching
 from inboxd.operations.rows import RowId
 from inboxd.operations.timing import reprioritize, reschedule
-from inboxd.operations.tracing import Story, created_by, replays_of, trace
+from inboxd.operations.tracing import Story, created_by, replays_of, trace, waits_of
 
 __all__ = [
     "Action",
@@ -32,6 +32,7 @@ __all__ = [
     "cancel",
     "cancel_batch",
     "cancel_matching",
+    "check_kind",
     "close_batch",
     "created_by",
     "dismiss",
@@ -44,6 +45,8 @@ __all__ = [
     "replays_of",
     "reprioritize",
     "reschedule",
+    "resumable",
     "resume",
     "trace",
+    "waits_of",
 ]

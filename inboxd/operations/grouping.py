@@ -5,15 +5,18 @@ commits on; its members are ended in pages, by this session as long as it lasts 
 Known limit: members that run are asked to end, as single commands are; a dead letter stays one.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from inboxd.errors import Conflict, NotFound
+from inboxd.operations.many import Selection, preview
 from inboxd.store import batches as store
 from inboxd.store import grouping, wakeups
 from inboxd.store import operations as audit
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
+
+Kind = Literal["batch", "workflow"]
 
 
 class BatchEnded(NamedTuple):
@@ -25,18 +28,25 @@ class BatchEnded(NamedTuple):
 
 
 async def cancel_batch(
-    session: Session, id: int | UUID, *, actor: str, reason: str | None = None
+    session: Session,
+    id: int | UUID,
+    *,
+    actor: str,
+    reason: str | None = None,
+    kind: Kind | None = None,
 ) -> BatchEnded:
     """Cancel a batch or workflow: what has not begun ends at once, what runs is asked to end.
 
-    Raises NotFound, or Conflict when it has ended or is being cancelled; then nothing is changed.
+    kind: what it must be. Raises NotFound, or Conflict when it is something else, has ended or is
+    being cancelled; then nothing is changed.
     """
     async with session.connection.transaction():
         row = await _hold(session, id)
+        check_kind(row, kind)
+        if row["unsettled"] == 0 and (row["closed_at"] or row["ending"]) is not None:
+            raise Conflict(f"{_named(row)} has ended ({row['status']}); nothing was changed")
         if row["ending"] is not None:
             raise Conflict(f"{_named(row)} is being cancelled already; nothing was changed")
-        if row["unsettled"] == 0 and row["closed_at"] is not None:
-            raise Conflict(f"{_named(row)} has ended ({row['status']}); nothing was changed")
         await grouping.cancel(session, row["id"])
         await audit.record(
             session, actor, "cancel", f"{row['kind']} {row['id']}", reason, row["unsettled"]
@@ -66,18 +76,46 @@ async def close_batch(
     return BatchEnded(row["id"], row["name"], row["unsettled"])
 
 
+async def resumable(session: Session, id: int | UUID) -> None:
+    """Raise NotFound, or Conflict for what is no workflow or holds no dead letter to replay."""
+    row = await grouping.one(session, id)
+    if row is None:
+        raise _unknown(id)
+    check_kind(row, "workflow")
+    found = await preview(session, "commands", "replay", Selection(batch=row["id"]), rows=0)
+    if not found.count:
+        raise Conflict(
+            f"{_named(row)} is {row['status']}, and no dead letter is in it to resume from; "
+            "nothing was changed"
+        )
+
+
+def check_kind(row: Row, kind: Kind | None) -> None:
+    """Raise Conflict when the row is of the other kind."""
+    if kind not in (None, row["kind"]):
+        raise Conflict(f"{_named(row)} is no {kind}: see `inboxd batches show {row['id']}`")
+
+
 async def _hold(session: Session, id: int | UUID) -> Row:
     row = await grouping.lock(session, id)
     if row is None:
-        raise NotFound(
-            f"there is no batch {id}; nothing was changed: look the id up with "
-            "`inboxd batches list` or `inboxd workflows list`"
-        )
+        raise _unknown(id)
     return row
 
 
+def _unknown(id: int | UUID) -> NotFound:
+    return NotFound(
+        f"there is no batch {id}; nothing was changed: look the id up with "
+        "`inboxd batches list` or `inboxd workflows list`"
+    )
+
+
 def _named(row: Row) -> str:
-    return f"{row['kind']} {row['id']} ({row['name']})" if row["name"] else f"batch {row['id']}"
+    return (
+        f"{row['kind']} {row['id']} ({row['name']})"
+        if row["name"]
+        else f"{row['kind']} {row['id']}"
+    )
 
 
 async def _fold(session: Session, batch: int | None) -> None:

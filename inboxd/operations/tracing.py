@@ -73,6 +73,14 @@ async def replays_of(session: Session, kind: str, id: int) -> list[dict[str, Any
     return [dict(row) for row in rows]
 
 
+async def waits_of(session: Session, uuid: UUID) -> list[dict[str, Any]]:
+    """What a waiting command or batch still waits for: condition, kind, id, type, status."""
+    rows = await store.waits(session, [uuid], _CHILDREN)
+    return [
+        {name: row[name] for name in ("condition", "kind", "id", "type", "status")} for row in rows
+    ]
+
+
 async def _find(session: Session, id: int | UUID, kind: str | None) -> Member:
     found = [_member(row) for row in await store.find(session, id)]
     found = [member for member in found if kind in (None, member.kind)]

@@ -112,7 +112,56 @@ def test_cancelling_ends_all_of_it_and_is_audited(cli: Cli, sql: Sql, what: str)
     assert tuple(audit) == ("cancel", "twice", 3)
     again = cli(what, "cancel", batch)
     assert again.code != 0
-    assert "being cancelled already" in again.err
+    assert "has ended (cancelled); nothing was changed" in again.err
+
+
+def test_what_is_no_workflow_is_neither_shown_nor_ended_as_one(cli: Cli, sql: Sql) -> None:
+    batch = send_batch(sql, "mails", 1)["id"]
+    sql("update inboxd.commands set status = 'failed' where batch_id = $1", batch)
+    for action in ("show", "cancel", "resume"):
+        refused = cli("workflows", action, batch)
+        assert refused.code == 1
+        assert f"batch {batch} (mails) is no workflow: see `inboxd batches show" in refused.err
+    assert sql("select from inboxd.audit") == []
+
+
+def test_a_workflow_with_nothing_to_resume_from_is_refused(cli: Cli, sql: Sql) -> None:
+    workflow = send_workflow(sql)
+    for option in ("--yes", "--dry-run"):
+        refused = cli("workflows", "resume", workflow, option)
+        assert refused.code == 1
+        assert f"workflow {workflow} (seed) is pending, and no dead letter is in it" in refused.err
+    assert sql("select from inboxd.audit") == []
+
+
+def test_a_command_says_what_it_waits_for(cli: Cli, sql: Sql) -> None:
+    shown = cli("workflows", "show", send_workflow(sql), "--json").json
+    first, second, _ = (step["id"] for step in shown["steps"])
+    row = cli("commands", "show", second, "--json").json
+    assert row["waits_for"] == [
+        {"kind": "command", "id": first, "type": "test.noop", "status": "pending"}
+        | {"condition": "succeeded"}
+    ]
+    assert row["retry"][0]["next_at"] is None
+    assert f"command {first}" in cli("commands", "show", second).out
+    assert cli("commands", "show", first, "--json").json["waits_for"] == []
+
+
+def test_what_was_not_needed_says_so(cli: Cli, sql: Sql) -> None:
+    sql("select from inboxd.send_batch('e', '[]', otherwise_send => $1)", json.dumps(THEN))
+    (row,) = cli("commands", "list", "--json").json["commands"]
+    assert (row["status"], row["error"]) == ("cancelled", "skipped: not needed")
+    assert "Skipped: it was not needed" in cli("commands", "show", row["id"]).out
+    assert "skipped: not needed" in cli("trace", "command", row["id"]).out
+    cancelled = cli("send", "test.noop", "--json").json["id"]
+    cli("commands", "cancel", cancelled)
+    assert cli("commands", "list", "--json").json["commands"][0]["error"] is None
+    assert "Skipped" not in cli("commands", "show", cancelled).out
+
+
+def test_a_workflow_is_traced_by_the_name_that_the_tree_gives_it(cli: Cli, sql: Sql) -> None:
+    workflow = send_workflow(sql)
+    assert cli("trace", "workflow", workflow).out == cli("trace", "batch", workflow).out
 
 
 def test_a_batch_that_has_ended_cannot_be_cancelled(cli: Cli, sql: Sql) -> None:

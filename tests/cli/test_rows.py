@@ -274,6 +274,8 @@ def test_prioritize_moves_to_another_lane(cli: Cli, sql: Sql) -> None:
     assert sql("SELECT priority FROM inboxd.commands")[0][0] == -5
     (audit,) = sql("SELECT action, count FROM inboxd.audit")
     assert tuple(audit) == ("prioritize to -5", 1)
+    assert len(cli("audit", "--action", "prioritize", "--json").json["audit"]) == 1
+    assert cli("audit", "--action", "replay", "--json").json["audit"] == []
 
 
 @pytest.mark.parametrize(

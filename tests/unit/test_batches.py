@@ -100,8 +100,8 @@ def test_what_follows_a_nested_batch_belongs_to_the_outer_one(ctx: EventContext)
 def test_an_open_batch_expires_and_may_be_closed_where_it_was_made(ctx: EventContext) -> None:
     first = ctx.batch(open=True)
     ctx.batch(open=True, expires="1h")
-    ctx.close_batch(first.id)
     ctx.add_to(first.id, [Mail()])
+    ctx.close_batch(first.id)
     made = plan(ctx)
     assert [(b.expires, b.size) for b in made.batches] == [(None, 1), (3600.0, 0)]
     assert (made.added, made.closed) == ({}, [])
@@ -111,13 +111,42 @@ def test_a_batch_made_elsewhere_is_filled_and_closed(ctx: EventContext) -> None:
     other = uuid4()
     sent = ctx.add_to(other, [Mail(to=1), Mail(to=2)], priority=3)
     ctx.close_batch(other)
-    ctx.close_batch(other)
     made = plan(ctx)
     assert (made.batches, made.added, made.closed) == ([], {other: 2}, [other])
     assert [(d.command_id, d.batch, d.priority) for d in ctx.drafts] == [
         (sent[0], other, 3),
         (sent[1], other, 3),
     ]
+
+
+def test_a_closed_batch_takes_no_more_and_is_closed_once(ctx: EventContext) -> None:
+    mine, other = ctx.batch(open=True, name="mine"), uuid4()
+    for batch_id, named in ((mine.id, "'mine'"), (other, str(other))):
+        ctx.close_batch(batch_id)
+        with pytest.raises(UsageError, match=f"batch {named} is closed already"):
+            ctx.close_batch(batch_id)
+        with pytest.raises(UsageError, match=f"batch {named} is closed already"):
+            ctx.add_to(batch_id, [Mail()])
+    whole = ctx.batch([Mail()])
+    with pytest.raises(UsageError, match=f"batch {whole.id} is closed already, or was never open"):
+        ctx.close_batch(whole.id)
+    assert (plan(ctx).closed, len(ctx.drafts)) == ([other], 1)
+
+
+def test_what_is_no_list_no_batch_and_no_step_is_named(ctx: EventContext) -> None:
+    wrong: Any = [Mail(), "mail", 3]
+    for each in wrong:
+        with pytest.raises(UsageError, match=r"takes a list of commands, not (Mail|str|int)"):
+            ctx.batch(each)
+        with pytest.raises(UsageError, match="takes a list of commands"):
+            ctx.add_to(uuid4(), each)
+    nothing: Any = "batch 3"
+    for attempt in (lambda: ctx.add_to(nothing, []), lambda: ctx.close_batch(nothing)):
+        with pytest.raises(UsageError, match="'batch 3' names no batch"):
+            attempt()
+    for after in (42, [42], {"a": 1}.items()):
+        with pytest.raises(UsageError, match="step 'late' cannot wait for"):
+            ctx.workflow().step("late", Seed(), after=cast("Any", after))
 
 
 def test_steps_wait_for_what_they_name(ctx: EventContext) -> None:

@@ -1,18 +1,19 @@
 -- The steps of a workflow in the order of their names' rows, and what each still waits for.
 -- parameters: $1 bigint workflow, $2 integer limit
--- returns: name, kind, id, type, status, attempts, finished_at, error (the newest, shortened),
+-- returns: name, kind, id, type, status, attempts, finished_at, error (the newest, shortened; or that it was skipped),
 --          waits (text[]: names with conditions; what has come is no more among them)
 -- locks: nothing
 SELECT s.name, CASE WHEN b.id IS NULL THEN 'command' ELSE b.kind END AS kind, coalesce(c.id, h.id, b.id) AS id,
        coalesce(c.type, h.type) AS type, coalesce(c.status, h.status, b.status) AS status,
        coalesce(c.attempts, h.attempts) AS attempts, coalesce(h.finished_at, b.finished_at) AS finished_at,
-       left(coalesce(c.errors, h.errors) -> -1 ->> 'error', 200) AS error,
+       CASE WHEN h.status = 'cancelled' AND NOT h.cancel_requested THEN 'skipped: not needed'
+            ELSE left(coalesce(c.errors, h.errors) -> -1 ->> 'error', 200) END AS error,
        ARRAY(SELECT coalesce(n.name, d.needs::text) || ' ' || d.condition
                FROM {schema}.dependencies d LEFT JOIN {schema}.steps n ON n.member = d.needs
               WHERE d.waiting = s.member ORDER BY 1) AS waits
   FROM {schema}.steps s
   LEFT JOIN {schema}.commands c ON c.command_id = s.member
-  LEFT JOIN LATERAL (SELECT id, type, status, attempts, finished_at, errors FROM {schema}.commands_history h
+  LEFT JOIN LATERAL (SELECT id, type, status, attempts, finished_at, errors, cancel_requested FROM {schema}.commands_history h
                       WHERE h.command_id = s.member ORDER BY id DESC LIMIT 1) h ON true
   LEFT JOIN {schema}.batches b ON b.batch_id = s.member
  WHERE s.batch_id = $1::bigint

@@ -5,7 +5,8 @@
 --             $5 timestamptz created since, $6 bigint ids below; then $7 integer limit,
 --             $8 boolean hot rows, $9 boolean history
 -- returns: id, command_id, queue, type, status, attempts, priority, tenant, run_at, created_at,
---          finished_at, duration, origin_kind, origin_id, correlation_id, error (the newest, shortened)
+--          finished_at, duration, origin_kind, origin_id, correlation_id,
+--          error (the newest, shortened; or that it was skipped)
 -- locks: nothing
 (SELECT id, command_id, queue, type, status, attempts, priority, tenant, run_at, created_at,
         NULL::timestamptz AS finished_at, NULL::interval AS duration, origin_kind, origin_id,
@@ -21,7 +22,9 @@
   ORDER BY id DESC LIMIT $7)
 UNION ALL
 (SELECT id, command_id, queue, type, status, attempts, priority, tenant, run_at, created_at, finished_at,
-        duration, origin_kind, origin_id, coalesce(correlation_id, command_id::text) AS correlation_id, left(errors -> -1 ->> 'error', 200)
+        duration, origin_kind, origin_id, coalesce(correlation_id, command_id::text) AS correlation_id,
+        CASE WHEN status = 'cancelled' AND NOT cancel_requested THEN 'skipped: not needed'
+             ELSE left(errors -> -1 ->> 'error', 200) END
    FROM {schema}.commands_history
   WHERE $9::boolean
     AND id < coalesce($6::bigint, 9223372036854775807)
