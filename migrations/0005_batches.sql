@@ -97,7 +97,7 @@ ALTER TABLE {schema}.commands
     ADD needs integer NOT NULL DEFAULT 0,       -- prerequisites that have not come yet
     ADD awaited boolean NOT NULL DEFAULT false, -- something waits for it
     ADD CHECK (needs >= 0), ADD CHECK (needs = 0 OR status IN ('waiting', 'failed'));
-ALTER TABLE {schema}.commands_history ADD awaited boolean NOT NULL DEFAULT false;
+ALTER TABLE {schema}.commands_history ADD awaited boolean;  -- null: written by a worker that knows it not
 
 -- Not the running ones: a claim then adds nothing to it.
 CREATE INDEX commands_batch ON {schema}.commands (batch_id, id) WHERE batch_id IS NOT NULL AND status <> 'running';
@@ -142,8 +142,9 @@ $$;
 
 -- The prerequisites «ended» ended so: release what waited for nothing else, and end what can never be
 -- released any more, and what waits for that, and so on; in a loop, since a graph may be deep.
--- Runs in the transaction that settles the prerequisites. Dependents are locked in one order, so that
--- two settlements that release the same ones do not deadlock. A released command is due from now on,
+-- Runs in the transaction that settles the prerequisites. Dependents are locked in one order, and before
+-- their edges are deleted, as a cancellation does, so that neither two settlements that release the same
+-- ones nor these two deadlock. A released command is due from now on,
 -- so that it stands before no worker's cursor.
 CREATE FUNCTION {schema}.release(ended uuid[], outcomes text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -159,6 +160,9 @@ BEGIN
         PERFORM FROM {schema}.commands c
           WHERE c.command_id IN (SELECT d.waiting FROM {schema}.dependencies d WHERE d.needs = ANY (ended))
           ORDER BY c.command_id FOR NO KEY UPDATE;
+        PERFORM FROM {schema}.batches b
+          WHERE b.batch_id IN (SELECT d.waiting FROM {schema}.dependencies d WHERE d.needs = ANY (ended))
+          ORDER BY b.id FOR NO KEY UPDATE;
         WITH gone AS (
             DELETE FROM {schema}.dependencies d USING unnest(ended, outcomes) AS e(id, outcome)
              WHERE d.needs = e.id AND {schema}.edge_verdict(d.condition, e.outcome) IS NOT NULL
@@ -233,12 +237,13 @@ BEGIN
                 unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes,
                 fence, run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id,
                 replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint,
-                result, progress, body_id, body_at, body_bytes, created_at, updated_at, finished_at)
+                result, progress, body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited)
         SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
                unique_key, tenant, entity_type, entity_id, 'cancelled', attempts, max_attempts, crashes,
                fence, run_at, deadline, worker_id, started_at, ended_as = 'cancelled', origin_kind, origin_id,
                replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint,
-               result, progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp()
+               result, progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(),
+               false
           FROM gone
     )
     SELECT gone.command_id, gone.ended_as, gone.awaited FROM gone;
@@ -248,6 +253,7 @@ $$;
 -- ------------------------------------------------------------------------------------ counting
 -- What a row of history says of its batch: cancelled without a request is skipped (release); dismissed
 -- was a dead letter before, and failed is one whose replay took its place: both were counted as failed.
+-- A worker of the version before does not say whether something waits: then its edges are looked for.
 
 CREATE FUNCTION {schema}.commands_settled() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
@@ -267,7 +273,7 @@ BEGIN
            array_agg(CASE WHEN status = 'succeeded' THEN 'succeeded'
                           WHEN status = 'cancelled' AND NOT cancel_requested THEN 'skipped'
                           ELSE 'cancelled' END)
-      INTO ended, outcomes FROM settled WHERE awaited AND status <> 'failed';
+      INTO ended, outcomes FROM settled WHERE awaited IS NOT false AND status <> 'failed';
     IF ended IS NOT NULL THEN
         PERFORM {schema}.release(ended, outcomes);
     END IF;
@@ -386,6 +392,7 @@ BEGIN
        SET size = b.size, succeeded = b.succeeded, failed = b.failed, cancelled = b.cancelled,
            skipped = b.skipped, status = fold_batch.status,
            starting = starting AND (closed_at IS NULL OR fold_batch.more),
+           ending = CASE WHEN fold_batch.status <> 'failed' THEN ending END,  -- a replay is to run
            finished_at = CASE WHEN fold_batch.status IN ('succeeded', 'failed', 'cancelled')
                               THEN CASE WHEN status = fold_batch.status THEN finished_at
                                         ELSE clock_timestamp() END END,
@@ -441,7 +448,9 @@ END
 $$;
 
 -- A page of the members that have not begun is ended; those that run are asked to end. A dead letter
--- stays one. Returns how many were ended.
+-- stays one. Returns how many were ended; a whole page if there may be more. Those that run come first,
+-- since a settlement holds such a one when it takes what waits for it; and once more at the end, for what
+-- was claimed meanwhile. What was given back meanwhile is a reason to come again.
 CREATE FUNCTION {schema}.end_members(batch bigint, ends text, page integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -454,6 +463,7 @@ BEGIN
         RETURNING id
     )
     INSERT INTO {schema}.batch_progress (batch_id) SELECT id FROM never;
+    PERFORM {schema}.ask_members(batch);
     WITH gone AS (
         DELETE FROM {schema}.commands c
          USING (SELECT id FROM {schema}.commands
@@ -475,11 +485,24 @@ BEGIN
            progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), awaited
       FROM gone;
     GET DIAGNOSTICS moved = ROW_COUNT;
-    UPDATE {schema}.commands SET cancel_requested = true, updated_at = clock_timestamp()
-     WHERE status = 'running' AND NOT cancel_requested AND batch_id = batch
-       AND worker_id IN (SELECT id FROM {schema}.workers WHERE state IN ('running', 'draining'));
+    PERFORM {schema}.ask_members(batch);
+    IF moved < page AND EXISTS (SELECT FROM {schema}.commands
+                                 WHERE batch_id = batch AND status IN ('pending', 'waiting')) THEN
+        RETURN page;
+    END IF;
     RETURN moved;
 END
+$$;
+
+-- The members that run are asked to end.
+CREATE FUNCTION {schema}.ask_members(batch bigint) RETURNS void
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    UPDATE {schema}.commands c SET cancel_requested = true, updated_at = clock_timestamp()
+      FROM (SELECT id FROM {schema}.commands
+             WHERE status = 'running' AND NOT cancel_requested AND batch_id = batch
+               AND worker_id IN (SELECT id FROM {schema}.workers WHERE state IN ('running', 'draining'))
+             ORDER BY id FOR NO KEY UPDATE) AS picked
+     WHERE c.id = picked.id
 $$;
 
 -- --------------------------------------------------------------------- what producers may call

@@ -31,6 +31,9 @@ _FEW = 1_000
 # Faster than workers settle: a batch with more members left cannot end before it is folded again.
 _MOST_PER_SECOND = 200_000
 _LONGEST_PAUSE = 0.5
+# A batch whose row somebody keeps locked, such as a producer that takes its time after a close, waits
+# its turn, and the others do not wait for it.
+_PATIENCE = "100ms"
 # Seconds after an outage, and those that others have to fold what they have settled.
 _RETRY = 0.5
 _LEFT_BEHIND = 2.0
@@ -111,7 +114,7 @@ class Folder:
         self._under_way += 1
         try:
             async with borrow(self._pool) as connection:
-                folded = await batches.fold(connection, self._sql, ids)
+                folded = await batches.fold(connection, self._sql, ids, _PATIENCE)
         except Exception as error:  # noqa: BLE001 - tried again, or logged
             await self._failed(ids, error)
             return

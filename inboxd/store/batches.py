@@ -183,9 +183,11 @@ async def _asked(connection: Connection, statement: str, batch_id: UUID, *rest: 
     return row
 
 
-async def fold(connection: Connection, sql: Statements, ids: Sequence[int]) -> list[Folded]:
-    """Fold batches in one transaction."""
-    rows = await connection.fetch(sql["fold_batches"], ids)
+async def fold(
+    connection: Connection, sql: Statements, ids: Sequence[int], patience: str | None = None
+) -> list[Folded]:
+    """Fold batches in one transaction, waiting so long for a lock: for what the session says."""
+    rows = await connection.fetch(sql["fold_batches"], ids, patience)
     return [Folded(*row) for row in rows]
 
 

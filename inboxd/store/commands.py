@@ -7,6 +7,7 @@ Known limit: a claim's rows come sorted by lane and time, which the statement it
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -100,7 +101,11 @@ async def claim_suspect(
 async def settle(
     connection: Connection, sql: Statements, worker: UUID, ended: Sequence[Settlement]
 ) -> set[int]:
-    """Move ended commands into history; returns the ids whose claim still held."""
+    """Move ended commands into history; returns the ids whose claim still held.
+
+    In the order of ids, as operators and folds lock them: no deadlock.
+    """
+    ended = sorted(ended, key=itemgetter(0))
     rows = await connection.fetch(
         sql["settle_commands"],
         [s.id for s in ended],

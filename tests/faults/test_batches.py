@@ -84,6 +84,27 @@ async def test_a_worker_that_dies_between_append_and_fold(
     await clean(ledger)
 
 
+async def test_a_batch_that_somebody_keeps_locked_holds_up_no_other(
+    ledger: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    """A producer closes one, and takes its time to commit."""
+    await start_worker(hasty())
+    opened = await ledger.fetch("select * from inboxd.open_batch('held', $1)", json.dumps(TOLD))
+    batch, member = opened[0]["new_batch_id"], {"type": "batch.work", "queue": "default"}
+    async with ledger.connect() as producer, producer.transaction():
+        await ledger.fetch("select inboxd.add_to_batch($1, $2)", batch, json.dumps([member]))
+        await producer.execute("select inboxd.close_batch($1)", batch)
+        for _ in range(3):
+            await send_batch(ledger, 2)
+        # Far less than the time that a statement may wait for a lock.
+        await eventually(lambda: _are_told(ledger, 3), within=5)
+    await eventually(lambda: _are_told(ledger, 4))
+
+
+async def _are_told(database: Database, times: int) -> bool:
+    return await told(database) == {"then": times}
+
+
 async def test_killed_again_and_again_each_continuation_runs_once(
     ledger: Database, start_worker: StartWorker, hasty: Hasty
 ) -> None:

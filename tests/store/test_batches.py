@@ -437,3 +437,96 @@ async def test_a_dead_letter_may_be_waited_for(database: Database) -> None:
         )
         await _settle(connection, me, await _claim(connection, me))
         assert await _released(connection) == ["otherwise", "then"]
+
+
+async def test_a_worker_of_the_version_before_releases_what_it_does_not_know_of(
+    database: Database,
+) -> None:
+    """A rolling deploy: its settlement says nothing of what waits."""
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        await _send_workflow(connection, [("a", None), ("b", "a")])
+        (row,) = await _claim(connection, me, "test.a")
+        older = SQL["settle_commands"].replace(", awaited", "")
+        given = [row["id"]], [row["fence"]], ["succeeded"], [0.1], []
+        assert await connection.fetch(older, *given, me)
+        assert len(await _claim(connection, me, "test.b")) == 1
+
+
+async def _cancel(connection: Connection, batch: int) -> None:
+    await connection.execute(
+        "update inboxd.batches set ending = 'cancelled', closed_at = now() where id = $1", batch
+    )
+
+
+async def test_what_is_given_back_while_its_batch_is_ended_is_ended(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me, batch = await join(one), await _send_batch(one, 1)
+        (row,) = await _claim(one, me)
+        await _cancel(one, batch)
+        async with anyio.create_task_group() as tasks:
+            async with one.transaction():
+                back = Setback(row["id"], "pending", fence=row["fence"])
+                await commands.set_back(one, SQL, me, [back])
+                tasks.start_soon(_fold, two, batch)  # as long as there is more
+                await _until_blocked(database, one)
+        assert await _counts(one, batch) == ("cancelled", 1, 0, 0, 1, 0)
+
+
+async def test_a_dead_letter_of_a_cancelled_batch_that_is_replayed_runs(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me, batch = await join(connection), await _send_batch(connection, 1)
+        dead = await _claim(connection, me)
+        await _cancel(connection, batch)
+        await _fail(connection, me, dead)
+        assert await _fold(connection, batch) == "failed"
+        session = Session(connection, SQL)
+        await operations.replay(session, "commands", [dead[0]["id"]], actor="test")
+        assert await _fold(connection, batch) == "pending"
+        await _settle(connection, me, await _claim(connection, me))
+        assert await _fold(connection, batch) == "succeeded"
+
+
+async def test_a_settlement_and_the_end_of_its_batch_do_not_deadlock(database: Database) -> None:
+    """The one holds a step and takes the next, the other ends both."""
+    async with (
+        daemon_session(database) as one,
+        daemon_session(database) as two,
+        daemon_session(database) as holder,
+    ):
+        me = await join(one)
+        batch = await _send_workflow(one, [("a", None), ("b", "a")])
+        rows = await _claim(one, me, "test.a")
+        await _cancel(one, batch)
+        async with anyio.create_task_group() as tasks:
+            async with holder.transaction():
+                await holder.execute("select from inboxd.commands where type = 'test.b' for update")
+                tasks.start_soon(_fold, two, batch)
+                await _until_blocked(database, holder)
+                tasks.start_soon(_settle, one, me, rows)
+                await _until_blocked(database, two)
+
+
+async def test_a_release_and_the_cancellation_of_what_waits_do_not_deadlock(
+    database: Database,
+) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as operator:
+        me = await join(one)
+        await _send_workflow(one, [("a", None), ("b", "a")])
+        batch = (await _open_batch(one))["id"]
+        await one.execute(
+            "insert into inboxd.dependencies select a.command_id, b.batch_id, 'succeeded' "
+            "from inboxd.commands a, inboxd.batches b where a.type = 'test.a' and b.id = $1",
+            batch,
+        )
+        await one.execute(
+            "update inboxd.batches set needs = 1, status = 'waiting' where id = $1", batch
+        )
+        rows = await _claim(one, me, "test.a")
+        async with anyio.create_task_group() as tasks:
+            async with operator.transaction():
+                await operator.fetch(SQL["lock_batch"], batch, None)
+                tasks.start_soon(_settle, one, me, rows)
+                await _until_blocked(database, operator)
+                await operator.execute(SQL["cancel_batch"], batch)
+        assert await _fold(one, batch) == "cancelled"
