@@ -31,8 +31,8 @@ _FEW = 1_000
 # Faster than workers settle: a batch with more members left cannot end before it is folded again.
 _MOST_PER_SECOND = 200_000
 _LONGEST_PAUSE = 0.5
-# A batch whose row somebody keeps locked, such as a producer that takes its time after a close, waits
-# its turn, and the others do not wait for it.
+# A batch whose row somebody keeps locked, such as a producer that is slow to commit its close,
+# waits its turn, and the others do not wait for it.
 _PATIENCE = "100ms"
 # Seconds after an outage, and those that others have to fold what they have settled.
 _RETRY = 0.5

@@ -464,12 +464,11 @@ async def test_what_is_given_back_while_its_batch_is_ended_is_ended(database: Da
         me, batch = await join(one), await _send_batch(one, 1)
         (row,) = await _claim(one, me)
         await _cancel(one, batch)
-        async with anyio.create_task_group() as tasks:
-            async with one.transaction():
-                back = Setback(row["id"], "pending", fence=row["fence"])
-                await commands.set_back(one, SQL, me, [back])
-                tasks.start_soon(_fold, two, batch)  # as long as there is more
-                await _until_blocked(database, one)
+        async with anyio.create_task_group() as tasks, one.transaction():
+            back = Setback(row["id"], "pending", fence=row["fence"])
+            await commands.set_back(one, SQL, me, [back])
+            tasks.start_soon(_fold, two, batch)  # as long as there is more
+            await _until_blocked(database, one)
         assert await _counts(one, batch) == ("cancelled", 1, 0, 0, 1, 0)
 
 
@@ -498,13 +497,12 @@ async def test_a_settlement_and_the_end_of_its_batch_do_not_deadlock(database: D
         batch = await _send_workflow(one, [("a", None), ("b", "a")])
         rows = await _claim(one, me, "test.a")
         await _cancel(one, batch)
-        async with anyio.create_task_group() as tasks:
-            async with holder.transaction():
-                await holder.execute("select from inboxd.commands where type = 'test.b' for update")
-                tasks.start_soon(_fold, two, batch)
-                await _until_blocked(database, holder)
-                tasks.start_soon(_settle, one, me, rows)
-                await _until_blocked(database, two)
+        async with anyio.create_task_group() as tasks, holder.transaction():
+            await holder.execute("select from inboxd.commands where type = 'test.b' for update")
+            tasks.start_soon(_fold, two, batch)
+            await _until_blocked(database, holder)
+            tasks.start_soon(_settle, one, me, rows)
+            await _until_blocked(database, two)
 
 
 async def test_a_release_and_the_cancellation_of_what_waits_do_not_deadlock(
@@ -523,10 +521,9 @@ async def test_a_release_and_the_cancellation_of_what_waits_do_not_deadlock(
             "update inboxd.batches set needs = 1, status = 'waiting' where id = $1", batch
         )
         rows = await _claim(one, me, "test.a")
-        async with anyio.create_task_group() as tasks:
-            async with operator.transaction():
-                await operator.fetch(SQL["lock_batch"], batch, None)
-                tasks.start_soon(_settle, one, me, rows)
-                await _until_blocked(database, operator)
-                await operator.execute(SQL["cancel_batch"], batch)
+        async with anyio.create_task_group() as tasks, operator.transaction():
+            await operator.fetch(SQL["lock_batch"], batch, None)
+            tasks.start_soon(_settle, one, me, rows)
+            await _until_blocked(database, operator)
+            await operator.execute(SQL["cancel_batch"], batch)
         assert await _fold(one, batch) == "cancelled"
