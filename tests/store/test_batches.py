@@ -448,7 +448,7 @@ async def test_a_worker_of_the_version_before_releases_what_it_does_not_know_of(
         await _send_workflow(connection, [("a", None), ("b", "a")])
         (row,) = await _claim(connection, me, "test.a")
         older = SQL["settle_commands"].replace(", awaited", "")
-        given = [row["id"]], [row["fence"]], ["succeeded"], [0.1], []
+        given: tuple[object, ...] = [row["id"]], [row["fence"]], ["succeeded"], [0.1], []
         assert await connection.fetch(older, *given, me)
         assert len(await _claim(connection, me, "test.b")) == 1
 
