@@ -712,6 +712,15 @@ BEGIN
             CASE WHEN wrong.unknown THEN 'no step of it' ELSE 'not listed before it: a cycle, or the wrong order' END
             USING ERRCODE = 'invalid_parameter_value', HINT = 'List each step after those that it waits for.';
     END IF;
+    SELECT e.step, e.needs, string_agg(DISTINCT e.condition, ' and ') AS conditions INTO wrong
+      FROM {schema}.workflow_edges(steps) AS e GROUP BY 1, 2
+    HAVING bool_or(e.condition NOT IN ('succeeded', 'failed', 'finished'))
+        OR count(DISTINCT e.condition) FILTER (WHERE e.condition <> 'finished') > 1 LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'workflow %: step % waits for % to have %', quote_literal(send_workflow.name),
+            quote_literal(wrong.step), quote_literal(wrong.needs), wrong.conditions
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Say one of succeeded, failed and finished.';
+    END IF;
     SELECT o.id, o.new_batch_id INTO send_workflow.id, send_workflow.new_batch_id
       FROM {schema}.open_batch(send_workflow.name, then_send, otherwise_send, finally_send, '1 day',
                send_workflow.tenant, send_workflow.correlation_id, send_workflow.causation_id,

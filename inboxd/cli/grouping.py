@@ -167,9 +167,16 @@ def _print_list(what: str, wanted: "BatchFilter", config: Any, *, json: bool) ->
     counts = found["totals"]
     of_all = {"total": sum(counts.values()), **counts}
     typer.echo(", ".join(f"{count:,} {status}" for status, count in of_all.items()))
-    print_table(_COLUMNS, ([row[name] for name in _COLUMNS] for row in found[what]))
+    print_table(_COLUMNS, ([_cell(row, name) for name in _COLUMNS] for row in found[what]))
     if found["next"] is not None:
         typer.echo(f"There may be more: add --after {found['next']}", err=True)
+
+
+def _cell(row: dict[str, Any], name: str) -> object:
+    """A status tells too that nobody closed the batch, until it was too late."""
+    if name != "status" or row["closed_at"] is not None or row["finished_at"] is not None:
+        return row[name]
+    return f"{row['status']}, {'open' if row['expired_at'] is None else 'expired'}"
 
 
 async def _page(session: "Session", what: str, wanted: "BatchFilter") -> dict[str, Any]:

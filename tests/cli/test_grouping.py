@@ -134,6 +134,21 @@ def test_a_workflow_with_nothing_to_resume_from_is_refused(cli: Cli, sql: Sql) -
     assert sql("select from inboxd.audit") == []
 
 
+def test_a_cancelled_workflow_is_not_resumed_and_its_steps_wait_no_more(cli: Cli, sql: Sql) -> None:
+    workflow = send_workflow(sql)
+    sql("update inboxd.commands set status = 'failed' where status = 'pending'")
+    cli("workflows", "cancel", workflow)
+    shown = cli("workflows", "show", workflow, "--json").json
+    assert {row["name"]: (row["status"], row["waits"]) for row in shown["steps"]} == {
+        "a": ("failed", []),
+        "b": ("cancelled", []),
+        "undo": ("cancelled", []),
+    }
+    refused = cli("workflows", "resume", workflow)
+    assert f"workflow {workflow} (seed) was cancelled" in refused.err
+    assert [row["action"] for row in sql("select action from inboxd.audit")] == ["cancel"]
+
+
 def test_a_command_says_what_it_waits_for(cli: Cli, sql: Sql) -> None:
     shown = cli("workflows", "show", send_workflow(sql), "--json").json
     first, second, _ = (step["id"] for step in shown["steps"])
@@ -173,7 +188,9 @@ def test_a_batch_that_has_ended_cannot_be_cancelled(cli: Cli, sql: Sql) -> None:
 
 def test_an_open_batch_is_closed_by_hand(cli: Cli, sql: Sql) -> None:
     opened = sql("select id from inboxd.open_batch('big', $1)", json.dumps(THEN))[0]["id"]
+    assert "pending, open" in cli("batches", "list").out
     sql("update inboxd.batches set expired_at = now()")
+    assert "pending, expired" in cli("batches", "list").out
     assert cli("batches", "list", "--open", "--json").json["batches"][0]["id"] == opened
     assert f"Closed: {opened} big, 0 had not ended" in cli("batches", "close", opened).out
     assert sql("select status from inboxd.batches")[0]["status"] == "succeeded"

@@ -346,6 +346,26 @@ async def test_a_wrong_graph_is_refused(database: Database, steps: list[Any], me
         assert await connection.fetchval("select count(*) from inboxd.commands") == 0
 
 
+async def test_a_condition_that_cannot_come_is_refused(database: Database) -> None:
+    noop = {"type": "test.noop", "queue": "default"}
+
+    def steps(*after: Any) -> str:
+        return orjson.dumps([{"name": "a", **noop}, {"name": "b", "after": after, **noop}]).decode()
+
+    wrong = {
+        "'b' waits for 'a' to have banana": steps({"step": "a", "when": "banana"}),
+        "'b' waits for 'a' to have failed and succeeded": steps(
+            "a", {"step": "a", "when": "failed"}
+        ),
+    }
+    send = "select inboxd.send_workflow('seed', $1)"
+    async with daemon_session(database) as connection:
+        for message, given in wrong.items():
+            with pytest.raises(asyncpg.InvalidParameterValueError, match=message):
+                await connection.execute(send, given)
+        await connection.execute(send, steps("a", {"step": "a", "when": "finished"}))
+
+
 async def _prerequisite(connection: Connection) -> UUID:
     """A command that others may wait for."""
     found: UUID = await connection.fetchval(

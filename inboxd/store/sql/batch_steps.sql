@@ -10,7 +10,7 @@ SELECT s.name, CASE WHEN b.id IS NULL THEN 'command' ELSE b.kind END AS kind, co
             ELSE left(coalesce(c.errors, h.errors) -> -1 ->> 'error', 200) END AS error,
        ARRAY(SELECT coalesce(n.name, d.needs::text) || ' ' || d.condition
                FROM {schema}.dependencies d LEFT JOIN {schema}.steps n ON n.member = d.needs
-              WHERE d.waiting = s.member ORDER BY 1) AS waits
+              WHERE d.waiting = s.member AND coalesce(c.status, b.status) = 'waiting' ORDER BY 1) AS waits
   FROM {schema}.steps s
   LEFT JOIN {schema}.commands c ON c.command_id = s.member
   LEFT JOIN LATERAL (SELECT id, type, status, attempts, finished_at, errors, cancel_requested FROM {schema}.commands_history h
