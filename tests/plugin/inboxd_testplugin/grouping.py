@@ -58,6 +58,7 @@ class Flow(BaseModel):
 
     steps: list[tuple[str, str, list[str]]]
     sync: bool = False
+    reads: bool = True
 
 
 def add_to(handlers: Handlers) -> None:
@@ -169,7 +170,8 @@ async def flow(event: Event[Flow], ctx: EventContext) -> None:
             )
             known[name] = outer
         else:
-            reads = [each.partition(" ")[0] for each in after] if how != "blind" else []
+            blind = how == "blind" or not event.payload.reads
+            reads = [] if blind else [each.partition(" ")[0] for each in after]
             payload = Work(how=how, name=name, reads=reads)
             type_ = "batch.work_sync" if event.payload.sync else "batch.work"
             known[name] = workflow.step(name, payload, after=wanted, type=type_)

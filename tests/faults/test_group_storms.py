@@ -1,0 +1,294 @@
+# ruff: noqa: E501 - the questions at the end are SQL
+"""Batches, workflows and what waits, under everything at once: promise 6 in a storm.
+
+Workers run and are killed, producers send batches, fill open ones together and send graphs,
+operators cancel, dismiss and run dead letters again; at the end what failed is mended and run
+again. Then every count is the truth, each continuation ran once and only if its condition held,
+and nothing is left that waits.
+"""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd import operations
+from inboxd.errors import InboxdError
+from inboxd.store.session import Session
+from tests.support import Database, StartWorker, Worker, eventually
+from tests.support.rows import SQL, Hasty, daemon_session, emit
+
+pytestmark = pytest.mark.anyio
+
+HOWS = ["ok", "ok", "sql", "sql", "slow", "fail"]
+CONDITIONS = ["", " succeeded", " failed", " finished"]
+TERMS = operations.Terms(actor="storm")
+
+
+class Storm:
+    """Producers and operators; `choice` decides all that is not a race."""
+
+    def __init__(self, database: Database, seed: int) -> None:
+        self.database = database
+        self.choice = random.Random(seed)
+        self.over = False
+        self.done: Counter[str] = Counter()
+
+    def hows(self, most: int = 6) -> list[str]:
+        return self.choice.choices(HOWS, k=self.choice.randint(0, most))
+
+    def members(self) -> str:
+        return json.dumps([_work(how) for how in self.hows()])
+
+    async def handlers(self) -> None:
+        """Events whose handlers put batches and workflows together."""
+        inner = [self.hows(3) for _ in range(self.choice.randint(0, 2))]
+        await emit(self.database, 1, "batch.make", members=self.hows(), inner=inner)
+        steps: list[Any] = []
+        for number in range(self.choice.randint(1, 6)):
+            before = [each[0] for each in steps]
+            after = self.choice.sample(before, min(len(before), self.choice.randint(0, 2)))
+            how = self.choice.choice(["ok", "sql", "fail", "batch", "nested"])
+            waits = [name + self.choice.choice(CONDITIONS) for name in after]
+            steps.append([f"s{number}", how, waits])
+        await emit(self.database, 1, "flow.make", steps=steps, reads=False)
+
+    async def producer(self) -> None:
+        """A batch in SQL, and something that waits for one that is there already."""
+        async with self.database.connect() as connection:
+            ids = await connection.fetchval(
+                "select array_agg(id) from (select batch_id id from inboxd.batches union all "
+                "select command_id from inboxd.commands order by 1 desc limit 40) t"
+            )
+            await connection.execute(
+                "select inboxd.send_batch('p', $1, $2, $3, $4)",
+                self.members(),
+                *[_told(say) for say in ("then", "otherwise", "finally")],
+            )
+            if ids:
+                condition = self.choice.choice(["succeeded", "failed", "finished"])
+                await connection.execute(
+                    "select inboxd.send_after($1, $2, $3)",
+                    self.choice.choice(ids),
+                    _told(f"after {condition}"),
+                    condition,
+                )
+
+    async def filled(self) -> None:
+        """An open batch, filled by some at once, and closed by one of them."""
+        async with self.database.connect() as connection:
+            batch = await connection.fetchval(
+                "select new_batch_id from inboxd.open_batch('open', $1, $2, $3)",
+                *[_told(say) for say in ("then", "otherwise", "finally")],
+            )
+
+        async def fill() -> None:
+            async with self.database.connect() as connection, connection.transaction():
+                await connection.execute(
+                    "select inboxd.add_to_batch($1, $2)", batch, self.members()
+                )
+                await anyio.sleep(self.choice.uniform(0, 0.05))
+
+        async def close() -> None:
+            await anyio.sleep(self.choice.uniform(0, 0.05))
+            async with self.database.connect() as connection, connection.transaction():
+                await connection.execute("select inboxd.close_batch($1)", batch)
+                await anyio.sleep(self.choice.uniform(0, 0.1))
+
+        async with anyio.create_task_group() as group:
+            for work in (fill, fill, fill, close):
+                group.start_soon(self.tried, work)
+
+    async def operator(self) -> None:
+        """One action on something at random."""
+        async with daemon_session(self.database) as connection:
+            session = Session(connection, SQL)
+            batch = await connection.fetchval(
+                "select id from inboxd.batches order by id desc offset floor(random() * 8) limit 1"
+            )
+            dead = await connection.fetchval(
+                "select id from inboxd.commands where status = 'failed' order by id desc offset floor(random() * 8) limit 1"
+            )
+            some = await connection.fetchval(
+                "select id from inboxd.commands where status in ('pending', 'waiting', 'running') "
+                "order by id desc offset floor(random() * 8) limit 1"
+            )
+            if batch is None:
+                return
+            within = operations.Selection(batch=batch)
+            action = self.choice.choice(["replay", "replay", "many", "dismiss", "batch", "some"])
+            if action == "replay" and dead:
+                await operations.replay(session, "commands", [dead], actor="storm")
+            elif action == "many":
+                await operations.replay_matching(session, "commands", within, TERMS)
+            elif action == "dismiss" and dead and self.choice.random() < 0.3:
+                await operations.dismiss(session, "commands", [dead], actor="storm")
+            elif action == "batch":
+                await operations.cancel_batch(session, batch, actor="storm")
+            elif action == "some" and some:
+                await operations.cancel(session, [some], actor="storm")
+
+    async def tried(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Once; what is refused is refused."""
+        name = work.__name__
+        try:
+            await work()
+        except (InboxdError, asyncpg.PostgresError) as error:
+            code = getattr(error, "sqlstate", None)
+            name += f" {type(error).__name__} {code}"
+            if code not in (None, "IB004", "IB005") and not isinstance(
+                error, asyncpg.DeadlockDetectedError
+            ):
+                raise
+        self.done[name] += 1
+
+    async def keep(self, work: Callable[[], Awaitable[None]], pause: float) -> None:
+        """Again and again."""
+        while not self.over:
+            await self.tried(work)
+            await anyio.sleep(self.choice.uniform(0, pause))
+
+
+def _work(how: str) -> dict[str, Any]:
+    return {"type": "batch.work", "queue": "default", "payload": {"how": how}}
+
+
+def _told(say: str) -> str:
+    return json.dumps({"type": "batch.told", "queue": "default", "payload": {"say": say}})
+
+
+@pytest.mark.parametrize("seconds", [pytest.param(20, marks=pytest.mark.long)])
+async def test_a_storm(
+    ledger: Database, start_worker: StartWorker, hasty: Hasty, seconds: float
+) -> None:
+    storm = Storm(ledger, seed=random.randrange(10**6))
+    config = hasty(commands={"page_rows": 5, "concurrency": 4})
+    workers: list[Worker] = [await start_worker(config) for _ in range(3)]
+    async with anyio.create_task_group() as group:
+        for work, pause in (
+            (storm.handlers, 0.1),
+            (storm.producer, 0.1),
+            (storm.filled, 0.2),
+            *[(storm.operator, 0.1)] * 4,
+        ):
+            group.start_soon(storm.keep, work, pause)
+        ends = anyio.current_time() + seconds
+        while anyio.current_time() < ends:
+            await anyio.sleep(storm.choice.uniform(1, 3))
+            workers.pop(0).kill()
+            workers.append(await start_worker(config))
+        storm.over = True
+    await ledger.execute("insert into ledger (note) values ('mended')")
+    await eventually(lambda: _healed(ledger), within=60)
+    found = {name: (await ledger.fetch(wrong))[:5] for name, wrong in WRONG.items()}
+    assert found == {name: [] for name in WRONG}, storm.done
+
+
+async def _healed(database: Database) -> bool:
+    """Run again what is dead, until nothing is left."""
+    async with daemon_session(database) as connection:
+        for row in await connection.fetch(
+            "select batch_id from inboxd.batches where closed_at is null"
+        ):
+            await connection.execute("select inboxd.close_batch($1)", row[0])
+        await operations.replay_matching(
+            Session(connection, SQL), "commands", operations.Selection(), TERMS
+        )
+    rows = await database.fetch(
+        "select from inboxd.commands union all select from inboxd.events union all "
+        "select from inboxd.batch_progress limit 1"
+    )
+    await anyio.sleep(0.2)
+    return not rows
+
+
+WRONG = {
+    "edges left": """
+        select * from inboxd.dependencies
+    """,
+    "batches not ended": """
+        select * from inboxd.batches where status not in ('succeeded', 'failed', 'cancelled') or starting
+    """,
+    "counts": """
+        with members as (
+            select batch_id as id, case when status = 'succeeded' then 'succeeded'
+                   when status = 'dismissed' or cancel_requested then 'cancelled' else 'skipped' end as ended
+              from inboxd.commands_history where batch_id is not null and status <> 'failed'
+            union all
+            select parent_id, case when status = 'cancelled' and cancelled = 0 and ending is distinct from 'cancelled'
+                   then 'skipped' else status end
+              from inboxd.batches where parent_id is not null
+        ), truth as (
+            select id, count(*) as size, count(*) filter (where ended = 'succeeded') as succeeded,
+                   count(*) filter (where ended = 'failed') as failed,
+                   count(*) filter (where ended = 'cancelled') as cancelled,
+                   count(*) filter (where ended = 'skipped') as skipped
+              from members group by id
+        )
+        select b.id, b.kind, b.name, b.status, b.ending, b.size, b.succeeded, b.failed, b.cancelled, b.skipped, t.*
+          from inboxd.batches b left join truth t on t.id = b.id
+         where (b.size, b.succeeded, b.failed, b.cancelled, b.skipped) is distinct from
+               (coalesce(t.size, 0), coalesce(t.succeeded, 0), coalesce(t.failed, 0),
+                coalesce(t.cancelled, 0), coalesce(t.skipped, 0))
+    """,
+    "ran twice": """
+        select row_id, count(*) from ledger where row_id is not null group by 1 having count(*) > 1
+    """,
+    "effects without history": """
+        select l.* from ledger l left join inboxd.commands_history h on h.id = l.row_id and h.status = 'succeeded' where l.row_id is not null and h.id is null
+    """,
+    "in history twice": """
+        select id, count(*) from inboxd.commands_history group by 1 having count(*) > 1
+    """,
+    "condition": """
+        with told as (
+            select h.id, h.status, h.cancel_requested, h.started_at, h.finished_at, h.batch_id, h.origin_id,
+                   split_part(h.payload ->> 'say', ' ', -1) as say
+              from inboxd.commands_history h where h.type = 'batch.told' and h.origin_kind = 'batch'
+        )
+        select t.*, b.status as batch_status, b.failed_at, b.finished_at as batch_finished
+          from told t join inboxd.batches b on b.id = t.origin_id
+         where t.status = 'succeeded' and case t.say
+                   when 'then' then b.status <> 'succeeded' or t.started_at < b.finished_at
+                   when 'otherwise' then b.failed_at is null or t.started_at < b.failed_at
+                   else b.status not in ('succeeded', 'failed', 'cancelled') end
+            or t.status <> 'succeeded' and not t.cancel_requested and case t.say
+                   when 'then' then b.status = 'succeeded'
+                   when 'otherwise' then b.failed_at is not null
+                   else true end
+               and not exists (select from inboxd.batches p where p.id = t.batch_id and p.ending = 'skipped')
+    """,
+    "early": """
+        select t.id, b.id as batch from inboxd.commands_history t join inboxd.batches b on b.id = t.origin_id
+         where t.type = 'batch.told' and t.origin_kind = 'batch' and t.status = 'succeeded'
+           and t.payload ->> 'say' like '%then'
+           and exists (select from inboxd.commands_history m where m.batch_id = b.id and m.finished_at > t.started_at)
+    """,
+    "steps": """
+        with flow as (
+            select b.id, e.payload -> 'steps' as steps from inboxd.batches b
+              join inboxd.events_history e on e.id = b.origin_id and b.origin_kind = 'event'
+             where b.kind = 'workflow'
+        ), edge as (
+            select f.id, s.value ->> 0 as step, split_part(a.value, ' ', 1) as needs,
+                   coalesce(nullif(split_part(a.value, ' ', 2), ''), 'succeeded') as condition
+              from flow f cross join jsonb_array_elements(f.steps) s
+             cross join jsonb_array_elements_text(s.value -> 2) a
+        ), ended as (
+            select s.batch_id as id, s.name, h.status, h.started_at, h.finished_at, h.cancel_requested, h.replay_of
+              from inboxd.steps s join inboxd.commands_history h on h.command_id = s.member
+        )
+        select e.*, before.status as before, after.status as after from edge e
+          join ended before on before.id = e.id and before.name = e.needs
+          join ended after on after.id = e.id and after.name = e.step
+         where after.status = 'succeeded' and (
+               e.condition = 'succeeded' and (before.status <> 'succeeded' or before.finished_at > after.started_at)
+               or e.condition = 'failed' and before.replay_of is null and before.status <> 'dismissed'
+               or e.condition = 'finished' and before.replay_of is null and before.status = 'succeeded' and before.finished_at > after.started_at)
+    """,
+}
