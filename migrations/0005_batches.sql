@@ -392,7 +392,6 @@ BEGIN
        SET size = b.size, succeeded = b.succeeded, failed = b.failed, cancelled = b.cancelled,
            skipped = b.skipped, status = fold_batch.status,
            starting = starting AND (closed_at IS NULL OR fold_batch.more),
-           ending = CASE WHEN fold_batch.status <> 'failed' THEN ending END,  -- a replay is to run
            finished_at = CASE WHEN fold_batch.status IN ('succeeded', 'failed', 'cancelled')
                               THEN CASE WHEN status = fold_batch.status THEN finished_at
                                         ELSE clock_timestamp() END END,

@@ -147,8 +147,6 @@ class Groups:
         group.news = dict.fromkeys(("size", *ENDS), 0)
         mine = [m for m in self.some("waiting") if m.batch == group.id]
         was, group.status = group.status, group.judge(len(mine))
-        if group.status == "failed":
-            group.ending = False  # what an operator runs again is to run
         if group.status != was and group.status in ENDS:
             unasked = not group.counts["cancelled"] and not group.ending
             skipped = group.status == "cancelled" and unasked

@@ -492,20 +492,6 @@ async def test_what_is_given_back_while_its_batch_is_ended_is_ended(database: Da
         assert await _counts(one, batch) == ("cancelled", 1, 0, 0, 1, 0)
 
 
-async def test_a_dead_letter_of_a_cancelled_batch_that_is_replayed_runs(database: Database) -> None:
-    async with daemon_session(database) as connection:
-        me, batch = await join(connection), await _send_batch(connection, 1)
-        dead = await _claim(connection, me)
-        await _cancel(connection, batch)
-        await _fail(connection, me, dead)
-        assert await _fold(connection, batch) == "failed"
-        session = Session(connection, SQL)
-        await operations.replay(session, "commands", [dead[0]["id"]], actor="test")
-        assert await _fold(connection, batch) == "pending"
-        await _settle(connection, me, await _claim(connection, me))
-        assert await _fold(connection, batch) == "succeeded"
-
-
 async def test_a_settlement_and_the_end_of_its_batch_do_not_deadlock(database: Database) -> None:
     """The one holds a step and takes the next, the other ends both."""
     async with (
