@@ -77,13 +77,13 @@ async def close_batch(
 
 
 async def resumable(session: Session, id: int | UUID) -> None:
-    """Raise NotFound, or Conflict: it is no workflow, is being cancelled, or has no dead letter."""
+    """Raise NotFound, or Conflict: it is no workflow, was cancelled, or has no dead letter."""
     row = await grouping.one(session, id)
     if row is None:
         raise _unknown(id)
     check_kind(row, "workflow")
     if row["ending"] is not None:
-        raise Conflict(f"{_named(row)} is being cancelled: nothing of it begins now")
+        raise Conflict(f"{_named(row)} was cancelled: nothing of it begins any more")
     found = await preview(session, "commands", "replay", Selection(batch=row["id"]), rows=0)
     if not found.count:
         raise Conflict(
