@@ -110,8 +110,7 @@ class CommandRun:
             try:
                 if row["body_id"] is not None and not self.bodies.is_read(row):
                     on_wait()
-                await self._attempt(task, handler, row, own, started, limit, on_wait)
-                well = True
+                well = await self._attempt(task, handler, row, own, started, limit, on_wait)
             except LeaseLost as error:
                 _log.warning("lease lost; nothing was written", reason=str(error))
             except BaseException as error:
@@ -151,7 +150,7 @@ class CommandRun:
         started: float,
         limit: float,
         on_wait: Callable[[], None],
-    ) -> None:
+    ) -> bool:
         if row["late"]:
             raise Reject("its deadline passed before it could start")
         lend: Callable[[], Any] = own.lend
@@ -180,13 +179,18 @@ class CommandRun:
         seconds = monotonic() - started
         settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
         ended = Ended(row, settlement, sent, planned)
-        if own.held is None:
+        written = True
+        if own.held is None and row["ordering_key"] is not None and (sent or planned):
+            # What it sent may be refused: nothing of its key starts before that is known.
+            written = await self.settler.see(ended)
+        elif own.held is None:
             await self.settler.add(ended)
         else:
             if row["ordering_key"] is not None:
                 await self.settler.written(row)
             await self._commit(own, ended)
         self._count(row, "succeeded", seconds)
+        return written
 
     async def _commit(self, own: OwnTransaction, ended: Ended) -> None:
         fold: list[int] = []

@@ -8,7 +8,7 @@ dropped while the database is away. Known limit: what is gathered when the proce
 as every effect outside the database may.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from time import monotonic
 from typing import NamedTuple
@@ -56,6 +56,8 @@ class Settler:
         self._work = anyio.Event()
         self._written = anyio.Event()
         self._writing: list[Ended] = []
+        # Outcomes that somebody waits for, by id: whether just they were written.
+        self._watched: dict[int, bool] = {}
 
     @property
     def waiting(self) -> int:
@@ -77,6 +79,17 @@ class Settler:
         """The same at once, for what is given back: no more than what was claimed."""
         self._gathered.append(ended)
         self._work.set()
+
+    async def see(self, ended: Ended) -> bool:
+        """Hand over an outcome, and wait until it is written; False: another one was, or none."""
+        self._watched[ended.outcome.id] = True
+        try:
+            await self.add(ended)
+            while any(each is ended for each in (*self._gathered, *self._writing)):
+                await self._written.wait()
+            return self._watched[ended.outcome.id]
+        finally:
+            del self._watched[ended.outcome.id]
 
     async def flush(self) -> None:
         """Wait until everything handed over so far is written."""
@@ -148,6 +161,7 @@ class Settler:
         if setbacks:
             self.on_setback()
         if lost := len(part) - len(held):
+            self._disappoint(e.outcome.id for e in part if e.outcome.id not in held)
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
         self._parts.metrics.settle_seconds.labels("command").observe(monotonic() - started)
 
@@ -158,8 +172,12 @@ class Settler:
             fleet.peers > 0 and any(_given_back(each) for each in setbacks)
         )
 
+    def _disappoint(self, ids: Iterable[int]) -> None:
+        self._watched.update((each, False) for each in ids if each in self._watched)
+
     async def _refused(self, ended: Ended, error: Exception) -> None:
         """The database refuses this one outcome: a result, a time or a child it cannot store."""
+        self._disappoint([ended.outcome.id])
         outcome = self._judge(ended.row, error)
         instead = setback(outcome, ended.row, self._parts.me.id, ended.outcome.fence)
         if isinstance(ended.outcome, Setback):

@@ -109,7 +109,13 @@ async def test_nothing_of_a_key_runs_before_a_failed_one_has_succeeded(
     await start_worker()
     await ended(lines, 50)  # commands are known to be quick: runs of several are leased
     payloads = [
-        {"key": f"k{k}", "n": n, "good_at": 1 + (n % 7 == 3), "touch": k < 10}
+        {
+            "key": f"k{k}",
+            "n": n,
+            "good_at": 1 + (n % 7 == 3),
+            "refused_at": int(n % 7 == 5),
+            "touch": k < 10,
+        }
         for k in range(20)
         for n in range(20)
     ]

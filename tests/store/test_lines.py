@@ -2,16 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 
+from inboxd import operations
+from inboxd.errors import Conflict
 from inboxd.model.lane import Lane, Sighting
-from inboxd.store import commands, limits
+from inboxd.operations import Selection, Terms
+from inboxd.store import commands, limits, listing
 from inboxd.store.connections import Connection
 from inboxd.store.events import Setback
 from inboxd.store.limits import Bounds, Claimed, Wanted
+from inboxd.store.session import Session
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session, join
 
@@ -276,3 +280,46 @@ async def test_every_claim_answers_what_runs_need(database: Database) -> None:
         }
     assert columns["claim_suspect"] == columns["claim_commands"]
     assert columns["claim_limited"] == columns["claim_commands"] | {"held_back", "again"}
+
+
+async def test_a_suspect_counts_among_those_of_its_key_at_once(database: Database) -> None:
+    running, suspect, *_ = await _send(database, "a", "a", "a", "b")
+    async with _worker(database) as worker:
+        bounds = Bounds(key_concurrency=2)
+        await _claim(worker, bounds, keys=("a",), rows=2, share=2)
+        await database.execute(
+            "update inboxd.commands set status = 'pending', worker_id = null, crashes = 1"
+            " where id = $1",
+            suspect,
+        )
+        claimed = await _claim(worker, bounds, keys=("a", "b"), suspect=True)
+        assert [row["id"] for row in claimed.rows if row["ordering_key"] == "a"] == [suspect]
+        assert len(claimed.rows) == 2, "other keys are not held up"
+        assert running not in _ids(claimed)
+
+
+async def test_what_stands_in_line_is_shown_as_pending(database: Database) -> None:
+    first, *_ = await _send(database, "a", "a", "a", "b")
+    await _send(database, "a", run_at=datetime.now(UTC) + timedelta(hours=1))
+    async with _worker(database) as worker:
+        await _claim(worker, keys=("a",))
+        await commands.set_back(worker[0], SQL, worker[1], [Setback(first, "pending", fence=1)])
+        (lane,) = await listing.lanes(Session(worker[0], SQL), "commands")
+        assert (lane["queue"], lane["type"], lane["pending"], lane["due"]) == ("q", "t", 5, 4)
+        assert lane["oldest"] >= 0
+        backlog = {row[1]: row[3] for row in await worker[0].fetch(SQL["backlog_commands"], 100)}
+        assert backlog["q/t/keyed"] == 4
+
+
+async def test_a_unique_key_that_is_held_bars_the_replay_in_place(database: Database) -> None:
+    dead = await _send(database, "a", "b", "c", status="failed", unique_key="u")
+    dead += await _send(database, "d", "e", status="failed")
+    (holder,) = await _send(database, None, unique_key="u")
+    async with daemon_session(database) as connection:
+        session = Session(connection, SQL)
+        with pytest.raises(Conflict, match=f"command {dead[0]}: another unsettled command holds"):
+            await operations.replay(session, "commands", dead[:1], actor="me")
+        terms = Terms(actor="me")
+        assert await operations.replay_matching(session, "commands", Selection(), terms) == 2
+        await operations.cancel(session, [holder], actor="me")
+        assert await operations.replay_matching(session, "commands", Selection(), terms) == 1

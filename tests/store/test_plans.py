@@ -275,7 +275,7 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "backlog_events": (lambda c, k: c.fetch(SQL["backlog_events"], 100), ("events_lane",)),
     "backlog_commands": (
         lambda c, k: c.fetch(SQL["backlog_commands"], 100),
-        ("commands_lane", "commands_running"),
+        ("commands_lane", "commands_running", "commands_arrived"),
     ),
 }
 
@@ -438,7 +438,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "status_commands": (
         _operator(lambda s, k: s.connection.fetch(SQL["status_commands"], 100)),
-        ("commands_lane", "commands_failed", "commands_suspects", "commands_running"),
+        (
+            *("commands_lane", "commands_failed", "commands_suspects", "commands_running"),
+            *("commands_arrived", "commands_again"),
+        ),
     ),
     "story_find": (_operator(lambda s, k: story.find(s, k.one("commands"))), ()),
     "story_up": (_operator(lambda s, k: story.up(s, "command", k.of("commands big")[0], 10)), ()),

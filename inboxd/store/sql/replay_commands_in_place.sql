@@ -1,14 +1,22 @@
 -- Dead letters with an ordering key run again in their place, since it is a place in a line; as if for the
--- first time; what went wrong before stays listed. A deadline that has passed is lifted.
+-- first time; what went wrong before stays listed. A deadline that has passed is lifted. A row whose unique
+-- key another unsettled command holds is left alone.
 -- parameters: $1 bigint[] ids, $2 text actor, $3 text reason
 -- returns: old_id, new_id (the same) of each row that was a dead letter with an ordering key
 -- locks: the rows (held already)
-WITH again AS (
+WITH able AS (
+    SELECT DISTINCT ON (c.type, c.unique_key, CASE WHEN c.unique_key IS NULL THEN c.id END) c.id
+      FROM {schema}.commands c
+     WHERE c.id = ANY ($1::bigint[]) AND c.status = 'failed' AND c.ordering_key IS NOT NULL
+       AND NOT EXISTS (SELECT FROM {schema}.commands o
+                        WHERE o.type = c.type AND o.unique_key = c.unique_key AND o.status <> 'failed')
+     ORDER BY c.type, c.unique_key, CASE WHEN c.unique_key IS NULL THEN c.id END, c.id
+), again AS (
     UPDATE {schema}.commands
        SET status = 'pending', attempts = 0, crashes = 0, cancel_requested = false,
            run_at = clock_timestamp(), updated_at = clock_timestamp(),
            deadline = CASE WHEN deadline > clock_timestamp() THEN deadline END
-     WHERE id = ANY ($1::bigint[]) AND status = 'failed' AND ordering_key IS NOT NULL
+     WHERE id IN (SELECT able.id FROM able) AND status = 'failed'
     RETURNING id
 )
 INSERT INTO {schema}.replays (kind, old_id, new_id, actor, reason)

@@ -1,6 +1,7 @@
 -- What commands each queue and type has, counted no further than a limit: a lane of a million rows
 -- costs what a lane of ten thousand costs. Lanes and failed types are found by loose index scans;
--- running rows and suspects (crashes > 0) are few, and have an index of their own.
+-- running rows and suspects (crashes > 0) are few, and have an index of their own. What stands in the line
+-- of its ordering key, or holds it and waits to run again, is pending here.
 -- parameters: $1 integer limit of each count
 -- returns: queue, type, pending, due, oldest (seconds that the oldest due row has waited), running,
 --          failed
@@ -16,6 +17,18 @@ WITH RECURSIVE lane(queue, type, priority) AS (
           WHERE c.status = 'pending' AND c.crashes = 0
             AND (c.queue, c.type, c.priority) > (lane.queue, lane.type, lane.priority)
           ORDER BY c.queue, c.type, c.priority LIMIT 1) following
+), line(queue, type) AS (
+    (SELECT queue, type FROM {schema}.commands
+      WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
+      ORDER BY queue, type LIMIT 1)
+    UNION ALL
+    SELECT following.queue, following.type
+      FROM line
+     CROSS JOIN LATERAL (
+         SELECT c.queue, c.type FROM {schema}.commands c
+          WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+            AND (c.queue, c.type) > (line.queue, line.type)
+          ORDER BY c.queue, c.type LIMIT 1) following
 ), broken(type) AS (
     (SELECT type FROM {schema}.commands WHERE status = 'failed' ORDER BY type LIMIT 1)
     UNION ALL
@@ -44,6 +57,27 @@ WITH RECURSIVE lane(queue, type, priority) AS (
            0, 0
       FROM (SELECT queue, type, run_at FROM {schema}.commands
              WHERE status = 'pending' AND crashes > 0 LIMIT $1) AS suspect
+     GROUP BY queue, type
+    UNION ALL
+    SELECT line.queue, line.type, standing.count, due.count, due.oldest, 0, 0
+      FROM line
+     CROSS JOIN LATERAL (
+         SELECT count(*) FROM (SELECT FROM {schema}.commands c
+                                WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL
+                                  AND c.line_at IS NULL AND c.queue = line.queue AND c.type = line.type
+                                LIMIT $1) AS few) standing
+     CROSS JOIN LATERAL (
+         SELECT count(*), extract(epoch FROM clock_timestamp() - min(run_at))::double precision AS oldest
+           FROM (SELECT c.run_at FROM {schema}.commands c
+                  WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL
+                    AND c.line_at IS NULL AND c.queue = line.queue AND c.type = line.type
+                    AND c.run_at <= now() ORDER BY c.run_at LIMIT $1) AS few) due
+    UNION ALL
+    SELECT queue, type, count(*), count(*) FILTER (WHERE run_at <= now()),
+           extract(epoch FROM clock_timestamp() - min(run_at) FILTER (WHERE run_at <= now()))::double precision,
+           0, 0
+      FROM (SELECT queue, type, run_at FROM {schema}.commands
+             WHERE status = 'waiting' AND line_at IS NOT NULL LIMIT $1) AS again
      GROUP BY queue, type
     UNION ALL
     SELECT queue, type, 0, 0, NULL, count(*), 0

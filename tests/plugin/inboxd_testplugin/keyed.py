@@ -9,13 +9,17 @@ from inboxd import CommandContext, Fixed, Handlers
 
 
 class Step(BaseModel):
-    """The n-th step of a key; it fails until attempt `good_at`."""
+    """The n-th step of a key; it fails until attempt `good_at`.
+
+    What it sends at attempt `refused_at` is refused by the database.
+    """
 
     key: str = "k"
     n: int = 0
     wait: float = 0
     good_at: int = 1
     touch: bool = True
+    refused_at: int = 0
 
 
 def add_to(handlers: Handlers) -> None:
@@ -35,4 +39,6 @@ def add_to(handlers: Handlers) -> None:
             await asyncio.sleep(command.wait)
         if ctx.attempt < command.good_at:
             raise ValueError("as told")
+        if ctx.attempt == command.refused_at:
+            ctx.send({}, type="test.noop", queue="q" * 300)
         return {"began": began, "ended": time.monotonic()}
