@@ -33,7 +33,8 @@ async def replay(
     """Let dead letters run again now, their attempts and crashes counted anew: all or none.
 
     ids: row numbers and uuids, mixed. Raises NotFound, or Conflict when one of them is no dead
-    letter, or its unique key is held by another command; then nothing is changed.
+    letter, its unique key is held by another command, or its batch was cancelled; then nothing is
+    changed.
     """
     async with session.connection.transaction():
         rows = await hold(session, place, ids)
@@ -42,8 +43,9 @@ async def replay(
         done = await _do(session, place, wanted, actor, reason)
         if left := sorted(set(wanted) - {each.old_id for each in done}):
             raise Conflict(
-                f"{one(place)} {listed(left)}: another unsettled command holds the unique key; "
-                "nothing was changed: wait until that one has ended, or cancel it"
+                f"{one(place)} {listed(left)}: its batch was cancelled, or another unsettled "
+                "command holds its unique key; nothing was changed: send it anew, or wait until "
+                "the other one has ended"
             )
         await record(session, place, "replay", wanted, actor, reason)
         await wakeups.notify(session.connection, session.sql, place)
@@ -58,7 +60,8 @@ async def replay_matching(
 ) -> int:
     """Let all dead letters that match run again; returns how many.
 
-    What cannot be replayed now, since its unique key is held, is left. `in_pages` says the rest.
+    What cannot be replayed, since its unique key is held or its batch was cancelled, is left.
+    `in_pages` says the rest.
     """
 
     async def do(session: Session, place: Place, ids: Sequence[int]) -> int:

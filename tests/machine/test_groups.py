@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 )
 
 from inboxd import operations
+from inboxd.errors import Conflict
 from inboxd.model.lane import Lane
 from inboxd.settings import Database as Settings
 from inboxd.store import commands
@@ -202,19 +203,17 @@ class Machine(RuleBasedStateMachine):
 
     def send_workflow(self, graph: Sequence[Sequence[tuple[int, str]]]) -> None:
         """A graph of steps."""
-        edges = {
-            number: {(before % number, condition) for before, condition in after}
-            if number
-            else set()
+        edges = [  # a step waits for another in one way
+            {before % number: condition for before, condition in after} if number else {}
             for number, after in enumerate(graph)
-        }
+        ]
         steps = [
             {
                 **_COMMAND,
                 "name": f"s{number}",
-                "after": [{"step": f"s{n}", "when": c} for n, c in after],
+                "after": [{"step": f"s{n}", "when": c} for n, c in after.items()],
             }
-            for number, after in edges.items()
+            for number, after in enumerate(edges)
         ]
         [(id_, uuid)] = self.site.fetch(
             "select * from inboxd.send_workflow('w', $1)", orjson.dumps(steps).decode()
@@ -222,8 +221,8 @@ class Machine(RuleBasedStateMachine):
         self.model.groups[id_] = Group(id_, uuid, size=len(steps))
         names = self.site.fetch("select name, member from inboxd.steps where batch_id = $1", id_)
         uuids = {int(name[1:]): member for name, member in names}
-        for number, after in edges.items():
-            self.model.add(uuids[number], id_, [(uuids[n], c) for n, c in after])
+        for number, after in enumerate(edges):
+            self.model.add(uuids[number], id_, [(uuids[n], c) for n, c in after.items()])
 
     def _open(self) -> list[Group]:
         return [g for g in self.model.groups.values() if not g.closed and not g.ending]
@@ -316,6 +315,10 @@ class Machine(RuleBasedStateMachine):
         if failed := self.model.some("failed"):
             member = _one(failed, pick)
             replay = operations.replay(self.operator, "commands", [member.uuid], actor="me")
+            if member.batch is not None and self.model.groups[member.batch].ending:
+                with pytest.raises(Conflict, match="its batch was cancelled"):
+                    self.site.run(replay)
+                return
             [(_, new_id)] = self.site.run(replay)
             [(uuid,)] = self.site.fetch(
                 "select command_id from inboxd.commands where id = $1", new_id

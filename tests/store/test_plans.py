@@ -381,7 +381,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "match_commands": (
         _operator(
             lambda s, k: operations.matching(
-                s, "commands", operations.Match(["pending"]), 0, 10**9, 10
+                s, "commands", operations.Match(["pending", "waiting", "failed"]), 0, 10**9, 10
             )
         ),
         ("commands_pkey",),

@@ -1,13 +1,14 @@
 -- Dead letters without an ordering key run again as new rows, which take their places: the same payload,
 -- batch, unique key and story; the old rows go to history. A deadline that has passed is lifted. A row
--- whose unique key another unsettled command holds is left alone. What waits for the old rows, and
+-- whose unique key another unsettled command holds, or whose batch was cancelled, is left alone. What waits for the old rows, and
 -- their names as steps, are moved by replay_commands_edges.
 -- parameters: $1 bigint[] ids, $2 text actor, $3 text reason
 -- returns: old_id, new_id, old_uuid, new_uuid of each row that was replayed
 -- locks: the rows (held already), and the new ones
 WITH old AS MATERIALIZED (
-    SELECT * FROM {schema}.commands
+    SELECT * FROM {schema}.commands c
      WHERE id = ANY ($1::bigint[]) AND status = 'failed' AND ordering_key IS NULL
+       AND NOT EXISTS (SELECT FROM {schema}.batches b WHERE b.id = c.batch_id AND b.ending IS NOT NULL)
 ), new AS (
     INSERT INTO {schema}.commands
            (command_id, queue, type, schema_version, payload, priority, unique_key, tenant, entity_type,

@@ -1,6 +1,6 @@
 -- Dead letters with an ordering key run again in their place, since it is a place in a line; as if for the
 -- first time; what went wrong before stays listed. A deadline that has passed is lifted. A row whose unique
--- key another unsettled command holds is left alone.
+-- key another unsettled command holds, or whose batch was cancelled, is left alone.
 -- parameters: $1 bigint[] ids, $2 text actor, $3 text reason
 -- returns: old_id, new_id (the same) of each row that was a dead letter with an ordering key
 -- locks: the rows (held already)
@@ -10,6 +10,7 @@ WITH able AS (
      WHERE c.id = ANY ($1::bigint[]) AND c.status = 'failed' AND c.ordering_key IS NOT NULL
        AND (SELECT o.id FROM {schema}.commands o  -- a probe for each, never a join
              WHERE o.type = c.type AND o.unique_key = c.unique_key AND o.status <> 'failed' LIMIT 1) IS NULL
+       AND (SELECT b.ending FROM {schema}.batches b WHERE b.id = c.batch_id) IS NULL
      ORDER BY c.type, c.unique_key, CASE WHEN c.unique_key IS NULL THEN c.id END, c.id
 ), again AS (
     UPDATE {schema}.commands
