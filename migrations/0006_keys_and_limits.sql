@@ -23,6 +23,10 @@ CREATE INDEX commands_holding ON {schema}.commands (queue, ordering_key, status,
     WHERE line_at IS NOT NULL;
 CREATE INDEX commands_again ON {schema}.commands (queue, type, run_at, id)
     WHERE status = 'waiting' AND line_at IS NOT NULL;
+-- For operators: dead letters that may hold a key, and what waits for other rows.
+CREATE INDEX commands_dead_keys ON {schema}.commands (queue, line_at, id) WHERE status = 'failed' AND line_at IS NOT NULL;
+-- (>= 1, not > 0: what looks for the members of a batch must not be lured to it.)
+CREATE INDEX commands_unmet ON {schema}.commands (queue, type) WHERE status = 'waiting' AND needs >= 1;
 
 -- At most one unsettled command of a type has a unique key; a dead letter has ended, and holds none.
 CREATE UNIQUE INDEX commands_unique_key ON {schema}.commands (type, unique_key)

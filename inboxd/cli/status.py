@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 _MOST_WORKERS = 1000
 _MOST_PROGRESS = 50
+# What is counted of a lane, and how it is called.
+_COUNTS = {
+    **{name: name for name in ("pending", "due", "running", "failed")},
+    "in_line": "in line",
+    "unmet": "for others",
+}
 
 
 def status(
@@ -69,7 +75,7 @@ async def look(session: "Session", minutes: int) -> dict[str, Any]:
     from inboxd.store import controls, listing
 
     events = [
-        {"kind": "event", **dict(row), "running": None}
+        {"kind": "event", **dict(row), "running": None, "in_line": None, "unmet": None}
         for row in await listing.lanes(session, "events")
     ]
     commands = [
@@ -122,46 +128,46 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
     lanes = [
         [
             *(lane["kind"], lane.get("topic") or lane.get("queue"), lane["type"]),
-            *(_count(lane[name], most) for name in ("pending", "due", "running", "failed")),
-            _seconds(lane["oldest"]),
+            *(count(lane[name], most) for name in _COUNTS),
+            seconds(lane["oldest"]),
             "paused" if lane["paused"] else "",
         ]
         for lane in found["lanes"]
     ]
     workers = [
-        [each["name"], each["state"], each["in_flight"], _seconds(each["silence"])]
+        [each["name"], each["state"], each["in_flight"], seconds(each["silence"])]
         for each in found["workers"]
     ]
     done = [
         [
             *(each["kind"], each["type"], f"{each['succeeded'] / each['seconds']:.1f}"),
             *(each[name] for name in ("succeeded", "retried", "deferred", "failed", "cancelled")),
-            *(_seconds(each[name]) for name in ("mean", "maximum")),
+            *(seconds(each[name]) for name in ("mean", "maximum")),
         ]
         for each in found["throughput"]
     ]
     progress = [
         [
             *(each["id"], each["type"], each["queue"], _share(each["done"], each["total"])),
-            *(each["note"], _seconds(each["running"]), each["worker"]),
+            *(each["note"], seconds(each["running"]), each["worker"]),
         ]
         for each in found["progress"]
     ]
     outcomes = ("succeeded", "retried", "deferred", "failed", "cancelled")
-    counts = ("pending", "due", "running", "failed")
     return [
         (("worker", "state", "in flight", "silence"), workers),
         (("kind", "type", "per second", *outcomes, "mean", "maximum"), done),
         (("command", "type", "queue", "progress", "note", "for", "worker"), progress),
         # Last, because it is the longest: a small screen cuts the end.
-        (("kind", "topic/queue", "type", *counts, "oldest due", ""), lanes),
+        (("kind", "topic/queue", "type", *_COUNTS.values(), "oldest due", ""), lanes),
     ]
 
 
-def _count(count: int | None, most: int) -> str | None:
-    if count is None:
+def count(rows: int | None, most: int) -> str | None:
+    """A count that stops at `most`."""
+    if rows is None:
         return None
-    return f"{count}+" if count >= most else str(count)
+    return f"{rows}+" if rows >= most else str(rows)
 
 
 def _share(done: float, total: float | None) -> str:
@@ -171,13 +177,13 @@ def _share(done: float, total: float | None) -> str:
     return f"{done:g} of {total:g} ({100 * done / total:.0f} %)"
 
 
-def _seconds(seconds: float | None) -> str | None:
+def seconds(span: float | None) -> str | None:
     """Short, since it stands in a column: 12ms, 3.4s, 2h05m."""
-    if seconds is None:
+    if span is None:
         return None
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, rest = divmod(int(span), 60)
     if minutes >= 60:  # noqa: PLR2004 - minutes in an hour
         return f"{minutes // 60}h{minutes % 60:02d}m"
     if minutes:
         return f"{minutes}m{rest:02d}s"
-    return f"{seconds:.1f}s" if seconds >= 1 else f"{seconds * 1000:.1f}ms"
+    return f"{span:.1f}s" if span >= 1 else f"{span * 1000:.1f}ms"

@@ -10,6 +10,7 @@ from functools import partial
 
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.wakeup import WakeUp
+from inboxd.settings import Queue
 from inboxd.store.wakeups import Place
 from inboxd.upkeep.batches import Abandoned
 from inboxd.upkeep.history import History
@@ -27,9 +28,15 @@ Duty = tuple[str, float, Callable[[], Awaitable[None]]]
 
 
 def duties(
-    parts: Parts, flags: Mapping[Place, WakeUp], hold: Callable[[str | None], None]
+    parts: Parts,
+    flags: Mapping[Place, WakeUp],
+    hold: Callable[[str | None], None],
+    queues: Callable[[], Mapping[str, Queue]],
 ) -> Iterator[Duty]:
-    """Each duty: its name, its interval in seconds, its turn. `hold` stops and resumes claims."""
+    """Each duty: its name, its interval in seconds, its turn.
+
+    `hold` stops and resumes claims; `queues`: the settings of queues as they are by now.
+    """
     settings, pool, sql, metrics, me = (
         parts.settings,
         parts.pool,
@@ -60,7 +67,7 @@ def duties(
     yield "undeclared schedules", interval, sender.look_after
     statistics = Statistics(pool, sql, metrics, me.id)
     yield "statistics", upkeep.stats_interval.total_seconds(), statistics.write
-    yield "backlog", interval, statistics.show
+    yield "backlog", interval, lambda: statistics.show(queues())
 
 
 async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:

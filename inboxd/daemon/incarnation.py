@@ -199,7 +199,7 @@ class Incarnation:
         tasks.start_soon(parts.folder.run)
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags)
-        for name, seconds, duty in duties(parts, flags, self._hold):
+        for name, seconds, duty in duties(parts, flags, self._hold, lambda: command_work.queues):
             tasks.start_soon(repeat, name, seconds, duty)
         tasks.start_soon(repeat, "gauges", 1.0, self._show_gauges)
         with anyio.CancelScope() as scope:

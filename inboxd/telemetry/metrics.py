@@ -49,6 +49,16 @@ class Metrics:
         self.queue_age = self._gauge(
             "inboxd_queue_age_seconds", "Age of the oldest due row of a lane.", "kind", "lane"
         )
+        self.blocked_keys = self._gauge(
+            "inboxd_blocked_keys",
+            "Ordering keys that a dead letter or a retry holds while others stand behind it.",
+            *("queue", "held_by"),
+        )
+        self.blocked_age = self._gauge(
+            "inboxd_blocked_key_age_seconds",
+            "How long the command has been due that stands behind a blocked key for longest.",
+            *("queue", "held_by"),
+        )
         self.backlog = self._gauge(
             "inboxd_backlog_rows", "Unsettled rows of a lane.", "kind", "lane", "status"
         )
@@ -126,6 +136,14 @@ class Metrics:
                 ages[lane.kind, lane.lane] = max(lane.age, ages.get((lane.kind, lane.lane), 0.0))
         for (kind, name), age in ages.items():
             self.queue_age.labels(kind, name).set(age)
+
+    def show_blocked(self, blocked: Iterable[tuple[str, str, int, float]]) -> None:
+        """Replace the shown blocked keys: (queue, held_by, keys, oldest)."""
+        self.blocked_keys.clear()
+        self.blocked_age.clear()
+        for queue, held_by, keys, oldest in sorted(blocked, key=lambda b: -b[3])[:MAX_LANES]:
+            self.blocked_keys.labels(queue, held_by).set(keys)
+            self.blocked_age.labels(queue, held_by).set(oldest)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)

@@ -4,9 +4,11 @@ Owns the two duties that only show things. Promises that what could not be writt
 next turn. Known limit: see `inboxd.store.statistics`.
 """
 
+from collections.abc import Mapping
 from uuid import UUID
 
-from inboxd.store import statistics, workers
+from inboxd.settings import Queue
+from inboxd.store import queues, statistics, workers
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import Lane, Metrics
@@ -34,9 +36,11 @@ class Statistics:
             self._metrics.tally.restore_statistics(counts)
             raise
 
-    async def show(self) -> None:
-        """Show the backlog; forget workers that ended long ago."""
+    async def show(self, settings: Mapping[str, Queue]) -> None:
+        """Show the backlog, and the blocked keys; forget workers that ended long ago."""
         async with borrow(self._pool) as connection:
             seen = await statistics.backlog(connection, self._sql)
+            blocked = await queues.blocked(connection, self._sql, settings)
             await workers.forget_ended(connection, self._sql)
         self._metrics.show_lanes(Lane(*row) for row in seen)  # type: ignore[arg-type]
+        self._metrics.show_blocked(blocked)

@@ -27,6 +27,15 @@ def _fill(sql: Sql) -> None:
            SELECT 'c.d', 'q', priority FROM unnest(ARRAY[0, 5, 5, 0, 0]) AS priority"""
     )
     sql("UPDATE inboxd.commands SET status = 'failed' WHERE id = 1")
+    sql(
+        "INSERT INTO inboxd.commands (type, queue, ordering_key)"
+        " SELECT 'c.d', 'q', 'k' FROM generate_series(1, 3)"
+    )
+    sql("UPDATE inboxd.commands SET line_at = run_at WHERE id = 6")  # to be run again
+    sql(
+        "INSERT INTO inboxd.commands (type, queue, status, needs) VALUES"
+        " ('c.d', 'q', 'waiting', 1), ('c.d', 'q', 'waiting', 2)"
+    )
     sql("UPDATE inboxd.commands SET crashes = 1 WHERE id = 2")
     sql("UPDATE inboxd.commands SET status = 'running', worker_id = gen_random_uuid() WHERE id = 4")
     sql(
@@ -56,7 +65,8 @@ def test_status_counts_lanes_workers_and_throughput(cli: Cli, sql: Sql) -> None:
     assert (later["pending"], later["due"], later["oldest"]) == (1, 0, None)
     assert lanes["default", "dead"]["failed"] == 2
     queue = lanes["q", "c.d"]
-    assert [queue[key] for key in ("pending", "due", "running", "failed")] == [3, 3, 1, 1]
+    assert [queue[key] for key in ("pending", "due", "running", "failed")] == [6, 6, 1, 1]
+    assert [queue[key] for key in ("in_line", "unmet")] == [3, 2]
     assert [worker["name"] for worker in found["workers"]] == ["w1"]
     (done,) = found["throughput"]
     assert (done["succeeded"], done["retried"], done["failed"]) == (10, 10, 0)

@@ -27,7 +27,9 @@ async def test_an_idle_worker_takes_up_a_retry_and_a_freed_key_at_once(
     await start_worker(NO_POLL)
     for k in range(10):
         touch = k % 2 == 0
-        payloads = [{"key": f"k{k}", "n": n, "good_at": 1 + n % 2, "touch": touch} for n in range(4)]
+        payloads = [
+            {"key": f"k{k}", "n": n, "good_at": 1 + n % 2, "touch": touch} for n in range(4)
+        ]
         await steps(lines, payloads)
         await ended(lines, 4 * (k + 1))
     late = [row["late"] for row in await lines.fetch(_LATE)]

@@ -22,6 +22,7 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.embedded import Server
 from inboxd.model.lane import BEGINNING, Lane, Sighting
 from inboxd.model.lineage import Lineage
+from inboxd.settings import Queue
 from inboxd.store import (
     batches,
     commands,
@@ -31,6 +32,7 @@ from inboxd.store import (
     listing,
     operations,
     producing,
+    queues,
     schedules,
     story,
     workers,
@@ -74,6 +76,10 @@ insert into inboxd.commands (queue, type, ordering_key)
     select 'keyed', 'keyed', 'k' || n % 1000 from generate_series(1, {rows}) n;
 insert into inboxd.commands (queue, type, ordering_key, status, line_at)
     select 'keyed', 'dead key', 'd' || n, 'failed', now() from generate_series(1, 20) n;
+insert into inboxd.commands (queue, type, ordering_key)
+    select 'keyed', 'keyed', 'd' || n % 10 from generate_series(1, 20) n;
+insert into inboxd.commands (queue, type, status, needs)
+    select 'big', 'big', 'waiting', 1 from generate_series(1, {rows} / 2);
 insert into inboxd.limits (queue) values ('big'), ('keyed');
 delete from inboxd.commands where type = 'gone';
 insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, status,
@@ -275,7 +281,14 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "backlog_events": (lambda c, k: c.fetch(SQL["backlog_events"], 100), ("events_lane",)),
     "backlog_commands": (
         lambda c, k: c.fetch(SQL["backlog_commands"], 100),
-        ("commands_lane", "commands_running", "commands_arrived"),
+        (
+            *("commands_lane", "commands_running"),
+            *("commands_arrived", "commands_again", "commands_unmet"),
+        ),
+    ),
+    "count_blocked": (
+        lambda c, k: queues.blocked(c, SQL, {}),
+        ("commands_dead_keys", "commands_again", "commands_line"),
     ),
 }
 
@@ -440,8 +453,16 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         _operator(lambda s, k: s.connection.fetch(SQL["status_commands"], 100)),
         (
             *("commands_lane", "commands_failed", "commands_suspects", "commands_running"),
-            *("commands_arrived", "commands_again"),
+            *("commands_arrived", "commands_again", "commands_unmet"),
         ),
+    ),
+    "count_keys": (
+        _operator(lambda s, k: s.connection.fetch(SQL["count_keys"], 100)),
+        ("commands_line", "commands_arrived"),
+    ),
+    "blocked_keys": (
+        _operator(lambda s, k: queues.blocked_keys(s, "keyed", Queue(), 20)),
+        ("commands_again", "commands_line", "commands_pkey"),
     ),
     "story_find": (_operator(lambda s, k: story.find(s, k.one("commands"))), ()),
     "story_up": (_operator(lambda s, k: story.up(s, "command", k.of("commands big")[0], 10)), ()),

@@ -193,6 +193,16 @@ def test_lanes_are_replaced_and_bounded(metrics: Metrics) -> None:
     assert len(family.samples) == MAX_LANES
 
 
+def test_blocked_keys_are_replaced(metrics: Metrics) -> None:
+    metrics.show_blocked([("old", "retry", 5, 1.0)])
+    metrics.show_blocked([("q", "dead letter", 2, 70.0)])
+    sample = metrics.registry.get_sample_value
+    labels = {"queue": "q", "held_by": "dead letter"}
+    assert sample("inboxd_blocked_keys", labels) == 2
+    assert sample("inboxd_blocked_key_age_seconds", labels) == 70
+    assert sample("inboxd_blocked_keys", {"queue": "old", "held_by": "retry"}) is None
+
+
 def test_build_info_names_the_version(metrics: Metrics) -> None:
     assert 'inboxd_build_info{python="3.' in generate_latest(metrics.registry).decode()
     assert 'version="1.2.3"' in generate_latest(metrics.registry).decode()

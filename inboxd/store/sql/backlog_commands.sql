@@ -1,5 +1,5 @@
--- What is unsettled of the commands: pending rows lane by lane, and in the lines of ordering keys, dead
--- letters by type, running ones.
+-- What is unsettled of the commands: pending rows lane by lane, those in the lines of ordering keys and
+-- those that wait for other rows by queue and type, dead letters by type, running ones.
 -- parameters: $1 integer: count no further than this
 -- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none)
 -- locks: nothing
@@ -14,6 +14,12 @@ WITH RECURSIVE lane(queue, type, priority) AS (
           WHERE c.status = 'pending' AND c.crashes = 0
             AND (c.queue, c.type, c.priority) > (lane.queue, lane.type, lane.priority)
           ORDER BY c.queue, c.type, c.priority LIMIT 1) following
+), failed(type) AS (
+    (SELECT type FROM {schema}.commands WHERE status = 'failed' ORDER BY type LIMIT 1)
+    UNION ALL
+    SELECT (SELECT c.type FROM {schema}.commands c WHERE c.status = 'failed' AND c.type > failed.type
+             ORDER BY c.type LIMIT 1)
+      FROM failed WHERE failed.type IS NOT NULL
 ), line(queue, type) AS (
     (SELECT queue, type FROM {schema}.commands
       WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
@@ -23,15 +29,33 @@ WITH RECURSIVE lane(queue, type, priority) AS (
       FROM line
      CROSS JOIN LATERAL (
          SELECT c.queue, c.type FROM {schema}.commands c
-          WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+          WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
             AND (c.queue, c.type) > (line.queue, line.type)
           ORDER BY c.queue, c.type LIMIT 1) following
-), failed(type) AS (
-    (SELECT type FROM {schema}.commands WHERE status = 'failed' ORDER BY type LIMIT 1)
+), again(queue, type) AS (
+    (SELECT queue, type FROM {schema}.commands
+      WHERE status = 'waiting' AND line_at IS NOT NULL
+      ORDER BY queue, type LIMIT 1)
     UNION ALL
-    SELECT (SELECT c.type FROM {schema}.commands c WHERE c.status = 'failed' AND c.type > failed.type
-             ORDER BY c.type LIMIT 1)
-      FROM failed WHERE failed.type IS NOT NULL
+    SELECT following.queue, following.type
+      FROM again
+     CROSS JOIN LATERAL (
+         SELECT c.queue, c.type FROM {schema}.commands c
+          WHERE status = 'waiting' AND line_at IS NOT NULL
+            AND (c.queue, c.type) > (again.queue, again.type)
+          ORDER BY c.queue, c.type LIMIT 1) following
+), unmet(queue, type) AS (
+    (SELECT queue, type FROM {schema}.commands
+      WHERE status = 'waiting' AND needs >= 1
+      ORDER BY queue, type LIMIT 1)
+    UNION ALL
+    SELECT following.queue, following.type
+      FROM unmet
+     CROSS JOIN LATERAL (
+         SELECT c.queue, c.type FROM {schema}.commands c
+          WHERE status = 'waiting' AND needs >= 1
+            AND (c.queue, c.type) > (unmet.queue, unmet.type)
+          ORDER BY c.queue, c.type LIMIT 1) following
 )
 SELECT 'command', lane.queue || '/' || lane.type || '/' || lane.priority, 'pending',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
@@ -42,17 +66,6 @@ SELECT 'command', lane.queue || '/' || lane.type || '/' || lane.priority, 'pendi
          WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
            AND c.priority = lane.priority AND c.run_at <= now() ORDER BY c.run_at LIMIT 1)
   FROM lane
-UNION ALL
-SELECT 'command', line.queue || '/' || line.type || '/keyed', 'pending',
-       (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
-         WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
-           AND c.queue = line.queue AND c.type = line.type LIMIT $1) AS counted),
-       (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision
-          FROM {schema}.commands c
-         WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
-           AND c.queue = line.queue AND c.type = line.type AND c.run_at <= now()
-         ORDER BY c.run_at LIMIT 1)
-  FROM line
 UNION ALL
 SELECT 'command', failed.type, 'failed',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
@@ -69,3 +82,30 @@ SELECT 'command', 'all', 'running',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c WHERE c.status = 'running' LIMIT $1)
            AS counted),
        NULL
+UNION ALL
+SELECT 'command', line.queue || '/' || line.type || '/keyed', 'pending',
+       (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
+         WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+           AND c.queue = line.queue AND c.type = line.type LIMIT $1) AS counted),
+       (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
+         WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+           AND c.queue = line.queue AND c.type = line.type AND c.run_at <= now()
+         ORDER BY c.run_at LIMIT 1)
+  FROM line
+UNION ALL
+SELECT 'command', again.queue || '/' || again.type || '/again', 'pending',
+       (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
+         WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+           AND c.queue = again.queue AND c.type = again.type LIMIT $1) AS counted),
+       (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
+         WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+           AND c.queue = again.queue AND c.type = again.type AND c.run_at <= now()
+         ORDER BY c.run_at LIMIT 1)
+  FROM again
+UNION ALL
+SELECT 'command', unmet.queue || '/' || unmet.type || '/unmet', 'waiting',
+       (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
+         WHERE c.status = 'waiting' AND c.needs >= 1
+           AND c.queue = unmet.queue AND c.type = unmet.type LIMIT $1) AS counted),
+       NULL
+  FROM unmet

@@ -1,0 +1,89 @@
+"""`inboxd queues`: what waits, and which keys stand still, why and since when."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+Sql = Callable[..., list[Any]]
+
+# Of each queue the key `dead` is held by a dead letter, and `again` by a command that waits for its
+# retry, with rows behind that are due; `later` has none behind that is due, `alone` none at all.
+_FILL = """
+insert into inboxd.commands (queue, type, ordering_key, status, line_at, run_at, attempts)
+    select q, 't.' || k, k, case when k = 'again' then 'waiting' else 'failed' end,
+           now() - interval '1 hour', now() + interval '10 minutes', 2
+      from unnest(array['plain', 'skip', 'wide']) q,
+           unnest(array['dead', 'again', 'later', 'alone']) k;
+insert into inboxd.commands (queue, type, ordering_key)
+    select q, 't.b', k from unnest(array['plain', 'skip', 'wide']) q,
+           unnest(array['dead', 'again', 'free']) k, generate_series(1, 3);
+insert into inboxd.commands (queue, type, ordering_key, run_at)
+    select q, 't.b', 'later', now() + interval '1 hour'
+      from unnest(array['plain', 'skip', 'wide']) q;
+update inboxd.commands set run_at = now() - interval '90 seconds'
+    where type = 't.b' and ordering_key = 'dead' and queue = 'plain';
+insert into inboxd.commands (queue, type, status, needs) values ('plain', 't.w', 'waiting', 1);
+insert into inboxd.commands (queue, type) values ('unset', 't.p');
+"""
+
+
+@pytest.fixture
+def filled(sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three queues with lines, and settings for some."""
+    for statement in _FILL.strip(";\n").split(";\n"):
+        sql(statement)
+    monkeypatch.setenv(
+        "INBOXD_QUEUES",
+        '{"skip": {"key_failure": "skip", "rate": "600/m"}, "wide": {"key_concurrency": 2},'
+        ' "idle": {"total_concurrency": 7}}',
+    )
+
+
+@pytest.mark.usefixtures("filled")
+def test_what_waits_and_which_keys_stand_still(cli: Cli, sql: Sql) -> None:
+    found = {row["queue"]: row for row in cli("queues", "list", "--json").json["queues"]}
+    assert sorted(found) == ["idle", "plain", "skip", "unset", "wide"]
+    plain = found["plain"]
+    counts = ("pending", "running", "failed", "in_line", "unmet", "keys")
+    assert [plain[name] for name in counts] == [11, 0, 3, 11, 1, 4]
+    assert found["unset"]["pending"] == 1
+    assert {name: _keys(row) for name, row in found.items()} == {
+        "idle": {},
+        "unset": {},
+        "wide": {},
+        "plain": {"dead letter": 1, "retry": 1},
+        "skip": {"retry": 1},
+    }
+    assert 89 < plain["blocked"]["dead letter"]["oldest"] < 120
+    assert found["skip"]["limits"] == {"key_failure": "skip", "rate": "600/m"}
+    assert found["idle"]["limits"] == {"total_concurrency": 7}
+    lines = cli("queues", "list").out.splitlines()
+    (line,) = [line for line in lines if "plain" in line]
+    assert "1 by dead letter (1m3" in line
+    assert any("total_concurrency 7" in line for line in lines)
+    assert "settings that this command reads" in lines[-1]
+
+    shown = cli("queues", "show", "plain", "--json").json
+    dead, again = shown["blocked_keys"]
+    assert (dead["key"], dead["held_by"], dead["status"]) == ("dead", "dead letter", "failed")
+    assert (dead["behind"], dead["attempts"], dead["next_at"]) == (3, 2, None)
+    assert (again["key"], again["held_by"], again["type"]) == ("again", "retry", "t.again")
+    assert again["next_at"] is not None
+    (row,) = sql("select id from inboxd.commands where type = 't.dead' and queue = 'plain'")
+    assert dead["id"] == row["id"]
+    text = cli("queues", "show", "plain", "--limit", 1).out
+    assert str(row["id"]) in text
+    assert "t.again" not in text, "one key was asked for"
+    assert [k["key"] for k in cli("queues", "show", "skip", "--json").json["blocked_keys"]] == [
+        "again"
+    ]
+    assert cli("queues", "show", "wide", "--json").json["blocked_keys"] == []
+    missing = cli("queues", "show", "nowhere")
+    assert (missing.code, "no queue 'nowhere'" in missing.err) == (1, True)
+
+
+def _keys(row: dict[str, Any]) -> dict[str, int]:
+    return {held_by: each["keys"] for held_by, each in row["blocked"].items()}
