@@ -6,7 +6,7 @@ into its line, as if it had never been leased. Known limit: a run is kept on one
 command holds up the rest of its run there; the rest is given back when that lasts.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
@@ -32,7 +32,6 @@ class _Run:
     strict: bool
     rest: deque[Row]
     started_at: float
-    running: int = 0
 
 
 @dataclass(slots=True)
@@ -41,17 +40,18 @@ class Chains:
 
     # The run of each row that has started.
     _runs: dict[int, _Run] = field(default_factory=dict)
-    _held: dict[Key, int] = field(default_factory=dict)
-    # Keys of which something has ended, with the row that ended last: they are asked again once
-    # that is written.
+    # How many of each key run here.
+    _running: Counter[Key] = field(default_factory=Counter)
+    # Keys that have room since something of theirs ended, with the row that did: they are asked
+    # again once that is written.
     ended: list[tuple[Key, int]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self._runs)
 
-    def holds(self, key: Key) -> bool:
-        """Whether something of a key is leased here."""
-        return key in self._held
+    def full(self, key: Key, at_once: int) -> bool:
+        """Whether so many of a key run here that no more may."""
+        return self._running[key] >= at_once
 
     def begin(self, rows: Sequence[Row], at_once: int) -> list[Row]:
         """Runs of what was leased, sorted by key; those that start at once."""
@@ -61,7 +61,6 @@ class Chains:
             line = deque(of_key)
             key = Key(line[0]["queue"], name)
             run = _Run(key, at_once == 1, line, monotonic())
-            self._held[key] = self._held.get(key, 0) + 1
             first += [self._start(run) for _ in range(min(at_once, len(line)))]
         return first
 
@@ -70,16 +69,18 @@ class Chains:
         run = self._runs.pop(row["id"], None)
         if run is None:
             return [], []
-        run.running -= 1
+        self._running[run.key] -= 1
         if run.strict and not well:
             back = list(run.rest)
             run.rest.clear()
         else:
             back = []
-        following = [self._start(run)] if run.rest else []
-        if not run.running:
-            self._forget(run, row["id"])
-        return following, back
+        if run.rest:
+            return [self._start(run)], back
+        if not self._running[run.key]:
+            del self._running[run.key]
+        self.ended.append((run.key, row["id"]))
+        return [], back
 
     def stale(self) -> list[Row]:
         """What has waited too long behind its run's first: it goes back into its line."""
@@ -115,16 +116,10 @@ class Chains:
 
     def _start(self, run: _Run) -> Row:
         row = run.rest.popleft()
-        run.running += 1
+        self._running[run.key] += 1
         run.started_at = monotonic()
         self._runs[row["id"]] = run
         return row
-
-    def _forget(self, run: _Run, last: int) -> None:
-        self._held[run.key] -= 1
-        if not self._held[run.key]:
-            del self._held[run.key]
-        self.ended.append((run.key, last))
 
     def _all(self) -> Iterable[_Run]:
         return {id(run): run for run in self._runs.values()}.values()

@@ -128,7 +128,7 @@ class Limited:
             connection, self._parts.sql, queue, known.after, bounds, _PAGE
         )
         known.turns.add(
-            each.key for each in keys if each.free and not self.chains.holds(Key(queue, each.key))
+            each.key for each in keys if each.free and not self._is_full(queue, each.key)
         )
         if len(keys) == _PAGE:
             known.after = keys[-1].key
@@ -151,7 +151,10 @@ class Limited:
             if row["run_at"] is not None:
                 known.arrivals[row["type"]].advance(row["run_at"], row["id"])
         keys = dict.fromkeys(row["key"] for row in rows)
-        known.turns.add(key for key in keys if not self.chains.holds(Key(queue, key)))
+        known.turns.add(key for key in keys if not self._is_full(queue, key))
+
+    def _is_full(self, queue: str, key: str) -> bool:
+        return self.chains.full(Key(queue, key), self.bounds(queue).key_concurrency)
 
     # ----------------------------------------------------------------------------------- claims
 
