@@ -472,7 +472,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
                 s, [(k.one("commands"), None), (k.one("events"), 7)], datetime.now(UTC), 10, 10
             )
         ),
-        ("commands_children", "commands_failed_children", "commands_running"),
+        ("commands_children", "commands_running"),
     ),
     "workers": (_operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
     "throughput": (_operator(lambda s, k: listing.throughput(s, 5)), ()),

@@ -6,10 +6,16 @@
 -- returns: key, free
 -- locks: nothing
 WITH RECURSIVE line(key) AS (
-    (SELECT c.ordering_key FROM {schema}.commands c
-      WHERE c.status = 'waiting' AND c.needs = 0 AND c.line_at IS NULL
-        AND c.queue = $1 AND c.ordering_key >= coalesce($2, '') AND c.ordering_key IS DISTINCT FROM $2
-      ORDER BY c.queue, c.ordering_key LIMIT 1)
+    (SELECT first.ordering_key FROM (
+        (SELECT c.ordering_key FROM {schema}.commands c
+          WHERE $2::text IS NULL AND c.status = 'waiting' AND c.needs = 0 AND c.line_at IS NULL
+            AND c.queue = $1 AND c.ordering_key IS NOT NULL
+          ORDER BY c.queue, c.ordering_key LIMIT 1)
+        UNION ALL
+        (SELECT c.ordering_key FROM {schema}.commands c
+          WHERE c.status = 'waiting' AND c.needs = 0 AND c.line_at IS NULL
+            AND c.queue = $1 AND c.ordering_key > $2
+          ORDER BY c.queue, c.ordering_key LIMIT 1)) AS first)
     UNION ALL
     SELECT following.ordering_key
       FROM line
