@@ -101,8 +101,10 @@ def _shown(row: dict[str, Any], most: int) -> list[Any]:
 
 def _blocked(row: dict[str, Any]) -> str | None:
     """How many keys stand still, why, and how long the first one behind has waited."""
+    from inboxd.store.queues import HOLDERS
+
     parts = [
-        f"{each['keys']} by {held_by} ({seconds(each['oldest'])})"
+        f"{count(each['keys'], HOLDERS)} by {held_by} ({seconds(each['oldest'])})"
         for held_by, each in row["blocked"].items()
     ]
     return ", ".join(parts) or None

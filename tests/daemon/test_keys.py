@@ -133,7 +133,7 @@ async def test_nothing_of_a_key_runs_before_a_failed_one_has_succeeded(
 async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    await start_worker()
+    worker = await start_worker({"upkeep": {"interval": "1s"}})
     await steps(lines, [{"key": "a", "n": n, "good_at": 9 if n == 1 else 1} for n in range(4)])
     await steps(lines, [{"key": "b", "n": n} for n in range(4)])
     await ended(lines, 5)
@@ -142,6 +142,12 @@ async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
     await steps(lines, [{"key": "b", "n": 4}])
     await ended(lines, 6)
     assert await trail(lines) == {"a": [0], "b": [0, 1, 2, 3, 4]}
+
+    async def is_shown() -> bool:
+        told = 'inboxd_blocked_keys{held_by="dead letter",queue="lines"} 1.0'
+        return told in (await worker.get("/metrics"))[1]
+
+    await eventually(is_shown)
     await lines.execute(
         "update inboxd.commands set payload = payload || '{\"good_at\": 1}' where status = 'failed'"
     )
