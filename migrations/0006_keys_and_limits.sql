@@ -385,7 +385,7 @@ BEGIN
     IF FOUND THEN
         RAISE EXCEPTION 'a command % with the unique key % is unsettled: %', quote_ident(wrong.type),
             quote_literal(wrong.key), wrong.command_id
-            USING ERRCODE = 'IB004', HINT = 'on_conflict = keep leaves it and writes nothing, replace cancels it.';
+            USING ERRCODE = 'IB006', HINT = 'on_conflict = keep leaves it and writes nothing, replace cancels it.';
     END IF;
     PERFORM {schema}.cancel_unique(g.type, g.key)
        FROM (SELECT DISTINCT type, key FROM unnest(types, keys, on_conflicts) AS g(type, key, mode)

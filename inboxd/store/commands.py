@@ -22,7 +22,7 @@ from inboxd.store.events import Setback
 from inboxd.store.statements import Statements
 
 _LEASE_LOST = "IB001"
-_UNIQUE_KEY_TAKEN = "IB004"
+_UNIQUE_KEY_TAKEN = "IB006"
 NO_BATCHES: Mapping[UUID, int] = {}
 
 

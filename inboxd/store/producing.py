@@ -15,7 +15,7 @@ import asyncpg
 from inboxd.errors import DatabaseError, UniqueKeyTaken, UsageError
 from inboxd.store.session import Session
 
-_UNIQUE_KEY_TAKEN = "IB004"
+_UNIQUE_KEY_TAKEN = "IB006"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

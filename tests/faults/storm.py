@@ -166,7 +166,7 @@ class Storm:
             " select 'event', id from inboxd.events_history where crashes > 0 union all"
             " select 'worker', pid from inboxd.workers where state = 'dead'"
         )
-        assert not crashed, "nobody died"
+        assert not crashed, f"nobody died, but {crashed}"
 
 
 class Crew:

@@ -50,7 +50,7 @@ async def test_a_rejected_one_says_which_is_there(database: Database) -> None:
     (first,) = await database.fetch(CALL, "keep")
     with pytest.raises(asyncpg.PostgresError, match=str(first["new_command_id"])) as refused:
         await database.fetch(CALL, "reject")
-    assert refused.value.sqlstate == "IB004"
+    assert refused.value.sqlstate == "IB006"
     assert await _unsettled(database) == [first["id"]]
     with pytest.raises(asyncpg.InvalidParameterValueError, match="'never'"):
         await database.fetch(CALL, "never")
