@@ -102,7 +102,8 @@ ALTER TABLE {schema}.commands_history ADD awaited boolean;  -- null: written by 
 -- Not the running ones: a claim then adds nothing to it.
 CREATE INDEX commands_batch ON {schema}.commands (batch_id, id) WHERE batch_id IS NOT NULL AND status <> 'running';
 CREATE INDEX commands_held_up ON {schema}.commands (batch_id) WHERE batch_id IS NOT NULL AND status = 'waiting' AND needs > 0;
-CREATE INDEX commands_history_batch ON {schema}.commands_history (batch_id, id) WHERE batch_id IS NOT NULL;
+-- With the worker, so that workers that settle one batch side by side do not write to the same end of it.
+CREATE INDEX commands_history_batch ON {schema}.commands_history (batch_id, worker_id) WHERE batch_id IS NOT NULL;
 
 -- ------------------------------------------------------------------------------------- release
 
