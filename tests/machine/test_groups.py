@@ -29,8 +29,9 @@ from hypothesis.stateful import (
 from inboxd import operations
 from inboxd.errors import Conflict
 from inboxd.model.lane import Lane
+from inboxd.runtime.controls import Controls
 from inboxd.settings import Database as Settings
-from inboxd.store import commands
+from inboxd.store import commands, controls
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, connect
 from inboxd.store.events import Setback
@@ -43,7 +44,9 @@ T = TypeVar("T")
 
 _LANE = ("default", "test.noop", 0)
 _COMMAND = {"type": "test.noop", "queue": "default"}
-_TABLES = "commands, commands_history, batches, batch_progress, dependencies, steps, workers"
+_TABLES = (
+    "controls, commands, commands_history, batches, batch_progress, dependencies, steps, workers"
+)
 
 pick = st.integers(0, 7)
 size = st.integers(0, 3)
@@ -73,6 +76,7 @@ _STEPS = st.one_of(
     _step("die"),
     _step("cancel", pick=pick),
     _step("cancel_batch", pick=pick),
+    _step("pause"),
 )
 
 
@@ -107,6 +111,7 @@ class Machine(RuleBasedStateMachine):
         site.run(site.connection.execute(f"truncate {tables}"))
         self.worker = site.run(join(site.connection))
         self.model = Groups()
+        self.paused = False
         self.operator = Session(site.connection, SQL)
         self.fences: dict[UUID, tuple[int, int]] = {}
 
@@ -132,6 +137,8 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Run and fold everything: what still waits then waits for a dead letter."""
+        if self.paused:
+            self.pause()
         for _ in range(40):
             while self.model.some("pending", "running"):
                 self.claim(9)
@@ -256,7 +263,13 @@ class Machine(RuleBasedStateMachine):
     # ----------------------------------------------------------------------------------- workers
 
     def claim(self, pick: int) -> None:
-        """A worker claims what may run, and nothing that waits."""
+        """A worker claims what may run, and nothing that waits or is paused."""
+        rows = self.site.run(controls.read(self.site.connection, SQL))
+        known = Controls()
+        known.paused = frozenset((row["kind"], row["name"]) for row in rows)
+        assert known.allow("queue", str(_LANE[0]), str(_LANE[1])) == (not self.paused)
+        if self.paused:
+            return
         lane = Lane(_LANE)
         claim = commands.claim(
             self.site.connection, SQL, self.worker, {"default": pick + 1}, [lane], pick + 1
@@ -309,6 +322,14 @@ class Machine(RuleBasedStateMachine):
         self.model.fold(group)
 
     # --------------------------------------------------------------------------------- operators
+
+    def pause(self) -> None:
+        """The queue is paused, or goes on: what has begun ends all the same."""
+        act = operations.resume if self.paused else operations.pause
+        waits = len(self.model.some("pending"))
+        told = self.site.run(act(self.operator, "queue", str(_LANE[0]), actor="me"))
+        assert told == waits
+        self.paused = not self.paused
 
     def run_again(self, pick: int) -> None:
         """A dead letter runs again: a new row takes its place."""
