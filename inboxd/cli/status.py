@@ -65,7 +65,8 @@ def workers(
     if json:
         print_json({"workers": rows})
         return
-    columns = ("name", "host", "pid", "version", "state", "in_flight", "silence", "started_at")
+    about = ("name", "host", "pid", "version", "state", "leads")
+    columns = (*about, "in_flight", "silence", "started_at")
     named = ([*(row[name] for name in columns), ", ".join(row["queues"])] for row in rows)
     print_table((*columns, "queues"), named)
 
@@ -87,7 +88,7 @@ async def look(session: "Session", minutes: int) -> dict[str, Any]:
     for lane in (*events, *commands):
         place = "topic" if lane["kind"] == "event" else "queue"
         lane["paused"] = not names.isdisjoint({("type", lane["type"]), (place, lane[place])})
-    shown = ("id", "name", "state", "in_flight", "silence")
+    shown = ("id", "name", "state", "leads", "in_flight", "silence")
     return {
         "counted_to": listing.COUNTED,
         "paused": paused,
@@ -135,7 +136,10 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
         for lane in found["lanes"]
     ]
     workers = [
-        [each["name"], each["state"], each["in_flight"], seconds(each["silence"])]
+        [
+            *(each["name"], each["state"], "yes" if each["leads"] else "", each["in_flight"]),
+            seconds(each["silence"]),
+        ]
         for each in found["workers"]
     ]
     done = [
@@ -155,7 +159,7 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
     ]
     outcomes = ("succeeded", "retried", "deferred", "failed", "cancelled")
     return [
-        (("worker", "state", "in flight", "silence"), workers),
+        (("worker", "state", "leads", "in flight", "silence"), workers),
         (("kind", "type", "per second", *outcomes, "mean", "maximum"), done),
         (("command", "type", "queue", "progress", "note", "for", "worker"), progress),
         # Last, because it is the longest: a small screen cuts the end.

@@ -1,8 +1,9 @@
 """What a worker does besides claiming, every so often: reap, fold, send schedules, keep the books.
 
-Owns the list of duties and their intervals. Promises that each goes on whatever becomes of one of
-its turns (`upkeep.duty`). Known limit: every worker does all of them; their statements see to it
-that two do not harm each other.
+Owns the two lists of duties, with their intervals: what every worker does, and what the leader does
+for all (`upkeep.leadership`). Promises that each goes on whatever becomes of one of its turns
+(`upkeep.duty`). Known limit: two workers may take themselves for the leader for a moment, so the
+statements of every duty see to it that two do not harm each other.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -14,8 +15,10 @@ from inboxd.settings import Queue
 from inboxd.store.wakeups import Place
 from inboxd.upkeep.batches import Abandoned
 from inboxd.upkeep.history import History
+from inboxd.upkeep.leadership import Leadership
+from inboxd.upkeep.purge import Ended
 from inboxd.upkeep.reaper import Reaper
-from inboxd.upkeep.schedules import Schedules
+from inboxd.upkeep.schedules import Schedules, Undeclared
 from inboxd.upkeep.statistics import Statistics
 from inboxd.upkeep.unserved import Unserved
 
@@ -55,19 +58,28 @@ def duties(
         crash_limit=worker.crash_limit,
         on_returned=partial(_spread_the_news, flags),
     )
+    leadership = Leadership(pool, sql, metrics, me.id)
     yield "reap", lease / _LOOKS_PER_LEASE, reaper.turn
-    yield "history", interval, History(pool, sql, settings.history.partitions_ahead, hold).turn
-    grace = worker.unserved_grace
-    unserved = Unserved(pool, sql, grace, parts.controls.allow)
-    yield "unserved", min(interval, grace.total_seconds() / 3), unserved.turn
+    history = History(pool, sql, settings.history.partitions_ahead, hold, leadership.leads)
+    yield "history", interval, history.turn
     yield "folds", _FOLD_SWEEP, parts.folder.sweep
-    yield "batches", interval, Abandoned(pool, sql, metrics).turn
-    sender = Schedules(pool, sql, metrics, me.schedules)
-    yield "schedules", 1.0, sender.send
-    yield "undeclared schedules", interval, sender.look_after
+    yield "schedules", 1.0, Schedules(pool, sql, metrics, me.schedules).send
     statistics = Statistics(pool, sql, metrics, me.id)
     yield "statistics", upkeep.stats_interval.total_seconds(), statistics.write
     yield "backlog", interval, lambda: statistics.show(queues())
+    for name, seconds, turn in _of_the_leader(parts):
+        yield name, seconds, leadership.only(turn)
+
+
+def _of_the_leader(parts: Parts) -> Iterator[Duty]:
+    """The duties that one worker does for all; harmless when two do them for a moment."""
+    settings, pool, sql, metrics = parts.settings, parts.pool, parts.sql, parts.metrics
+    interval, grace = settings.upkeep.interval.total_seconds(), settings.worker.unserved_grace
+    unserved = Unserved(pool, sql, grace, parts.controls.allow)
+    yield "unserved", min(interval, grace.total_seconds() / 3), unserved.turn
+    yield "batches", interval, Abandoned(pool, sql, metrics).turn
+    yield "undeclared schedules", interval, Undeclared(pool, sql).turn
+    yield "ended workers", interval, Ended(pool, sql).turn
 
 
 async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:

@@ -108,6 +108,9 @@ class Metrics:
         self.lease_age = self._gauge(
             "inboxd_lease_age_seconds", "Time since this worker last showed that it lives."
         )
+        self.leader = self._gauge(
+            "inboxd_leader", "1 on the worker that does what one does for all."
+        )
         self.listener_connected = self._gauge(
             "inboxd_listener_connected", "1 while the listening connection stands."
         )

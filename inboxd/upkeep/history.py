@@ -1,11 +1,12 @@
 """Room for settled rows: partitions are made days ahead.
 
 Owns the rule that nothing is claimed that could not be settled: without a partition for today the
-processors are paused, and that is said. Promises to make partitions on a connection of the duty's
-own. Known limit: partitions follow the database's UTC day.
+processors are paused, and that is said. Every worker looks; the leader makes what is missing, and
+when there is none for tomorrow, whoever sees it does. Promises to make partitions on a connection
+of the duty's own. Known limit: partitions follow the database's UTC day.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from inboxd.store import partitions
@@ -25,23 +26,26 @@ class History:
         sql: Statements,
         ahead: timedelta,
         on_room: Callable[[str | None], None],
+        leads: Callable[[], Awaitable[bool]],
     ) -> None:
-        """`on_room` hears why nothing can be settled, or None when all is well."""
+        """`on_room` hears why nothing can be settled, or None; `leads`: whether this one leads."""
         self._pool = pool
         self._sql = sql
         self._days = max(1, ahead.days)
         self._on_room = on_room
+        self._leads = leads
 
     async def turn(self) -> None:
         """Look once."""
         async with borrow(self._pool) as connection:
             days = await partitions.days_ahead(connection, self._sql)
-            try:
-                if days < self._days:
+        try:
+            if days < 1 or (days < self._days and await self._leads()):
+                async with borrow(self._pool) as connection:
                     await partitions.make(connection, self._sql, self._days)
-                    days = self._days
-            finally:
-                self._judge(days)
+                days = self._days
+        finally:
+            self._judge(days)
 
     def _judge(self, days: int) -> None:
         missing = "history has no partition for today: nothing is claimed until there is one"

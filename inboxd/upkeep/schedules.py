@@ -37,8 +37,17 @@ class Schedules:
             count.inc(max(1, len(sent.times)))
             names.remove(sent.name)
 
-    async def look_after(self) -> None:
-        """Mark those that nobody declares any more, and forget them after a week."""
+
+class Undeclared:
+    """One turn: mark those that nobody declares any more, and forget them after a week."""
+
+    def __init__(self, pool: Pool, sql: Statements) -> None:
+        """Look after all schedules, whoever declared them."""
+        self._pool = pool
+        self._sql = sql
+
+    async def turn(self) -> None:
+        """Look once."""
         async with borrow(self._pool) as connection:
             marked = await schedules.mark_undeclared(connection, self._sql)
             gone = await schedules.forget_undeclared(connection, self._sql)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from inboxd.settings import Queue
-from inboxd.store import queues, statistics, workers
+from inboxd.store import queues, statistics
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import Lane, Metrics
@@ -37,10 +37,9 @@ class Statistics:
             raise
 
     async def show(self, settings: Mapping[str, Queue]) -> None:
-        """Show the backlog, and the blocked keys; forget workers that ended long ago."""
+        """Show the backlog, and the blocked keys."""
         async with borrow(self._pool) as connection:
             seen = await statistics.backlog(connection, self._sql)
             blocked = await queues.blocked(connection, self._sql, settings)
-            await workers.forget_ended(connection, self._sql)
         self._metrics.show_lanes(Lane(*row) for row in seen)  # type: ignore[arg-type]
         self._metrics.show_blocked(blocked)

@@ -82,6 +82,10 @@ def test_workers_lists_the_living_and_on_request_the_others(cli: Cli, sql: Sql) 
     assert [(each["name"], each["queues"]) for each in living] == [("w1", ["q"])]
     assert len(cli("workers", "--all", "--json").json["workers"]) == 2
     assert "w1" in cli("workers").out
+    assert [each["leads"] for each in living] == [False]
+    sql("UPDATE inboxd.leases SET holder = (SELECT id FROM inboxd.workers WHERE name = 'w1')")
+    assert [each["leads"] for each in cli("workers", "--json").json["workers"]] == [True]
+    assert [each["leads"] for each in cli("status", "--json").json["workers"]] == [True]
 
 
 def test_status_of_nothing(cli: Cli) -> None:

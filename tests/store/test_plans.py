@@ -28,6 +28,7 @@ from inboxd.store import (
     commands,
     controls,
     events,
+    leases,
     limits,
     listing,
     operations,
@@ -269,6 +270,7 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_suspects",),
     ),
     "beat": (lambda c, k: workers.beat(c, SQL, k.worker, 0, "running"), ("commands_running",)),
+    "read_lease, take_lease": (lambda c, k: leases.hold(c, SQL, "upkeep", k.worker), ()),
     "write_progress": (
         lambda c, k: commands.write_progress(
             c, SQL, WORKER, [(id_, 1, '{"done": 1}') for id_ in k.of("commands held")]

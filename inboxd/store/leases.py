@@ -1,0 +1,21 @@
+"""The leases table: which worker does what one does for all.
+
+Owns the two statements of leadership. Promises that of several who try to take a free lease one
+succeeds, and that nobody takes one from a worker that runs. Known limit: a worker is taken for one
+that runs until the reaper has judged otherwise.
+"""
+
+from uuid import UUID
+
+from inboxd.store.connections import Connection
+from inboxd.store.statements import Statements
+
+
+async def hold(connection: Connection, sql: Statements, name: str, worker: UUID) -> bool:
+    """Whether `worker` holds the lease, which it takes if it is free."""
+    lease = await connection.fetchrow(sql["read_lease"], name)
+    if lease is None:
+        return False
+    if lease["held"]:
+        return bool(lease["holder"] == worker)
+    return await connection.fetchval(sql["take_lease"], name, lease["term"], worker) is not None

@@ -1,0 +1,91 @@
+"""Leadership: one worker does what one does for all, and another goes on when it ends, however."""
+
+import anyio
+import pytest
+
+from inboxd.store import leases, workers
+from inboxd.telemetry.metrics import Metrics
+from inboxd.upkeep.leadership import Leadership
+from tests.support import Config, Database, StartWorker, Worker, eventually
+from tests.support.rows import SQL, daemon_pool, daemon_session, join
+
+pytestmark = pytest.mark.anyio
+
+QUICK: Config = {
+    "worker": {"lease": "2s", "heartbeat_interval": "500ms"},
+    "upkeep": {"interval": "300ms"},
+}
+
+
+async def test_of_many_that_try_at_once_one_leads(database: Database) -> None:
+    async with daemon_pool(database, size=8) as pool:
+        async with daemon_session(database) as session:
+            ids = [await join(session, f"w{n}") for n in range(8)]
+        leaders = [Leadership(pool, SQL, Metrics("0"), id_) for id_ in ids]
+        led: list[Leadership] = []
+
+        async def try_to(leader: Leadership) -> None:
+            if await leader.leads():
+                led.append(leader)
+
+        for _ in range(5):
+            async with anyio.create_task_group() as tasks:
+                for leader in leaders:
+                    tasks.start_soon(try_to, leader)
+        assert len(led) == 5, "in each round one"
+        assert len(set(map(id, led))) == 1, "and the same"
+    assert await database.fetchval("select term from inboxd.leases") == 1
+
+
+async def test_who_read_before_another_took_it_does_not_get_it(database: Database) -> None:
+    async with daemon_session(database) as session:
+        one, two = await join(session, "one"), await join(session, "two")
+        lease = await session.fetchrow(SQL["read_lease"], "upkeep")
+        assert lease is not None
+        assert await leases.hold(session, SQL, "upkeep", two)
+        assert await session.fetchval(SQL["take_lease"], "upkeep", lease["term"], one) is None
+        assert not await leases.hold(session, SQL, "upkeep", one)
+
+
+@pytest.mark.parametrize("state", ["draining", "stopped", "dead"])
+async def test_who_runs_no_more_leads_no_more(database: Database, state: str) -> None:
+    async with daemon_session(database) as session:
+        one, two = await join(session, "one"), await join(session, "two")
+        assert await leases.hold(session, SQL, "upkeep", one)
+        await session.execute("update inboxd.workers set state = $2 where id = $1", one, state)
+        assert not await leases.hold(session, SQL, "upkeep", one), "nor does it take it again"
+        assert await leases.hold(session, SQL, "upkeep", two)
+        await workers.leave(session, SQL, two)
+        await session.execute("delete from inboxd.workers where id = $1", two)
+        three = await join(session, "three")
+        assert await leases.hold(session, SQL, "upkeep", three), "its row may be gone altogether"
+
+
+async def test_the_duties_move_when_the_leader_leaves_or_dies(
+    database: Database, start_worker: StartWorker
+) -> None:
+    first = await start_worker(QUICK)
+    await eventually(lambda: _leads(first))
+    second = await start_worker(QUICK)
+    assert not await _leads(second)
+    assert await first.stop() == 0
+    await eventually(lambda: _leads(second))
+
+    third = await start_worker(QUICK)
+    second.kill()
+    await eventually(lambda: _leads(third))
+    shown = await database.fetch(SQL["list_workers"], True, 10)
+    assert [row["leads"] for row in shown] == [True, False, False]
+    # What the leader does is done.
+    await database.execute(
+        "update inboxd.workers set ended_at = now() - interval '8 days' where state = 'stopped'"
+    )
+
+    async def forgotten() -> bool:
+        return bool(await database.fetchval("select count(*) from inboxd.workers") == 2)
+
+    await eventually(forgotten)
+
+
+async def _leads(worker: Worker) -> bool:
+    return "inboxd_leader 1.0" in (await worker.get("/metrics"))[1]
