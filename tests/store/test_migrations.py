@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
-import asyncpg
 import pytest
 
 from inboxd.embedded import Server
 from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database as Settings
-from inboxd.store import migrations
+from inboxd.store import catalogue, migrations
 from inboxd.store.connections import connect
 from inboxd.store.files import migrations_folder
 from inboxd.store.statements import Statements
@@ -20,8 +19,6 @@ from tests.support import Database, ExternalServer, create, drop
 from tests.support.rows import SQL, daemon_session, settings_of
 
 pytestmark = pytest.mark.anyio
-
-SNAPSHOT = Path(__file__).with_name("schema.txt")
 
 
 @pytest.fixture
@@ -197,49 +194,10 @@ async def test_nothing_depends_on_the_search_path(database: Database) -> None:
 # ----------------------------------------------------------------------------------- snapshot
 
 
-_CATALOGUE = {
-    "tables": """
-        select c.relname, string_agg(format('  %s %s%s%s', a.attname,
-                   format_type(a.atttypid, a.atttypmod),
-                   case when a.attnotnull then ' not null' else '' end,
-                   coalesce(' default ' || pg_get_expr(d.adbin, d.adrelid), '')),
-                   e'\\n' order by a.attnum)
-               || coalesce(e'\\n  with ' || array_to_string(c.reloptions, ', '), '')
-          from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
-          left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
-         where c.relkind in ('r', 'p') and not c.relispartition
-           and c.relnamespace = 'inboxd'::regnamespace and not a.attisdropped
-         group by c.oid, c.relname, c.reloptions order by 1""",
-    "constraints": """
-        select conrelid::regclass::text || ' ' || conname, '  ' || pg_get_constraintdef(c.oid)
-          from pg_constraint c join pg_class t on t.oid = conrelid
-         where connamespace = 'inboxd'::regnamespace and not t.relispartition and contype <> 'n'
-         order by 1""",
-    "indexes": """
-        select i.indexrelid::regclass::text, '  ' || pg_get_indexdef(i.indexrelid)
-          from pg_index i join pg_class t on t.oid = i.indrelid
-         where t.relnamespace = 'inboxd'::regnamespace and not t.relispartition order by 1""",
-    "functions": """
-        select p.oid::regprocedure::text, '  returns ' || pg_get_function_result(p.oid)
-               || case when prosecdef then ' security definer' else '' end
-               || coalesce(' ' || array_to_string(proconfig, ' '), '')
-          from pg_proc p where pronamespace = 'inboxd'::regnamespace order by 1""",
-    "triggers": """
-        select tgrelid::regclass::text || ' ' || tgname, '  ' || pg_get_triggerdef(t.oid)
-          from pg_trigger t join pg_class c on c.oid = tgrelid
-         where c.relnamespace = 'inboxd'::regnamespace and not tgisinternal order by 1""",
-}
-
-
 async def test_the_schema_is_the_one_that_was_agreed(database: Database) -> None:
     """A change is seen: run with INBOXD_TEST_SNAPSHOT=write, and commit what changed."""
-    async with database.connect() as connection:
-        text = "\n\n".join([await _section(connection, title) for title in _CATALOGUE]) + "\n"
+    async with daemon_session(database) as session:
+        text = await catalogue.describe(session, SQL)
     if os.environ.get("INBOXD_TEST_SNAPSHOT") == "write":
-        SNAPSHOT.write_text(text)
-    assert text == SNAPSHOT.read_text()
-
-
-async def _section(connection: asyncpg.Connection, title: str) -> str:
-    rows = await connection.fetch(_CATALOGUE[title])
-    return "\n".join([f"# {title}", *(f"{name}\n{text}" for name, text in rows)])
+        catalogue.FILE.write_text(text)
+    assert text == catalogue.FILE.read_text()

@@ -1,0 +1,11 @@
+-- The triggers, those of partitions left out (they are copies), and whether each is switched on.
+-- parameters: none
+-- returns: name (with its table), text, body (null)
+-- locks: nothing
+SELECT tgrelid::regclass::text || ' ' || tgname AS name,
+       '  ' || pg_get_triggerdef(t.oid)
+           || CASE tgenabled WHEN 'O' THEN '' WHEN 'D' THEN ' (disabled)' ELSE ' (as replica or always)' END
+           AS text,
+       NULL AS body
+  FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
+ WHERE c.relnamespace = '{schema}'::regnamespace AND NOT tgisinternal AND NOT c.relispartition ORDER BY 1

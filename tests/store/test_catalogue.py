@@ -1,0 +1,78 @@
+"""The schema beside the release's own description of it: whatever was changed by hand is named."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from inboxd.embedded import Server
+from inboxd.settings import Database as Settings
+from inboxd.store import catalogue
+from inboxd.store.connections import connect
+from inboxd.store.migrations import migrate
+from inboxd.store.statements import Statements
+from tests.support import Database, ExternalServer, create, drop
+
+pytestmark = pytest.mark.anyio
+
+_CHANGES = {
+    "drop index inboxd.events_lane": ("index", "inboxd.events_lane", "missing"),
+    "create index mine on inboxd.stats (type)": ("index", "inboxd.mine", "extra"),
+    "alter table inboxd.limits add note text": ("column", "limits.note", "extra"),
+    "alter table inboxd.audit drop reason": ("column", "audit.reason", "missing"),
+    "alter table inboxd.stats alter count type numeric": ("column", "stats.count", "changed"),
+    "alter table inboxd.workers set (fillfactor = 90)": ("settings", "workers", "changed"),
+    "create table inboxd.notes (id int primary key)": ("table", "notes", "extra"),
+    "drop table inboxd.replays": ("table", "replays", "missing"),
+    "drop trigger events_body on inboxd.events": (
+        "trigger",
+        "inboxd.events events_body",
+        "missing",
+    ),
+    "alter table inboxd.commands disable trigger commands_transition": (
+        "trigger",
+        "inboxd.commands commands_transition",
+        "changed",
+    ),
+    "create or replace function inboxd.wake_commands() returns void language plpgsql "
+    "security definer set search_path = pg_catalog, pg_temp as $$ begin null; end $$": (
+        "function",
+        "inboxd.wake_commands()",
+        "changed",
+    ),
+}
+
+
+@pytest.fixture
+def empty(server: Server | ExternalServer) -> Iterator[Database]:
+    """A database that nobody has migrated."""
+    database = create(server)
+    yield database
+    drop(server, database)
+
+
+async def _differences(
+    database: Database, schema: str = "inboxd"
+) -> tuple[int, list[catalogue.Difference]]:
+    settings = Settings.model_validate({"dsn": database.dsn, "schema": schema})
+    connection = await connect(settings, "test")
+    try:
+        return await catalogue.differences(connection, Statements(schema))
+    finally:
+        connection.terminate()
+
+
+async def test_what_was_changed_by_hand_is_named(database: Database) -> None:
+    compared, found = await _differences(database)
+    assert compared > 300
+    assert not found
+    for change in _CHANGES:
+        await database.execute(change)
+    _, found = await _differences(database)
+    assert {(each.kind, each.name, each.how) for each in found} == set(_CHANGES.values())
+
+
+@pytest.mark.parametrize("schema", ["c", "events"])
+async def test_whatever_the_schema_is_called(empty: Database, schema: str) -> None:
+    """Also by a name that statements use for something else."""
+    await migrate(Settings.model_validate({"dsn": empty.dsn, "schema": schema}))
+    assert (await _differences(empty, schema))[1] == []
