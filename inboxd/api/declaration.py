@@ -21,6 +21,7 @@ from inboxd.api.payload import Envelope
 from inboxd.api.records import CommandHandler, EventHandler, Upcaster
 from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.api.signature import Signature, is_async, read_signature
+from inboxd.api.topics import DEFAULT, TopicDeclaration
 from inboxd.errors import UsageError
 from inboxd.model import duration
 from inboxd.model.backoff import Policy
@@ -43,6 +44,7 @@ class Declaration:
     queue: str | None
     priority: int
     executor: Literal["process"] | None
+    topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,7 @@ class Declared:
     commands: tuple[CommandHandler, ...]
     problems: tuple[str, ...]
     schedules: tuple[ScheduleDeclaration, ...] = ()
+    topics: tuple[TopicDeclaration, ...] = ()
 
 
 def build(
@@ -113,7 +116,12 @@ def _records(
     }
     if not is_event:
         return None, _command(declared, signature, common)
-    event = EventHandler(**common, type=declared.type, adapter=_adapter(signature.payload))
+    event = EventHandler(
+        **common,
+        type=declared.type,
+        topic=declared.topic,
+        adapter=_adapter(signature.payload),
+    )
     if not declared.as_command:
         return event, None
     command = _carrier(declared, signature, common)
@@ -167,9 +175,16 @@ def _upcasters(type_: str, upcastings: Iterable[Upcasting]) -> Mapping[int, Upca
 
 
 def _check_options(plugin: str, declared: Declaration) -> None:
-    for what, text in (("plugin", plugin), ("type", declared.type), ("queue", declared.queue)):
+    for what, text in (
+        ("plugin", plugin),
+        ("type", declared.type),
+        ("queue", declared.queue),
+        ("topic", declared.topic),
+    ):
         if text is not None and not _is_name(text):
             raise UsageError(f"{text!r} is no name for a {what}: 1 to 255 bytes, without spaces.")
+    if declared.topic == DEFAULT:
+        raise UsageError('topic="default" is what a handler without a topic has: leave it out.')
     if not _is_small(declared.schema_version, least=1):
         raise UsageError(f"schema_version={declared.schema_version!r}: count from 1.")
     if not _is_small(declared.priority, least=SMALLINT.start):

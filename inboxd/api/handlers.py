@@ -8,7 +8,7 @@ Known limit: declarations made after the daemon has started are not seen.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar, overload
 
@@ -24,6 +24,7 @@ from inboxd.api.messages import Event
 from inboxd.api.middleware import Middleware
 from inboxd.api.records import Upcaster
 from inboxd.api.schedules import ScheduleDeclaration
+from inboxd.api.topics import Mode, OnFailure, TopicDeclaration
 from inboxd.errors import UsageError
 from inboxd.model.backoff import Policy
 from inboxd.model.duration import Duration
@@ -59,6 +60,7 @@ class Handlers:
         self._upcastings: list[Upcasting] = []
         self._middleware: list[Middleware] = []
         self._schedules: list[ScheduleDeclaration] = []
+        self._topics: list[TopicDeclaration] = []
 
     def __repr__(self) -> str:
         return f"Handlers({self.name!r})"
@@ -68,6 +70,7 @@ class Handlers:
         self,
         type: str,
         *,
+        topic: str | None = None,
         schema_version: int = 1,
         timeout: Duration | None = None,
         retry: Policy | None = None,
@@ -78,6 +81,7 @@ class Handlers:
         self,
         type: str,
         *,
+        topic: str | None = None,
         as_command: Literal[True],
         schema_version: int = 1,
         timeout: Duration | None = None,
@@ -90,6 +94,7 @@ class Handlers:
         self,
         type: str,
         *,
+        topic: str | None = None,
         as_command: Literal[True],
         executor: Literal["process"],
         schema_version: int = 1,
@@ -102,6 +107,7 @@ class Handlers:
         self,
         type: str,
         *,
+        topic: str | None = None,
         schema_version: int = 1,
         timeout: Duration | None = None,
         retry: Policy | None = None,
@@ -111,6 +117,9 @@ class Handlers:
     ) -> Callable[[Any], Any]:
         """Handle events of `type`, inside the transaction that settles their page.
 
+        With a `topic`, only those of that topic, which then gets the events of `type` whose
+        producer names none. Without one, those of each topic that has no handler of its own.
+
         `as_command=True` sends each event on as a command of type `<plugin>.<function>` in `queue`,
         for slow work: the handler then gets a CommandContext, a transaction and retries of its own.
         A sync function runs in a thread; `executor="process"` (with as_command) in a process that
@@ -119,6 +128,7 @@ class Handlers:
         return self._declare(
             "event",
             type,
+            topic=topic,
             schema_version=schema_version,
             timeout=timeout,
             retry=retry,
@@ -195,6 +205,57 @@ class Handlers:
 
         return declare
 
+    def topic(  # noqa: PLR0913 - each is a setting of the topic
+        self,
+        name: str,
+        *,
+        mode: Mode = "single",
+        key: str | None = None,
+        on_failure: OnFailure | None = None,
+        page_rows: int | None = None,
+        poll_interval: Duration | None = None,
+        retry: Policy | None = None,
+        concurrency: int | None = None,
+        count: int | None = None,
+        age: Duration | None = None,
+        cron: str | None = None,
+        zone: str | None = None,
+        expect: Sequence[str] | int | None = None,
+        dedup: str | None = None,
+        dedup_window: Duration | None = None,
+    ) -> None:
+        """Say how the events of the topic `name` are processed.
+
+        `[topics]` of the settings may change it.
+
+        mode: "single", each by itself; "sequential", those of one ordering key in order; "batch",
+        many as one list. `key` is a JSON pointer to the ordering key in the payload, for producers
+        that give none. Sequential: `on_failure`, what a dead letter does to its key, "block" or
+        "skip". Batch: a list is due at `count` events, at the `age` of its oldest, at the times of
+        `cron` in `zone`, or when it has all that it should `expect` (event types, or how many),
+        with `age` as the deadline. `dedup`: "event_id" or a JSON pointer to the dedup key.
+        """
+        self._topics.append(
+            TopicDeclaration(
+                name=name,
+                source=f"plugin {self.name}",
+                mode=mode,
+                key=key,
+                on_failure=on_failure,
+                page_rows=page_rows,
+                poll_interval=poll_interval,
+                retry=retry,
+                concurrency=concurrency,
+                count=count,
+                age=age,
+                cron=cron,
+                zone=zone,
+                expect=expect,
+                dedup=dedup,
+                dedup_window=dedup_window,
+            )
+        )
+
     def schedule(  # noqa: PLR0913 - each is a column of what is sent
         self,
         name: str,
@@ -239,7 +300,7 @@ class Handlers:
     def build(self) -> Declared:
         """Check the declarations; what is wrong is listed in the answer, not raised."""
         declared = build(self.name, self._declarations, self._upcastings, self._middleware)
-        return replace(declared, schedules=tuple(self._schedules))
+        return replace(declared, schedules=tuple(self._schedules), topics=tuple(self._topics))
 
     def _declare(
         self, kind: Literal["event", "command"], type_: str, **options: Any

@@ -23,7 +23,7 @@ Upcaster = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventHandler:
-    """One handler of one event type; `timeout` is in seconds.
+    """One handler of one event type, in one topic or (None) in those without; `timeout` in seconds.
 
     With `command_type`, the event is sent on as a command of that type, and `func` is run by the
     CommandHandler of the same name.
@@ -41,6 +41,7 @@ class EventHandler:
     upcasters: Mapping[int, Upcaster]
     middleware: tuple[Middleware, ...]
     command_type: str | None = None
+    topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

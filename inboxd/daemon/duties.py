@@ -20,6 +20,7 @@ from inboxd.upkeep.purge import Ended
 from inboxd.upkeep.reaper import Reaper
 from inboxd.upkeep.schedules import Schedules, Undeclared
 from inboxd.upkeep.statistics import Statistics
+from inboxd.upkeep.topics import Topics
 from inboxd.upkeep.unserved import Unserved
 
 # What a reaper looks at must be looked at more often than the lease is long.
@@ -79,6 +80,7 @@ def _of_the_leader(parts: Parts) -> Iterator[Duty]:
     yield "unserved", min(interval, grace.total_seconds() / 3), unserved.turn
     yield "batches", interval, Abandoned(pool, sql, metrics).turn
     yield "undeclared schedules", interval, Undeclared(pool, sql).turn
+    yield "undeclared topics", interval, Topics(pool, sql).look_after
     yield "ended workers", interval, Ended(pool, sql).turn
 
 

@@ -20,6 +20,7 @@ from uuid import uuid4
 import anyio
 from anyio.abc import TaskGroup
 
+from inboxd.daemon.declaring import declare
 from inboxd.daemon.duties import duties
 from inboxd.errors import InboxdError
 from inboxd.model.backoff import Policy
@@ -33,13 +34,12 @@ from inboxd.runtime.folder import Folder
 from inboxd.runtime.lease import Lease
 from inboxd.runtime.listener import listen
 from inboxd.runtime.parts import Parts
-from inboxd.runtime.plugins import Registry
 from inboxd.runtime.processor import Processor
-from inboxd.runtime.rules import declared_rules
+from inboxd.runtime.registry import Registry
 from inboxd.runtime.scheduling import scheduled
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
-from inboxd.store import commands, migrations, schedules, wakeups, workers
+from inboxd.store import commands, migrations, wakeups, workers
 from inboxd.store.connections import Connection, explained
 from inboxd.store.pools import Pool, borrow, open_pool
 from inboxd.store.statements import Statements
@@ -166,12 +166,7 @@ class Incarnation:
                 await migrations.check(connection, self._sql)
                 await workers.join(connection, self._sql, self.me)
                 self._joined = True
-                queues = {
-                    type_: handler.queue for type_, handler in self._registry.commands.items()
-                }
-                rules = declared_rules(self.settings, self._registry)
-                await workers.declare(connection, self._sql, queues, rules)
-                await schedules.declare(connection, self._sql, self._schedules)
+                await declare(connection, self._sql, self.settings, self._registry, self._schedules)
                 return await workers.unclean_predecessors(
                     connection, self._sql, self.me, _living_pids(), interval
                 )
@@ -307,6 +302,8 @@ def _introduce(
         queues=queues,
         declares=hashlib.sha256(declared.encode()).hexdigest()[:16],
         schedules=schedules,
+        topics=tuple(sorted(registry.topics)),
+        subscriptions=tuple(registry.subscriptions),
     )
 
 

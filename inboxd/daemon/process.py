@@ -27,7 +27,8 @@ from inboxd.errors import InboxdError, SettingsError
 from inboxd.model.backoff import Policy
 from inboxd.model.outcome import explain
 from inboxd.runtime.execution import Executions
-from inboxd.runtime.plugins import Registry, default_policy, load_registry
+from inboxd.runtime.plugins import default_policy, load_registry
+from inboxd.runtime.registry import Registry
 from inboxd.settings import Settings, load, reloadable
 from inboxd.store.connections import is_passing
 from inboxd.telemetry import logs

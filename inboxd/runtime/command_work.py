@@ -21,7 +21,7 @@ from inboxd.runtime.limited import Limited
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.runtime.runners import Runners
-from inboxd.settings.sections import Commands, Queue
+from inboxd.settings import Commands, Queue
 from inboxd.store import commands
 from inboxd.store.connections import Row
 from inboxd.store.pools import borrow

@@ -110,7 +110,7 @@ class EventRun:
         outcome: Outcome = Succeeded()
         handler: EventHandler | None = None
         try:
-            for handler in self._parts.registry.events[row["type"]]:
+            for handler in self._parts.registry.handlers_of(row["topic"], row["type"]):
                 drafts += await self._handle(
                     task, handler, row, "null" if raw is None else raw, savepoint, plans
                 )
@@ -173,7 +173,8 @@ class EventRun:
 
     def judge(self, error: BaseException, row: Row, handler: EventHandler | None) -> Unsuccessful:
         """What follows from an error, by the handler's own rule."""
-        policy = (handler and handler.retry) or self._parts.policy
+        topic = self._parts.registry.topics.get(row["topic"])
+        policy = (handler and handler.retry) or (topic and topic.retry) or self._parts.policy
         if self._versions.are_anothers(error, row["id"]):
             error, self.stepped_aside = FOR_ANOTHER, True
         age, site = timedelta(seconds=row["age"]), site_of(row, handler)

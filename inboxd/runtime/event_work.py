@@ -105,9 +105,8 @@ class EventWork:
 
     def _serves(self, lane: Key) -> bool:
         topic, type_ = str(lane[0]), str(lane[1])
-        return type_ in self._parts.registry.events and self._parts.controls.allow(
-            "topic", topic, type_
-        )
+        served = self._parts.registry.handlers_of(topic, type_)
+        return bool(served) and self._parts.controls.allow("topic", topic, type_)
 
     def _open_lanes(self) -> list[Lane]:
         """The lanes that are not paused."""
@@ -202,7 +201,7 @@ class EventWork:
             raise error
         _log.warning("page of events did not commit", rows=len(rows), reason=explain(error).error)
         if len(rows) == 1:
-            handlers = self._parts.registry.events[rows[0]["type"]]
+            handlers = self._parts.registry.handlers_of(rows[0]["topic"], rows[0]["type"])
             raise Spoiled(rows[0], handlers[0], error)
         self._most = len(rows) // 2
         return Page(0, busy=True)

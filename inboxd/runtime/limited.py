@@ -18,7 +18,7 @@ from inboxd.model.turns import Turns, share
 from inboxd.runtime.chains import Chains, Key
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Settler
-from inboxd.settings.sections import Queue
+from inboxd.settings import Queue
 from inboxd.store import limits
 from inboxd.store.connections import Connection, Row
 from inboxd.store.limits import Bounds, Claimed, Wanted

@@ -10,7 +10,7 @@ from inboxd.model.backoff import Policy
 from inboxd.runtime.controls import Controls
 from inboxd.runtime.execution import Executions
 from inboxd.runtime.folder import Folder
-from inboxd.runtime.plugins import Registry
+from inboxd.runtime.registry import Registry
 from inboxd.runtime.wakeup import Fleet
 from inboxd.settings import Settings
 from inboxd.store.pools import Pool

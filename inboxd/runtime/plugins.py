@@ -1,7 +1,7 @@
 """Which handlers there are: found through entry points, checked together, found again by type.
 
-Owns the registry. Promises: everything wrong with the plugins is one PluginError that lists each
-problem with its distribution and entry point; a registry never changes, so a reload makes another.
+Owns how a registry comes about. Promises: everything wrong with the plugins is one PluginError that
+lists each problem with its distribution and entry point.
 Known limit: a plugin's import runs the plugin's code; one that never returns is not seen.
 """
 
@@ -10,93 +10,23 @@ from __future__ import annotations
 import dataclasses
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
-from types import MappingProxyType
 
-from inboxd.api.context import Route
 from inboxd.api.handlers import Handlers
 from inboxd.api.records import CommandHandler, EventHandler, Handler
-from inboxd.api.schedules import Schedule, ScheduleDeclaration, checked
+from inboxd.api.schedules import ScheduleDeclaration
+from inboxd.api.topics import TopicDeclaration
 from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, override, policy_from
+from inboxd.runtime.registry import Registry, make_registry
 from inboxd.runtime.scheduling import scheduled
+from inboxd.runtime.topics import check_topics, with_topics
 from inboxd.settings import Settings, TypeOverride
 
 GROUP = "inboxd.handlers"
 
 Source = tuple[str, Handlers]
-
-
-@dataclass(frozen=True, slots=True)
-class Registry:
-    """All handlers by type; several may take one event type, exactly one a command type."""
-
-    events: Mapping[str, tuple[EventHandler, ...]]
-    commands: Mapping[str, CommandHandler]
-    models: Mapping[type[object], tuple[str, ...]]
-    schedules: tuple[ScheduleDeclaration, ...] = ()
-
-    @property
-    def event_types(self) -> list[str]:
-        """The event types that this worker takes, sorted."""
-        return sorted(self.events)
-
-    @property
-    def command_types(self) -> list[str]:
-        """The command types that this worker takes, sorted."""
-        return sorted(self.commands)
-
-    @property
-    def queues(self) -> list[str]:
-        """The queues that the declared commands go to, sorted."""
-        return sorted({handler.queue for handler in self.commands.values()})
-
-    def declared(self) -> list[str]:
-        """What this worker can do, for comparing workers: a line for each type, sorted."""
-        events = (
-            f"event {handler.type} {handler.name} {handler.schema_version}"
-            for handlers in self.events.values()
-            for handler in handlers
-        )
-        commands = (
-            f"command {handler.type} {handler.queue} {handler.schema_version}"
-            for handler in self.commands.values()
-        )
-        return sorted([*events, *commands])
-
-    def resolve(self, payload: type[object] | str) -> Route:
-        """Where a command goes, by its payload's class or its type's name.
-
-        A type that is not declared here is another worker's business: its queue is then found by
-        the database. Raises UsageError for a class that names no one command.
-        """
-        handler = self.commands.get(payload if isinstance(payload, str) else self._only(payload))
-        if handler is not None:
-            return Route(handler.type, handler.queue, handler.schema_version, handler.priority)
-        return Route(str(payload))
-
-    def command_of(self, handler: EventHandler) -> CommandHandler:
-        """The command that runs an event handler declared with `as_command`."""
-        return self.commands[handler.command_type or ""]
-
-    def schedule(self, declared: ScheduleDeclaration) -> Schedule:
-        """What a declared schedule leads to here. Raises UsageError."""
-        versions = {
-            type_: min(handler.schema_version for handler in handlers)
-            for type_, handlers in self.events.items()
-        }
-        return checked(declared, self.resolve, versions, self.commands)
-
-    def _only(self, model: type[object]) -> str:
-        types = self.models.get(model, ())
-        if len(types) == 1:
-            return types[0]
-        name = model.__qualname__
-        if types:
-            raise UsageError(f"{name} is the payload of {', '.join(types)}: say which with type=.")
-        raise UsageError(f"No command handler takes {name}: declare one, or name the type, type=….")
 
 
 def load_plugins(only: Collection[str] = ()) -> Registry:
@@ -128,17 +58,27 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
     commands: dict[str, CommandHandler] = {}
     owners: dict[tuple[str, str], str] = {}
     schedules: list[tuple[str, ScheduleDeclaration]] = []
+    topics: list[tuple[str, TopicDeclaration]] = []
     for source, handlers in sources:
         declared = handlers.build()
         found += [f"{source}: {problem}" for problem in declared.problems]
         for event in declared.events:
-            found += _claim(owners, (event.type, event.name), event, source)
+            found += _claim(owners, (event.type, f"{event.topic} {event.name}"), event, source)
             events[event.type] = (*events.get(event.type, ()), event)
         for command in declared.commands:
             found += _claim(owners, (command.type, "command"), command, source)
             commands[command.type] = command
         schedules += [(source, each) for each in declared.schedules]
-    registry = _registry(events, commands, [each for _, each in schedules])
+        topics += [(source, each) for each in declared.topics]
+    checked_topics, problems_of_topics = check_topics(topics)
+    found += problems_of_topics
+    registry = make_registry(
+        events,
+        commands,
+        schedules=[each for _, each in schedules],
+        declared_topics=[each for _, each in topics],
+        topics=checked_topics,
+    )
     found += _schedule_problems(registry, schedules)
     if found:
         raise PluginError("\n- ".join([f"Problems with plugins ({len(found)}):", *found]))
@@ -168,7 +108,13 @@ def apply_overrides(
             problems.append(f'[types."{type_}"]: {error}')
     if problems:
         raise SettingsError("\n".join(problems))
-    return _registry(events, commands, registry.schedules)
+    return make_registry(
+        events,
+        commands,
+        schedules=registry.schedules,
+        declared_topics=registry.declared_topics,
+        topics=registry.topics.values(),
+    )
 
 
 def default_policy(settings: Settings) -> Policy:
@@ -182,7 +128,9 @@ def default_policy(settings: Settings) -> Policy:
 def load_registry(settings: Settings) -> Registry:
     """The installed plugins as the settings want them. Raises PluginError or SettingsError."""
     registry = load_plugins(settings.worker.plugins)
-    registry = apply_overrides(registry, settings.types, default_policy(settings))
+    default = default_policy(settings)
+    registry = with_topics(registry, settings.topics, default)
+    registry = apply_overrides(registry, settings.types, default)
     _check_timeouts(settings, registry)
     scheduled(registry, settings.schedules)
     return registry
@@ -202,24 +150,6 @@ def _check_timeouts(settings: Settings, registry: Registry) -> None:
             f"event handlers with a timeout of {most:g} s or more: {', '.join(slow)}; make them "
             "commands (as_command=True), or raise database.idle_in_transaction_timeout"
         )
-
-
-def _registry(
-    events: Mapping[str, tuple[EventHandler, ...]],
-    commands: Mapping[str, CommandHandler],
-    schedules: Iterable[ScheduleDeclaration],
-) -> Registry:
-    models: dict[type[object], tuple[str, ...]] = {}
-    for handler in commands.values():
-        if handler.payload_type is not None:
-            types = models.get(handler.payload_type, ())
-            models[handler.payload_type] = (*types, handler.type)
-    return Registry(
-        MappingProxyType(dict(events)),
-        MappingProxyType(dict(commands)),
-        MappingProxyType(models),
-        tuple(schedules),
-    )
 
 
 def _schedule_problems(

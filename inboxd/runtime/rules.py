@@ -11,7 +11,8 @@ from typing import Any
 from inboxd.api.records import Handler
 from inboxd.model import duration
 from inboxd.model.backoff import Policy
-from inboxd.runtime.plugins import Registry, default_policy
+from inboxd.runtime.plugins import default_policy
+from inboxd.runtime.registry import Registry
 from inboxd.settings import Settings
 
 
@@ -57,10 +58,19 @@ def describe(policy: Policy) -> str:
 def _rule(settings: Settings, handler: Handler, default: Rule) -> Rule:
     if handler.retry is None:
         return Rule(handler.name, default.policy, default.source, default.attempts)
-    changes = settings.types.get(handler.type)
-    changed = changes is not None and changes.retry is not None
-    source = f'[types."{handler.type}"] of the settings' if changed else f"plugin {handler.plugin}"
+    source = _source(settings, handler)
     return Rule(handler.name, describe(handler.retry), source, handler.retry.attempts)
+
+
+def _source(settings: Settings, handler: Handler) -> str:
+    """What has the last word on a handler's own policy."""
+    changes = settings.types.get(handler.type)
+    if changes is not None and changes.retry is not None:
+        return f'[types."{handler.type}"] of the settings'
+    topic = getattr(handler, "topic", None)
+    if topic in settings.topics and settings.topics[topic].retry is not None:
+        return f'[topics."{topic}"] of the settings'
+    return f"plugin {handler.plugin}"
 
 
 def _show(value: object) -> str:

@@ -14,7 +14,7 @@ from inboxd.errors import InboxdError, SettingsError, UsageError
 from inboxd.settings import Schedule as Section
 
 if TYPE_CHECKING:
-    from inboxd.runtime.plugins import Registry
+    from inboxd.runtime.registry import Registry
 
 _SETTINGS = "settings"
 

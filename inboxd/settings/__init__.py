@@ -3,25 +3,15 @@
 `load` reads them, `describe` shows them without secrets, `reloadable` says what SIGHUP may change.
 """
 
+from inboxd.settings.database import Database
 from inboxd.settings.describe import Changes, describe, reloadable
+from inboxd.settings.faces import Http, Log
+from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
 from inboxd.settings.loading import load
+from inboxd.settings.processing import Commands, Events, Wakeups, Worker
 from inboxd.settings.secrets import redact
-from inboxd.settings.sections import (
-    Commands,
-    Database,
-    Events,
-    History,
-    Http,
-    Log,
-    Queue,
-    RetryDefaults,
-    Schedule,
-    Settings,
-    TypeOverride,
-    Upkeep,
-    Wakeups,
-    Worker,
-)
+from inboxd.settings.sections import Settings
+from inboxd.settings.upkeep import History, Upkeep
 
 __all__ = [
     "Changes",
@@ -35,6 +25,7 @@ __all__ = [
     "RetryDefaults",
     "Schedule",
     "Settings",
+    "Topic",
     "TypeOverride",
     "Upkeep",
     "Wakeups",

@@ -14,6 +14,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
+from inboxd.api.topics import DEFAULT
 from inboxd.store.connections import Connection, Row
 from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.statements import Statements
@@ -33,6 +34,8 @@ class Incarnation:
     queues: tuple[str, ...]
     declares: str
     schedules: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    subscriptions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ async def join(connection: Connection, sql: Statements, me: Incarnation) -> None
         me.queues,
         me.declares,
         me.schedules,
+        me.topics,
+        ["\n".join(pair) for pair in me.subscriptions],
     )
 
 
@@ -112,8 +117,20 @@ async def unclean_predecessors(
 
 
 async def living(connection: Connection, sql: Statements) -> list[Row]:
-    """The workers not known to be dead: id, name, heartbeat, state, events, commands, queues."""
+    """The workers not known to be dead, with what they serve; see `serves_event`."""
     return await connection.fetch(sql["live_workers"])
+
+
+def serves_event(worker: Row, topic: str, type_: str) -> bool:
+    """Whether one of the `living` has a handler for a type in a topic.
+
+    A handler without a topic is declared for the default one, and serves all; workers of a release
+    without topics declare types alone.
+    """
+    declared = worker["subscriptions"]
+    if not declared:
+        return type_ in worker["events"]
+    return f"{topic}\n{type_}" in declared or f"{DEFAULT}\n{type_}" in declared
 
 
 async def bury(

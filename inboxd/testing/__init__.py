@@ -33,7 +33,8 @@ from inboxd.errors import HandlerTimeout, NoHandler, UsageError
 from inboxd.model.backoff import Exponential
 from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded, decide
-from inboxd.runtime.plugins import Registry, build_registry
+from inboxd.runtime.plugins import build_registry
+from inboxd.runtime.registry import Registry
 from inboxd.testing.sent import GivenResults, Sent, SentBatch, SentStep, look
 
 __all__ = ["Result", "Sent", "SentBatch", "SentStep", "run_command", "run_event"]
@@ -70,10 +71,13 @@ async def run_event(
 
     `payload` is anything that fits JSON, or bytes that are JSON already. `fields` are columns of
     the event's row, such as `tenant`, `attempts` or `schema_version`. A handler declared with
-    `as_command` is run at once, as its command would be. Raises PluginError for wrong declarations.
+    `as_command` is run at once, as its command would be. With a `topic`, only the handlers that
+    this topic has. Raises PluginError for wrong declarations.
     """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
     found = registry.events.get(type, ())
+    if "topic" in fields:
+        found = registry.handlers_of(fields["topic"], type)
     if not found:
         raise NoHandler(f"{handlers!r} has no handler for the event {type!r}.")
     row = _row(_EVENT, fields, type=type, schema_version=found[0].schema_version)

@@ -12,6 +12,7 @@ from time import monotonic
 
 import orjson
 
+from inboxd.api.topics import DEFAULT
 from inboxd.model.lane import Key, Sighting
 from inboxd.store import commands, events, limits, workers
 from inboxd.store.connections import Connection, Row
@@ -62,9 +63,8 @@ class Unserved:
         """Look once."""
         async with borrow(self._pool) as connection:
             living = await workers.living(connection, self._sql)
-            event_types = {type_ for row in living for type_ in row["events"]}
             seen = await events.survey(connection, self._sql)
-            lost = [s for s in seen if s.key[1] not in event_types and self._open("topic", s)]
+            lost = [s for s in seen if self._is_lost_event(s, living)]
             await self._fail(connection, "event", lost, self._events, events.fail_unserved)
             seen = await commands.survey(connection, self._sql)
             lost = [s for s in seen if self._is_lost(s, living)]
@@ -73,6 +73,12 @@ class Unserved:
             seen = [Sighting((line.queue, line.type, "keyed"), None, None) for line in lines]
             lost = [s for s in seen if self._is_lost(s, living)]
             await self._fail(connection, "command", lost, self._lines, limits.fail_unserved)
+
+    def _is_lost_event(self, lane: Sighting, living: Sequence[Row]) -> bool:
+        topic, type_ = str(lane.key[0]), str(lane.key[1])
+        return self._open("topic", lane) and not any(
+            workers.serves_event(row, topic, type_) for row in living
+        )
 
     def _is_lost(self, lane: Sighting, living: Sequence[Row]) -> bool:
         queue, type_, _ = lane.key
@@ -96,8 +102,8 @@ class Unserved:
         for lane in [s for s in lost if s.key in due]:
             type_ = lane.key[1]
             reason = (
-                f"NoHandler: no live worker serves {kind} type {type_!r}: install a plugin that "
-                "declares it, then replay the row"
+                f"NoHandler: no live worker serves {kind} type {type_!r}{_where(kind, lane)}: "
+                "install a plugin that declares it, then replay the row"
             )
             error = orjson.dumps({"error": reason}).decode()
             total = 0
@@ -105,3 +111,9 @@ class Unserved:
                 total += failed
             if total:
                 _log.error("no handler", kind=kind, type=type_, dead_letters=total)
+
+
+def _where(kind: str, lane: Sighting) -> str:
+    """In which topic, if there is more than the default one."""
+    topic = lane.key[0]
+    return f" in topic {topic!r}" if kind == "event" and topic != DEFAULT else ""

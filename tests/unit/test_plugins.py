@@ -14,7 +14,8 @@ from inboxd.api.handlers import Handlers
 from inboxd.api.messages import Event
 from inboxd.errors import PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Exponential, Fixed
-from inboxd.runtime.plugins import Registry, apply_overrides, build_registry, load_plugins
+from inboxd.runtime.plugins import apply_overrides, build_registry, load_plugins
+from inboxd.runtime.registry import Registry
 from inboxd.settings import TypeOverride
 
 Install = Callable[[str, str], None]

@@ -16,6 +16,7 @@ from inboxd.settings import (
     Queue,
     Schedule,
     Settings,
+    Topic,
     TypeOverride,
     describe,
     load,
@@ -29,6 +30,7 @@ EXAMPLE = ROOT / "config.example.toml"
 DOCS = ROOT / "docs" / "settings.md"
 # Sections that the operator names, with the name that the example uses.
 NAMED: dict[str, tuple[str, type[BaseModel]]] = {
+    "topics": ("rewards", Topic),
     "queues": ("email", Queue),
     "types": ("user.status_updated", TypeOverride),
     "schedules": ("school.nightly_report", Schedule),

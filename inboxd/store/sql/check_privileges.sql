@@ -11,7 +11,8 @@ WITH needed(object, wanted) AS (VALUES
     ('declared_types', 'SELECT INSERT UPDATE'), ('stats', 'SELECT INSERT UPDATE DELETE'),
     ('audit', 'SELECT INSERT'), ('schema_migrations', 'SELECT'),
     ('controls', 'SELECT INSERT UPDATE DELETE'), ('schedules', 'SELECT INSERT UPDATE DELETE'),
-    ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT UPDATE')
+    ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT UPDATE'),
+    ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE')
 ), lacking(privilege, object, remedy) AS (
     SELECT 'USAGE', 'schema {schema}', 'GRANT USAGE ON SCHEMA {schema}'
       FROM pg_namespace WHERE nspname = '{schema}' AND NOT has_schema_privilege(oid, 'USAGE')

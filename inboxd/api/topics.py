@@ -1,0 +1,212 @@
+"""Topics: how the events of one consumer are processed, as it was written, and checked.
+
+Owns both records. Promises: a `Topic` can be used without looking at anything else; all that can be
+wrong with one is found when the plugins are loaded. A topic that nobody declares is `single`.
+Known limit: which mode a row has was decided when it was written, by what was declared then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any, Literal, get_args
+
+from inboxd.api.cron import Cron
+from inboxd.errors import UsageError
+from inboxd.model import duration
+from inboxd.model.backoff import Policy
+from inboxd.model.duration import Duration
+
+Mode = Literal["single", "sequential", "batch"]
+OnFailure = Literal["block", "skip"]
+
+DEFAULT = "default"
+
+_NAME_BYTES = 255
+_MOST_PAGE_ROWS = 10_000
+_MOST_AT_ONCE = 64
+_MOST_IN_A_LIST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeclaration:
+    """A topic as a plugin or the settings have it; None: not said."""
+
+    name: str
+    source: str
+    mode: Mode | None = None
+    key: str | None = None
+    on_failure: OnFailure | None = None
+    page_rows: int | None = None
+    poll_interval: Duration | None = None
+    retry: Policy | None = None
+    concurrency: int | None = None
+    count: int | None = None
+    age: Duration | None = None
+    cron: str | None = None
+    zone: str | None = None
+    expect: Sequence[str] | int | None = None
+    dedup: str | None = None
+    dedup_window: Duration | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic that can be processed; paths lead to a value in the payload.
+
+    dedup_path: () means the event_id. expect: event types, or how many events, that make a list
+    complete; `age` is then how long it waits for them.
+    """
+
+    name: str
+    source: str
+    mode: Mode = "single"
+    key_path: tuple[str, ...] | None = None
+    on_failure: OnFailure = "block"
+    page_rows: int | None = None
+    poll_interval: timedelta | None = None
+    retry: Policy | None = None
+    concurrency: int | None = None
+    count: int | None = None
+    age: timedelta | None = None
+    cron: Cron | None = None
+    expect: tuple[str, ...] | int | None = None
+    dedup_path: tuple[str, ...] | None = None
+    dedup_window: timedelta | None = None
+
+    def rules(self) -> dict[str, object]:
+        """What people want to know of it besides mode and paths, as a JSON object."""
+        shown: dict[str, object] = {}
+        for name in _RULES[self.mode]:
+            value = getattr(self, name)
+            if isinstance(value, timedelta):
+                value = duration.write(value)
+            elif isinstance(value, Cron):
+                value = f"{value.expression} {value.zone}"
+            if value is not None:
+                shown[name] = value
+        return shown
+
+
+# What applies to each mode, in the order in which it is shown.
+_ALWAYS = ("page_rows", "poll_interval", "concurrency", "dedup_window")
+_OF_LISTS = ("count", "age", "cron", "expect")
+_RULES: Mapping[Mode, tuple[str, ...]] = {
+    "single": _ALWAYS,
+    "sequential": ("on_failure", *_ALWAYS),
+    "batch": (*_OF_LISTS, *_ALWAYS),
+}
+
+
+def pointer(text: str) -> tuple[str, ...]:
+    """The path of a JSON pointer (RFC 6901). Raises UsageError."""
+    if not text.startswith("/") or "\0" in text:
+        raise UsageError(f'{text!r} is no JSON pointer: write it as in "/user/id".')
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
+
+
+def checked(declared: TopicDeclaration) -> Topic:
+    """What a declaration leads to. Raises UsageError."""
+    mode = declared.mode or "single"
+    _check_names(declared, mode)
+    _check_options(declared, mode)
+    _check_numbers(declared)
+    return Topic(
+        name=declared.name,
+        source=declared.source,
+        mode=mode,
+        key_path=None if declared.key is None else pointer(declared.key),
+        on_failure=declared.on_failure or "block",
+        page_rows=declared.page_rows,
+        poll_interval=_span("poll_interval", declared.poll_interval),
+        retry=declared.retry,
+        concurrency=declared.concurrency,
+        count=declared.count,
+        age=_span("age", declared.age),
+        cron=None if declared.cron is None else Cron(declared.cron, declared.zone or "UTC"),
+        expect=_expected(declared.expect),
+        dedup_path=_dedup_path(declared.dedup),
+        dedup_window=_span("dedup_window", declared.dedup_window),
+    )
+
+
+def laid_over(declared: TopicDeclaration, changes: Mapping[str, Any], source: str) -> Topic:
+    """A declaration with some of its values replaced. Raises UsageError."""
+    values = {field.name: getattr(declared, field.name) for field in fields(declared)}
+    return checked(TopicDeclaration(**{**values, **changes, "source": source}))
+
+
+def _check_names(declared: TopicDeclaration, mode: Mode) -> None:
+    name = declared.name
+    if not name.isprintable() or " " in name:
+        raise UsageError(f"{name!r} is no name for a topic: 1 to 255 bytes, without spaces.")
+    if not 1 <= len(name.encode()) <= _NAME_BYTES:
+        raise UsageError(f"{name[:20]!r}… is no name for a topic: 1 to 255 bytes.")
+    if mode not in get_args(Mode):
+        raise UsageError(f'mode={mode!r}: say "single", "sequential" or "batch".')
+    if name == DEFAULT and mode != "single":
+        raise UsageError(f'the topic "default" gets what names no topic: it cannot be {mode}.')
+
+
+def _check_options(declared: TopicDeclaration, mode: Mode) -> None:
+    """Refuse what would not be heeded in this mode."""
+    if declared.on_failure not in (*get_args(OnFailure), None):
+        raise UsageError(f'on_failure={declared.on_failure!r}: say "block" or "skip".')
+    if mode == "single" and declared.key is not None:
+        raise UsageError("key= is for sequential and batch topics: this one is single.")
+    if mode != "sequential" and declared.on_failure is not None:
+        raise UsageError(f"on_failure= is for sequential topics: this one is {mode}.")
+    given = [name for name in (*_OF_LISTS, "zone") if getattr(declared, name) is not None]
+    if mode != "batch" and given:
+        raise UsageError(f"{given[0]}= is for batch topics: this one is {mode}.")
+    if mode == "batch" and not any(name in given for name in _OF_LISTS):
+        raise UsageError("when is a list due? Say count=, age=, cron= or expect=.")
+    if declared.zone is not None and declared.cron is None:
+        raise UsageError("zone= is the zone of cron=, which is missing.")
+    if declared.expect is not None and (declared.age is None or declared.count is not None):
+        raise UsageError("expect= needs age=, its deadline, and goes without count=.")
+
+
+def _check_numbers(declared: TopicDeclaration) -> None:
+    for name, most in (
+        ("page_rows", _MOST_PAGE_ROWS),
+        ("concurrency", _MOST_AT_ONCE),
+        ("count", _MOST_IN_A_LIST),
+    ):
+        value = getattr(declared, name)
+        if value is not None and not _counts(value, most):
+            raise UsageError(f"{name}={value!r}: give a number from 1 to {most:,}.")
+    if not isinstance(declared.retry, (*get_args(Policy), type(None))):
+        raise UsageError(
+            f"retry={declared.retry!r}: give a policy such as Exponential(attempts=5)."
+        )
+
+
+def _counts(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+
+
+def _span(name: str, value: Duration | None) -> timedelta | None:
+    if value is None:
+        return None
+    span = duration.parse(value)
+    if span <= timedelta(0):
+        raise UsageError(f"{name}={value!r}: give a time that passes.")
+    return span
+
+
+def _expected(expect: Sequence[str] | int | None) -> tuple[str, ...] | int | None:
+    if expect is None or _counts(expect, _MOST_IN_A_LIST):
+        return expect  # type: ignore[return-value] # a number, or nothing
+    if isinstance(expect, (int, str)) or not expect:
+        raise UsageError(f"expect={expect!r}: give event types, or a number of events.")
+    if not all(isinstance(each, str) for each in expect) or len(set(expect)) < len(expect):
+        raise UsageError(f"expect={expect!r}: give different event types, each once.")
+    return tuple(expect)
+
+
+def _dedup_path(dedup: str | None) -> tuple[str, ...] | None:
+    if dedup is None:
+        return None
+    return () if dedup == "event_id" else pointer(dedup)

@@ -1,0 +1,139 @@
+"""The registry: which handlers there are, and how the topics are processed.
+
+Owns the lookups. Promises: a registry never changes, so a reload makes another. Known limit: what
+another worker declares is not known here; the database knows that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from inboxd.api.context import Route
+from inboxd.api.records import CommandHandler, EventHandler
+from inboxd.api.schedules import Schedule, ScheduleDeclaration, checked
+from inboxd.api.topics import DEFAULT, Topic, TopicDeclaration
+from inboxd.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """All handlers by type; several may take one event type, exactly one a command type.
+
+    in_topics: the handlers that name a topic, by topic and type; anywhere: the others, by type.
+    topics: how the declared topics are processed; what is not among them is `single`.
+    """
+
+    events: Mapping[str, tuple[EventHandler, ...]]
+    commands: Mapping[str, CommandHandler]
+    models: Mapping[type[object], tuple[str, ...]]
+    schedules: tuple[ScheduleDeclaration, ...]
+    declared_topics: tuple[TopicDeclaration, ...]
+    topics: Mapping[str, Topic]
+    in_topics: Mapping[tuple[str, str], tuple[EventHandler, ...]]
+    anywhere: Mapping[str, tuple[EventHandler, ...]]
+
+    def handlers_of(self, topic: str, type_: str) -> tuple[EventHandler, ...]:
+        """Who handles the events of a type in a topic; nobody: empty."""
+        return self.in_topics.get((topic, type_)) or self.anywhere.get(type_, ())
+
+    @property
+    def subscriptions(self) -> list[tuple[str, str]]:
+        """The (topic, type) pairs that events without a topic go to, sorted."""
+        found = {(each.topic or DEFAULT, each.type) for one in self.events.values() for each in one}
+        return sorted(found)
+
+    @property
+    def event_types(self) -> list[str]:
+        """The event types that this worker takes, sorted."""
+        return sorted(self.events)
+
+    @property
+    def command_types(self) -> list[str]:
+        """The command types that this worker takes, sorted."""
+        return sorted(self.commands)
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues that the declared commands go to, sorted."""
+        return sorted({handler.queue for handler in self.commands.values()})
+
+    def declared(self) -> list[str]:
+        """What this worker can do, for comparing workers: a line for each type, sorted."""
+        events = (
+            f"event {handler.type} {handler.name} {handler.schema_version} {handler.topic or ''}"
+            for handlers in self.events.values()
+            for handler in handlers
+        )
+        commands = (
+            f"command {handler.type} {handler.queue} {handler.schema_version}"
+            for handler in self.commands.values()
+        )
+        return sorted([*events, *commands])
+
+    def resolve(self, payload: type[object] | str) -> Route:
+        """Where a command goes, by its payload's class or its type's name.
+
+        A type that is not declared here is another worker's business: its queue is then found by
+        the database. Raises UsageError for a class that names no one command.
+        """
+        handler = self.commands.get(payload if isinstance(payload, str) else self._only(payload))
+        if handler is not None:
+            return Route(handler.type, handler.queue, handler.schema_version, handler.priority)
+        return Route(str(payload))
+
+    def command_of(self, handler: EventHandler) -> CommandHandler:
+        """The command that runs an event handler declared with `as_command`."""
+        return self.commands[handler.command_type or ""]
+
+    def schedule(self, declared: ScheduleDeclaration) -> Schedule:
+        """What a declared schedule leads to here. Raises UsageError."""
+        versions = {
+            type_: min(handler.schema_version for handler in handlers)
+            for type_, handlers in self.events.items()
+        }
+        return checked(declared, self.resolve, versions, self.commands)
+
+    def _only(self, model: type[object]) -> str:
+        types = self.models.get(model, ())
+        if len(types) == 1:
+            return types[0]
+        name = model.__qualname__
+        if types:
+            raise UsageError(f"{name} is the payload of {', '.join(types)}: say which with type=.")
+        raise UsageError(f"No command handler takes {name}: declare one, or name the type, type=….")
+
+
+def make_registry(
+    events: Mapping[str, tuple[EventHandler, ...]],
+    commands: Mapping[str, CommandHandler],
+    *,
+    schedules: Iterable[ScheduleDeclaration] = (),
+    declared_topics: Iterable[TopicDeclaration] = (),
+    topics: Iterable[Topic] = (),
+) -> Registry:
+    """A registry of these, with its lookups."""
+    models: dict[type[object], tuple[str, ...]] = {}
+    for handler in commands.values():
+        if handler.payload_type is not None:
+            types = models.get(handler.payload_type, ())
+            models[handler.payload_type] = (*types, handler.type)
+    in_topics: dict[tuple[str, str], tuple[EventHandler, ...]] = defaultdict(tuple)
+    anywhere: dict[str, tuple[EventHandler, ...]] = defaultdict(tuple)
+    for each in (each for found in events.values() for each in found):
+        if each.topic is None:
+            anywhere[each.type] += (each,)
+        else:
+            in_topics[each.topic, each.type] += (each,)
+    return Registry(
+        MappingProxyType(dict(events)),
+        MappingProxyType(dict(commands)),
+        MappingProxyType(models),
+        tuple(schedules),
+        tuple(declared_topics),
+        MappingProxyType({topic.name: topic for topic in topics}),
+        MappingProxyType(dict(in_topics)),
+        MappingProxyType(dict(anywhere)),
+    )

@@ -1,0 +1,96 @@
+"""How the daemon reaches PostgreSQL.
+
+Owns `[database]`. Promises that a certificate comes with its key. Known limit: whether the server
+is there, and what its login may do, is found out by `inboxd check`.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from inboxd.settings.section import Section, seconds
+from inboxd.settings.values import Duration
+
+
+def _dsn(value: SecretStr) -> SecretStr:
+    if not re.match(r"postgres(ql)?://", value.get_secret_value()):
+        raise ValueError("a DSN starts with postgresql://, such as postgresql://app@db1,db2/shop")
+    return value
+
+
+class Database(Section):
+    """How the daemon reaches PostgreSQL, and the bounds of its sessions."""
+
+    dsn: Annotated[SecretStr, AfterValidator(_dsn)] = Field(
+        SecretStr("postgresql://localhost/postgres"),
+        description="Where PostgreSQL is; several hosts are tried in turn (a failover's peers).",
+    )
+    schema_name: str = Field(
+        "inboxd",
+        alias="schema",
+        pattern=r"^[a-z_][a-z0-9_]{0,39}$",
+        description="Schema of inboxd's tables; several may live in one database.",
+    )
+    password: SecretStr | None = Field(
+        None,
+        description="Password, if the DSN has none; better a file, which no process list shows.",
+    )
+    password_file: Path | None = Field(
+        None, description="File that holds only the password; stronger than `password` in TOML."
+    )
+    tls_ca: Path | None = Field(
+        None, description="PEM file of the authorities that may vouch for the server."
+    )
+    tls_cert: Path | None = Field(
+        None, description="PEM file of the daemon's own certificate, for servers that ask for one."
+    )
+    tls_key: Path | None = Field(None, description="PEM file of that certificate's private key.")
+    pool_size: int = Field(
+        5, ge=1, le=100, description="Connections of the daemon itself: claims and settlements."
+    )
+    handler_pool_size: int = Field(
+        10,
+        ge=1,
+        le=1000,
+        description="Connections for handlers, apart from the daemon's, so that they cannot "
+        "starve it.",
+    )
+    connect_timeout: Duration = Field(
+        seconds(10), description="How long one attempt to connect may take."
+    )
+    statement_timeout: Duration = Field(
+        seconds(30), description="How long the server lets one statement run."
+    )
+    lock_timeout: Duration = Field(
+        seconds(10), description="How long one statement may wait for a lock."
+    )
+    idle_in_transaction_timeout: Duration = Field(
+        seconds(60),
+        description="When the server ends a session that stopped in a transaction, and so frees "
+        "the page of a stopped worker.",
+    )
+    tcp_user_timeout: Duration = Field(
+        seconds(15), description="When the server gives up a peer that acknowledges no data."
+    )
+    keepalives_idle: Duration = Field(
+        seconds(10), description="Silence after which the server probes whether the peer lives."
+    )
+    application_name: str = Field(
+        "inboxd",
+        min_length=1,
+        max_length=63,
+        description="Name of the sessions in pg_stat_activity.",
+    )
+    transaction_pooler: bool = Field(
+        default=False,
+        description="True behind PgBouncer in transaction mode: nothing is kept in a session. "
+        'Needs wakeups.mode = "off".',
+    )
+
+    @model_validator(mode="after")
+    def _certificate_has_its_key(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key belong together: set both or neither")
+        return self

@@ -1,0 +1,51 @@
+"""What a daemon shows of itself: `[http]`, `[log]`.
+
+Owns where. Promises that nothing is reachable from other machines unless that is asked for.
+Known limit: there is no login.
+"""
+
+import ipaddress
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from inboxd.settings.section import Section
+
+
+class Http(Section):
+    """Health and metrics; shows no payloads."""
+
+    enabled: bool = Field(default=True, description="Whether to serve them at all.")
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8797, ge=0, le=65535, description="TCP port; 0: any free one.")
+    allow_remote: bool = Field(
+        default=False,
+        description="Whether `host` may be reachable from elsewhere: there is no login.",
+    )
+
+    @model_validator(mode="after")
+    def _loopback_unless_allowed(self) -> Self:
+        if not (self.allow_remote or _is_loopback(self.host)):
+            raise ValueError(
+                f"host {self.host!r} can be reached from other machines; "
+                "use 127.0.0.1, or set allow_remote = true behind a firewall"
+            )
+        return self
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Log(Section):
+    """What the process writes to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severity that is written."
+    )
+    format: Literal["auto", "json", "console"] = Field(
+        "auto", description="auto: console on a terminal, otherwise JSON, one object a line."
+    )

@@ -1,0 +1,179 @@
+"""What applies to one queue, one topic, one type or one schedule, and to retries.
+
+Owns the tables of the settings that are named: `[queues.NAME]`, `[topics.NAME]`, `[types."NAME"]`,
+`[schedules."NAME"]`; and `[retry]`. Promises the bounds of each value. Known limit: retry
+overrides are only shaped like a table here, and what a plugin declares is not known; both are
+checked when the plugins are loaded.
+"""
+
+from datetime import timedelta
+from typing import Any, Literal
+
+from pydantic import Field
+
+from inboxd.settings.section import Section, seconds
+from inboxd.settings.values import Duration, RateLimit
+
+
+class Queue(Section):
+    """Limits of one queue, and what its ordering keys mean."""
+
+    concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Most commands of this queue in flight in this process; unset: only "
+        "commands.concurrency bounds it.",
+    )
+    total_concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Most commands of this queue in flight in all workers together; unset: as "
+        "many as they can. Give all workers the same.",
+    )
+    rate: RateLimit | None = Field(
+        None,
+        description="Most commands of this queue that all workers start in any second, minute or "
+        'hour: "10/s", "600/m", "5000/h"; unset: as many as they can.',
+    )
+    priority: int = Field(
+        0,
+        ge=-(2**15),
+        lt=2**15,
+        description="Added to the priority of each of its commands: what is smaller goes first.",
+    )
+    key_concurrency: int = Field(
+        1,
+        ge=1,
+        le=10_000,
+        description="Most commands of one ordering key in flight in all workers together; 1: one "
+        "after the other, in order.",
+    )
+    key_failure: Literal["block", "skip"] = Field(
+        "block",
+        description="What a dead letter does to its ordering key. block: the key waits until it "
+        "is replayed or dismissed; skip: the next one goes on. Only where key_concurrency is 1; "
+        "with more there is no order to keep.",
+    )
+
+
+class Topic(Section):
+    """A topic of events; under the name of a plugin's topic, what changes there."""
+
+    mode: Literal["single", "sequential", "batch"] | None = Field(
+        None,
+        description="single: each event by itself; sequential: those of one ordering key in order; "
+        "batch: many as one list. Unset: as the plugin declares it, or single.",
+    )
+    key: str | None = Field(
+        None,
+        description="JSON pointer to the ordering key in the payload, for producers that give "
+        "none; in batch mode, what a list has in common.",
+    )
+    on_failure: Literal["block", "skip"] | None = Field(
+        None,
+        description="What a dead letter does to its ordering key. block, if unset: the key waits "
+        "until it is replayed or dismissed; skip: the next one goes on. Sequential only.",
+    )
+    page_rows: int | None = Field(
+        None, ge=1, le=10_000, description="Most of its events in one transaction."
+    )
+    poll_interval: Duration | None = Field(
+        None, description="Longest sleep without a look at it; unset: worker.poll_interval."
+    )
+    retry: dict[str, Any] | None = Field(
+        None, description="Keys of a retry policy, laid over the handlers' own."
+    )
+    concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="Most transactions that process it at the same time in all workers together; "
+        "unset: as many as they can. Give all workers the same.",
+    )
+    count: int | None = Field(
+        None, ge=1, le=1_000_000, description="Batch: a list is due with so many events, and full."
+    )
+    age: Duration | None = Field(
+        None,
+        description="Batch: a list is due when its oldest event is so old; with `expect`, the "
+        "deadline.",
+    )
+    cron: str | None = Field(
+        None, description="Batch: a list is due at these times, with what came before them."
+    )
+    zone: str | None = Field(
+        None, description="The time zone of `cron`, such as Europe/Berlin; unset: UTC."
+    )
+    expect: tuple[str, ...] | int | None = Field(
+        None,
+        description="Batch: a list is due when it has an event of each of these types, or so many.",
+    )
+    dedup: str | None = Field(
+        None,
+        description='The dedup key of events whose producer gives none: "event_id", or a JSON '
+        "pointer into the payload.",
+    )
+    dedup_window: Duration | None = Field(
+        None, description="How long its dedup keys are kept; unset: as [dedup] says."
+    )
+
+
+class RetryDefaults(Section):
+    """The policy of handlers that declare none."""
+
+    kind: Literal["exponential", "linear", "fixed"] = Field(
+        "exponential", description="How the waits grow."
+    )
+    base: Duration = Field(seconds(2), description="The first wait.")
+    factor: float = Field(
+        2, ge=1, le=100, description="What each wait is multiplied by (exponential only)."
+    )
+    cap: Duration = Field(timedelta(hours=1), description="The longest wait.")
+    attempts: int = Field(
+        15, ge=1, le=1000, description="Executions in all, the first one included."
+    )
+    jitter: Literal["full", "none"] = Field(
+        "full", description="full: a random part of the wait, so that retries do not march in step."
+    )
+
+
+class TypeOverride(Section):
+    """What an operator changes for one type, without a new release of the plugin."""
+
+    timeout: Duration | None = Field(None, description="What its handler gets.")
+    queue: str | None = Field(None, min_length=1, description="Queue of new commands of the type.")
+    retry: dict[str, Any] | None = Field(
+        None, description="Keys of a retry policy, laid over the handler's own."
+    )
+
+
+class Schedule(Section):
+    """What is sent at certain times; under the name of a plugin's schedule, what changes there."""
+
+    cron: str | None = Field(
+        None,
+        description="When: minute, hour, day of month, month, day of week. Needed, unless it is a "
+        "plugin's schedule.",
+    )
+    zone: str | None = Field(
+        None, description="The time zone of `cron`, such as Europe/Berlin; unset: UTC."
+    )
+    event: str | None = Field(None, description="The event type to emit; this or `command`.")
+    command: str | None = Field(None, description="The command type to send.")
+    payload: dict[str, Any] | None = Field(None, description="What it says; unset: nothing, {}.")
+    time_field: str | None = Field(
+        None, description="The field of the payload that gets the time of the run."
+    )
+    topic: str | None = Field(None, description="Topic of the event; unset: default.")
+    queue: str | None = Field(None, description="Queue of the command; unset: the declared one.")
+    priority: int | None = Field(
+        None, description="Priority of the command, smaller first; unset: the declared one."
+    )
+    tenant: str | None = Field(None, description="Tenant of what is sent.")
+    missed: Literal["skip", "once", "all"] | None = Field(
+        None,
+        description="Runs that nobody could send within a minute. skip: dropped; once, if unset: "
+        "one in place of all of them; all: each, the newest 1,000 at the most.",
+    )

@@ -1,0 +1,127 @@
+"""How a worker works: `[worker]`, `[events]`, `[commands]`, `[wakeups]`.
+
+Owns the bounds of one daemon process. Promises that three heartbeats may fail within a lease.
+Known limit: what belongs to one queue, topic or type is in `inboxd.settings.lanes`.
+"""
+
+import socket
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from inboxd.settings.section import Section, seconds
+from inboxd.settings.values import Duration, Names, Size
+
+_MAX_HEARTBEAT_SHARE = 4
+
+
+class Worker(Section):
+    """This daemon process: what it serves, and how it shows that it lives."""
+
+    name: str = Field(
+        default_factory=socket.gethostname,
+        min_length=1,
+        max_length=200,
+        description="Name on screens and in logs, the host's by default; it need not be unique.",
+    )
+    plugins: Names = Field((), description="Entry points to load; empty: all that are installed.")
+    queues: Names = Field(
+        (), description="Queues to serve; empty: all. Events are served by every worker."
+    )
+    lease: Duration = Field(
+        seconds(30),
+        description="Silence after which the others take a worker for dead and its commands over.",
+    )
+    heartbeat_interval: Duration = Field(
+        seconds(5),
+        description="How often the worker shows that it lives; at most a quarter of the lease, so "
+        "that three may fail.",
+    )
+    drain_timeout: Duration = Field(
+        seconds(25),
+        description="What running handlers get after SIGTERM; below the 30s of Kubernetes.",
+    )
+    stall_timeout: Duration = Field(
+        seconds(60),
+        description="How long a handler may block the event loop before the process is ended.",
+    )
+    poll_interval: Duration = Field(
+        seconds(5),
+        description="Longest sleep without a look: the latency when every wake-up is lost.",
+    )
+    unserved_grace: Duration = Field(
+        seconds(30),
+        description="How long a type may have no living worker that serves it before its rows "
+        "become dead letters; covers a rolling deploy.",
+    )
+    crash_limit: int = Field(
+        3, ge=1, le=100, description="Deaths of a worker that make a row a dead letter."
+    )
+
+    @model_validator(mode="after")
+    def _heartbeat_fits_lease(self) -> Self:
+        if self.heartbeat_interval * _MAX_HEARTBEAT_SHARE > self.lease:
+            raise ValueError("heartbeat_interval must be at most a quarter of lease")
+        return self
+
+
+class Events(Section):
+    """The event processor: a page is one transaction."""
+
+    page_rows: int = Field(1000, ge=1, le=10_000, description="Most events in one transaction.")
+    page_bytes: Size = Field(
+        32 * 1024**2, description="Most bytes of payloads in one page: bounds memory."
+    )
+    page_time: Duration = Field(
+        seconds(1),
+        description="When a page starts no further event: rows that handlers touched stay locked "
+        "until its commit.",
+    )
+    page_commands: int = Field(
+        10_000, ge=1, le=1_000_000, description="Commands after which a page starts no more events."
+    )
+    timeout: Duration = Field(
+        seconds(10),
+        description="What one event's handlers get; less than "
+        "database.idle_in_transaction_timeout. Slow work is a command.",
+    )
+
+
+class Commands(Section):
+    """The command processor: each command is atomic on its own."""
+
+    page_rows: int = Field(
+        500,
+        ge=1,
+        le=10_000,
+        description="Most commands in one claim, and most that are leased ahead of their start "
+        "while commands end at once.",
+    )
+    concurrency: int = Field(
+        100, ge=1, le=10_000, description="Most commands that run at the same time."
+    )
+    in_flight_bytes: Size = Field(
+        64 * 1024**2, description="Most bytes of payloads in flight: bounds memory."
+    )
+    timeout: Duration = Field(
+        seconds(60), description="What one command's handler gets, unless it declares its own."
+    )
+
+
+class Wakeups(Section):
+    """How the worker learns of new rows; correctness never depends on it."""
+
+    mode: Literal["quiet", "always", "off"] = Field(
+        "quiet",
+        description="quiet: producers notify only while a worker sleeps; always: at each insert; "
+        "off: poll only (PgBouncer in transaction mode).",
+    )
+    sweep_interval: Duration = Field(
+        seconds(1),
+        description="How often, under backlog, a claim starts from the oldest row to find late "
+        "commits.",
+    )
+    listen_check_interval: Duration = Field(
+        seconds(10),
+        description="How often the listening connection is tested: a half-open one is silent.",
+    )

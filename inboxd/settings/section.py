@@ -1,0 +1,20 @@
+"""What every section of the settings is made of.
+
+Owns nothing but the model that sections share. Promises that a section is frozen, and that a key it
+does not know is an error. Known limit: none of its own.
+"""
+
+from datetime import timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+
+def seconds(count: float) -> timedelta:
+    """A default of so many seconds."""
+    return timedelta(seconds=count)
+
+
+class Section(BaseModel):
+    """What all sections share: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

@@ -1,0 +1,16 @@
+-- Remove topics that no living worker has declared for a week and that have no unsettled events left, and
+-- their pauses.
+-- parameters: none
+-- returns: name of each
+-- locks: the rows
+WITH gone AS (
+    DELETE FROM {schema}.topics t
+     WHERE t.undeclared_at < clock_timestamp() - interval '7 days'
+       AND NOT EXISTS (SELECT FROM {schema}.events e
+                        WHERE e.topic = t.name AND e.status = 'waiting' AND e.place IS NULL)
+       AND NOT EXISTS (SELECT FROM {schema}.events e WHERE e.topic = t.name AND e.head)
+    RETURNING name
+), pauses AS (
+    DELETE FROM {schema}.controls c USING gone WHERE c.kind = 'topic' AND c.name = gone.name
+)
+SELECT name FROM gone

@@ -1,0 +1,165 @@
+"""Topics: what can be declared, what the settings change, who handles which event."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from inboxd import Event, EventContext, Exponential, Fixed, Handlers
+from inboxd.api.topics import TopicDeclaration, checked, pointer
+from inboxd.errors import PluginError, SettingsError, UsageError
+from inboxd.model.backoff import Policy
+from inboxd.runtime.plugins import build_registry
+from inboxd.runtime.registry import Registry
+from inboxd.runtime.topics import with_topics
+from inboxd.settings import Topic as Section
+
+DEFAULT = Exponential()
+
+
+def declared(**values: Any) -> TopicDeclaration:
+    return TopicDeclaration(**{"name": "rewards", "source": "plugin shop", **values})
+
+
+def registry(*plugins: Handlers) -> Registry:
+    return build_registry([(f"{each.name} 1.0", each) for each in plugins])
+
+
+@pytest.mark.parametrize(
+    ("values", "part"),
+    [
+        ({"name": "a b"}, "no name for a topic"),
+        ({"name": "ä" * 128}, "no name for a topic"),
+        ({"name": "default", "mode": "sequential"}, '"default"'),
+        ({"mode": "parallel"}, "mode='parallel'"),
+        ({"key": "/user"}, "key= is for sequential"),
+        ({"mode": "sequential", "key": "user"}, "no JSON pointer"),
+        ({"mode": "sequential", "on_failure": "stop"}, "on_failure='stop'"),
+        ({"on_failure": "skip"}, "on_failure= is for sequential"),
+        ({"mode": "sequential", "count": 3}, "count= is for batch topics"),
+        ({"mode": "batch"}, "when is a list due?"),
+        ({"mode": "batch", "count": 0}, "count=0"),
+        ({"mode": "batch", "count": True}, "count=True"),
+        ({"mode": "batch", "age": "0s"}, "age="),
+        ({"mode": "batch", "age": "soon"}, "soon"),
+        ({"mode": "batch", "cron": "every day"}, "cron"),
+        ({"mode": "batch", "cron": "0 0 * * *", "zone": "Mars/Olympus"}, "Mars/Olympus"),
+        ({"mode": "batch", "count": 3, "zone": "UTC"}, "zone="),
+        ({"mode": "batch", "expect": ["a"]}, "needs age="),
+        ({"mode": "batch", "expect": ["a"], "age": "1h", "count": 2}, "without count="),
+        ({"mode": "batch", "expect": "a", "age": "1h"}, "expect='a'"),
+        ({"mode": "batch", "expect": [], "age": "1h"}, "expect=[]"),
+        ({"mode": "batch", "expect": ["a", "a"], "age": "1h"}, "each once"),
+        ({"concurrency": 65}, "concurrency=65"),
+        ({"page_rows": "many"}, "page_rows='many'"),
+        ({"retry": 3}, "retry=3"),
+        ({"dedup": "id"}, "no JSON pointer"),
+    ],
+)
+def test_what_is_wrong_is_named(values: dict[str, Any], part: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        checked(declared(**values))
+    assert part in str(refused.value)
+
+
+def test_pointers_are_those_of_the_rfc() -> None:
+    assert pointer("/user/a~1b~0c") == ("user", "a/b~c")
+    assert pointer("/") == ("",)
+
+
+def test_what_is_declared_is_what_there_is() -> None:
+    topic = checked(
+        declared(mode="batch", key="/order", expect=["a", "b"], age="1h", dedup="event_id")
+    )
+    assert topic.key_path == ("order",)
+    assert topic.dedup_path == ()
+    assert topic.age == timedelta(hours=1)
+    assert topic.rules() == {"age": "1h", "expect": ("a", "b")}
+
+
+def shop(**topic: Any) -> Handlers:
+    handlers = Handlers("shop")
+    handlers.topic("rewards", **topic)
+
+    @handlers.event("purchase.completed", topic="rewards")
+    async def add(event: Event[dict[str, Any]], ctx: EventContext) -> None: ...
+
+    @handlers.event("purchase.completed")
+    async def note(event: Event[dict[str, Any]], ctx: EventContext) -> None: ...
+
+    @handlers.event("refund.issued", topic="rewards", retry=Fixed(base="1s", attempts=2))
+    async def take(event: Event[dict[str, Any]], ctx: EventContext) -> None: ...
+
+    return handlers
+
+
+def names(found: Registry, topic: str, type_: str) -> list[str]:
+    return [each.func.__name__ for each in found.handlers_of(topic, type_)]
+
+
+def test_a_topics_own_handlers_go_first() -> None:
+    found = registry(shop())
+    assert names(found, "rewards", "purchase.completed") == ["add"]
+    assert names(found, "default", "purchase.completed") == ["note"]
+    assert names(found, "elsewhere", "purchase.completed") == ["note"]
+    assert names(found, "elsewhere", "refund.issued") == []
+    assert found.subscriptions == [
+        ("default", "purchase.completed"),
+        ("rewards", "purchase.completed"),
+        ("rewards", "refund.issued"),
+    ]
+
+
+def test_a_topic_declared_twice_is_a_problem() -> None:
+    other = Handlers("other")
+    other.topic("rewards")
+    with pytest.raises(PluginError, match="topic 'rewards' is declared by plugin shop too"):
+        registry(shop(), other)
+
+
+def test_a_wrong_topic_is_a_problem_with_its_source() -> None:
+    with pytest.raises(PluginError, match=r"shop 1\.0: topic 'rewards': when is a list due"):
+        registry(shop(mode="batch"))
+
+
+def test_the_default_topic_is_not_named() -> None:
+    handlers = Handlers("shop")
+
+    @handlers.event("a.b", topic="default")
+    async def handle(event: Event[dict[str, Any]], ctx: EventContext) -> None: ...
+
+    with pytest.raises(PluginError, match="leave it out"):
+        registry(handlers)
+
+
+def retries(found: Registry) -> list[Policy | None]:
+    return [each.retry for type_ in sorted(found.events) for each in found.events[type_]]
+
+
+def test_the_settings_are_laid_over() -> None:
+    plugin = shop(mode="sequential", key="/user", retry=Fixed(base="3s"))
+    found = with_topics(registry(plugin), {"rewards": Section(on_failure="skip")}, DEFAULT)
+    topic = found.topics["rewards"]
+    assert (topic.mode, topic.on_failure, topic.key_path) == ("sequential", "skip", ("user",))
+    assert topic.source == "plugin shop, settings"
+    assert retries(found) == [Fixed(base="3s"), None, Fixed(base="1s", attempts=2)]
+
+
+def test_retries_of_the_settings_beat_those_of_handlers() -> None:
+    section = Section(retry={"attempts": 7})
+    found = with_topics(registry(shop()), {"rewards": section}, DEFAULT)
+    assert retries(found) == [
+        Exponential(attempts=7),
+        None,
+        Fixed(base="1s", attempts=7),
+    ]
+
+
+def test_a_topic_of_the_settings_alone() -> None:
+    found = with_topics(registry(), {"audit": Section(mode="sequential", key="/id")}, DEFAULT)
+    assert found.topics["audit"].source == "settings"
+
+
+def test_what_the_settings_get_wrong() -> None:
+    with pytest.raises(SettingsError, match=r'\[topics\."rewards"\]: count= is for batch'):
+        with_topics(registry(shop()), {"rewards": Section(count=3)}, DEFAULT)
