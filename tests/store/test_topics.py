@@ -9,8 +9,9 @@ from inboxd.api.topics import TopicDeclaration, checked
 from inboxd.store import topics
 from inboxd.store.statements import Statements
 
-pytestmark = pytest.mark.anyio
 from tests.support.databases import Database
+
+pytestmark = pytest.mark.anyio
 
 SQL = Statements("inboxd")
 
