@@ -8,7 +8,6 @@ import pytest
 from inboxd.api.topics import TopicDeclaration, checked
 from inboxd.store import topics
 from inboxd.store.statements import Statements
-
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.anyio
