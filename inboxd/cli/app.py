@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from inboxd.cli import commands, events, failures, grouping, queues, schedules
+from inboxd.cli import commands, events, failures, grouping, queues, schedules, topics
 from inboxd.cli.audit import audit
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
@@ -81,6 +81,7 @@ app.command(epilog=examples("inboxd status", "inboxd status --watch"))(status)
 app.add_typer(events.app, name="events")
 app.add_typer(commands.app, name="commands")
 app.add_typer(queues.app, name="queues")
+app.add_typer(topics.app, name="topics")
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(grouping.batches, name="batches")
 app.add_typer(grouping.workflows, name="workflows")

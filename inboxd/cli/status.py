@@ -14,6 +14,8 @@ from inboxd.cli.output import print_json, print_table, table
 if TYPE_CHECKING:
     from inboxd.store.session import Session
 
+LINES = "(lines)"
+
 _MOST_WORKERS = 1000
 _MOST_PROGRESS = 50
 # What is counted of a lane, and how it is called.
@@ -73,12 +75,13 @@ def workers(
 
 async def look(session: "Session", minutes: int) -> dict[str, Any]:
     """Everything that a status shows, as JSON values."""
-    from inboxd.store import controls, listing
+    from inboxd.store import controls, listing, topics
 
     events = [
         {"kind": "event", **dict(row), "running": None, "in_line": None, "unmet": None}
         for row in await listing.lanes(session, "events")
     ]
+    events += [_in_lines(row) for row in await topics.lines(session)]
     commands = [
         {"kind": "command", **dict(row)} for row in await listing.lanes(session, "commands")
     ]
@@ -96,6 +99,23 @@ async def look(session: "Session", minutes: int) -> dict[str, Any]:
         "workers": [{name: row[name] for name in shown} for row in living],
         "progress": await listing.progress(session, _MOST_PROGRESS),
         "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
+    }
+
+
+def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
+    """The lines of a topic as one lane, since an event of any type may stand in them."""
+    waiting = row["arrived"] + row["filed"]
+    zeros = dict.fromkeys(("running", "unmet"))
+    return {
+        "kind": "event",
+        "topic": row["topic"],
+        "type": LINES,
+        **zeros,
+        "pending": waiting,
+        "in_line": waiting,
+        "due": row["arrived"],
+        "failed": row["blocked"],
+        "oldest": row["oldest"],
     }
 
 

@@ -14,6 +14,7 @@ from inboxd.operations.many import Action, Preview, Selection, Terms, preview
 from inboxd.operations.pausing import pause, resume
 from inboxd.operations.replaying import Replayed, replay, replay_matching
 from inboxd.operations.rows import RowId
+from inboxd.operations.subscribing import unsubscribe
 from inboxd.operations.timing import reprioritize, reschedule
 from inboxd.operations.tracing import Story, created_by, replays_of, trace, waits_of
 
@@ -48,5 +49,6 @@ __all__ = [
     "resumable",
     "resume",
     "trace",
+    "unsubscribe",
     "waits_of",
 ]

@@ -42,4 +42,9 @@ async def backlog(connection: Connection, sql: Statements) -> list[Backlog]:
     rows: list[Row] = []
     for name in ("backlog_events", "backlog_commands"):
         rows += await connection.fetch(sql[name], MOST_COUNTED)
-    return [Backlog(*row) for row in rows]
+    found = [Backlog(*row) for row in rows]
+    for row in await connection.fetch(sql["status_lines"], MOST_COUNTED):
+        name = f"{row['topic']}/lines"
+        found.append(Backlog("event", name, "pending", row["arrived"], row["oldest"]))
+        found.append(Backlog("event", name, "waiting", row["filed"], None))
+    return found

@@ -6,11 +6,14 @@ for them. Known limit: of workers that declare one topic differently, the last t
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import orjson
 
 from inboxd.api.topics import Topic
 from inboxd.store.connections import Connection, Row
+from inboxd.store.listing import COUNTED, lanes
+from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
 
@@ -64,6 +67,47 @@ async def unsubscribe(
 ) -> list[str]:
     """Remove subscriptions of a topic that no living worker declares; their types."""
     return [row["type"] for row in await connection.fetch(sql["unsubscribe"], topic, type_)]
+
+
+async def listed(session: Session) -> list[dict[str, Any]]:
+    """Every topic that is declared or has unsettled events, with what waits in it, as JSON values.
+
+    pending: events in lanes; arrived and filed: those in lines; blocked: lines that stand still
+    behind a dead letter, the first for `blocked_for` seconds; oldest: seconds that the oldest due
+    event has waited. Counts stop at `listing.COUNTED` for each lane.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for row in await session.connection.fetch(session.sql["list_topics"]):
+        found[row["topic"]] = _empty(row["topic"]) | {
+            **dict(row),
+            "mode": row["mode"] or "single",
+            "rules": orjson.loads(row["rules"] or "{}"),
+        }
+    for row in await lanes(session, "events"):
+        topic = found.setdefault(row["topic"], _empty(row["topic"]))
+        topic["pending"] += row["pending"]
+        topic["failed"] += row["failed"]
+        topic["oldest"] = max(row["oldest"] or 0.0, topic["oldest"] or 0.0) or None
+    for line in await lines(session):
+        topic = found.setdefault(line["topic"], _empty(line["topic"]))
+        topic |= {**line, "oldest": max(line["oldest"] or 0.0, topic["oldest"] or 0.0) or None}
+    return [found[name] for name in sorted(found)]
+
+
+async def lines(session: Session) -> list[dict[str, Any]]:
+    """What waits in the lines of each topic: see `status_lines.sql`."""
+    return [
+        dict(row) for row in await session.connection.fetch(session.sql["status_lines"], COUNTED)
+    ]
+
+
+def _empty(name: str) -> dict[str, Any]:
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for")
+    )
+    counts = dict.fromkeys(("pending", "arrived", "filed", "blocked", "failed"), 0)
+    lists: dict[str, Any] = {"types": [], "undeclared": []}
+    return {"topic": name, "mode": "single", "rules": {}, **lists, **nothing, **counts}
 
 
 def _json(value: object) -> str | None:

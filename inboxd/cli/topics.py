@@ -1,0 +1,121 @@
+"""`inboxd topics`: how each topic is processed, which types it gets, and what waits in it.
+
+Known limit: what is shown was declared by the worker that joined last.
+"""
+
+from typing import Annotated, Any
+
+import typer
+
+from inboxd.cli import rows
+from inboxd.cli.options import Config, Json, Reason, ask, examples, load_settings
+from inboxd.cli.output import print_fields, print_json, print_table
+from inboxd.cli.status import count, seconds
+
+app = typer.Typer(no_args_is_help=True, help="Look at topics, their modes and subscriptions.")
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
+
+_COLUMNS = ("topic", "mode", "pending", "arrived", "filed", "blocked", "failed", "oldest", "types")
+
+
+@app.command("list", epilog=examples("inboxd topics list", "inboxd topics list --json"))
+def list_(config: Config = None, json: Json = False) -> None:
+    """List topics: their modes, what waits, and lines that stand still."""
+    from inboxd.store import listing, topics
+
+    found = ask(load_settings(config), topics.listed)
+    if json:
+        print_json({"counted_to": listing.COUNTED, "topics": found})
+        return
+    print_table(_COLUMNS, [_shown(topic, listing.COUNTED) for topic in found])
+
+
+@app.command(
+    "show", epilog=examples("inboxd topics show rewards", "inboxd topics show rewards --json")
+)
+def show(name: Name, config: Config = None, json: Json = False) -> None:
+    """Show one topic: what was declared, by whom, and what waits in it."""
+    from inboxd.errors import NotFound
+    from inboxd.store import listing, topics
+
+    found = ask(load_settings(config), topics.listed)
+    topic = next((each for each in found if each["topic"] == name), None)
+    if topic is None:
+        raise NotFound(f"There is no topic {name!r}: nobody declares it, and no event waits in it.")
+    if json:
+        print_json({"counted_to": listing.COUNTED, **topic})
+        return
+    print_fields(f"Topic {name}", _fields(topic, listing.COUNTED))
+
+
+@app.command(
+    "unsubscribe",
+    epilog=examples(
+        "inboxd topics unsubscribe rewards",
+        "inboxd topics unsubscribe rewards purchase.completed --reason 'moved to points'",
+    ),
+)
+def unsubscribe(
+    name: Name,
+    type: Annotated[
+        str | None, typer.Argument(metavar="[TYPE]", help="Only this type.", show_default=False)
+    ] = None,
+    reason: Reason = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Give no more events to a topic that no living worker declares; by itself, after a week."""
+    from inboxd import operations
+
+    who = rows.actor()
+    ended = ask(
+        load_settings(config),
+        lambda session: operations.unsubscribe(session, name, type, actor=who, reason=reason),
+    )
+    if json:
+        print_json({"topic": name, "ended": ended})
+        return
+    typer.echo(f"Topic {name} gets no more events of: {', '.join(ended)}")
+
+
+def _shown(topic: dict[str, Any], most: int) -> list[Any]:
+    counts = (count(topic[name], most) for name in ("pending", "arrived", "filed"))
+    return [
+        *(topic["topic"], topic["mode"], *counts, _blocked(topic, most)),
+        *(count(topic["failed"], most), seconds(topic["oldest"]), ", ".join(topic["types"])),
+    ]
+
+
+def _fields(topic: dict[str, Any], most: int) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "mode": topic["mode"],
+        "declared by": topic["source"] or "nobody: it is processed as single",
+        "undeclared since": topic["undeclared_at"],
+        "types": ", ".join(topic["types"]),
+        "types nobody declares": ", ".join(topic["undeclared"]),
+        "ordering key": _pointer(topic["key_path"]),
+        "dedup key": "event_id" if topic["dedup_path"] == [] else _pointer(topic["dedup_path"]),
+        **{name.replace("_", " "): _told(value) for name, value in topic["rules"].items()},
+    }
+    fields |= {name: count(topic[name], most) for name in ("pending", "arrived", "filed")}
+    fields["blocked lines"] = _blocked(topic, most)
+    fields["dead letters"] = count(topic["failed"], most)
+    fields["oldest due"] = seconds(topic["oldest"])
+    return {name: value for name, value in fields.items() if value not in (None, "")}
+
+
+def _blocked(topic: dict[str, Any], most: int) -> str | None:
+    if not topic["blocked"]:
+        return None
+    return f"{count(topic['blocked'], most)} ({seconds(topic['blocked_for'])})"
+
+
+def _pointer(path: list[str] | None) -> str | None:
+    if path is None:
+        return None
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _told(value: object) -> object:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -1,0 +1,13 @@
+-- The declared topics, with the types that they get.
+-- parameters: none
+-- returns: topic, mode, key_path, dedup_path, rules (JSON), source, undeclared_at, types (those of
+--          subscriptions), undeclared (types whose subscription no living worker declares); mode is null
+--          of what is only subscribed
+-- locks: nothing
+SELECT coalesce(t.name, s.topic) AS topic, t.mode, t.key_path, t.dedup_path, t.rules, t.source, t.undeclared_at,
+       coalesce(s.types, '{}') AS types, coalesce(s.undeclared, '{}') AS undeclared
+  FROM {schema}.topics t
+  FULL JOIN (SELECT topic, array_agg(type ORDER BY type) AS types,
+                    array_agg(type ORDER BY type) FILTER (WHERE undeclared_at IS NOT NULL) AS undeclared
+               FROM {schema}.subscriptions GROUP BY topic) s ON s.topic = t.name
+ ORDER BY 1

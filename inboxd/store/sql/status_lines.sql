@@ -1,0 +1,47 @@
+-- What waits in the lines of each topic, counted no further than a limit. Topics are found by loose index
+-- scans, of what has arrived and of what is filed.
+-- parameters: $1 integer limit of each count
+-- returns: topic, arrived (events that were not met yet), oldest (seconds since the oldest of them was
+--          written), filed (events that wait in their line), blocked (lines
+--          whose head is a dead letter), blocked_for (seconds since the first of those died)
+-- locks: nothing
+WITH RECURSIVE arriving(topic) AS (
+    (SELECT topic FROM {schema}.events WHERE status = 'waiting' AND place IS NULL ORDER BY topic LIMIT 1)
+    UNION ALL
+    SELECT following.topic
+      FROM arriving
+     CROSS JOIN LATERAL (SELECT e.topic FROM {schema}.events e
+                          WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic > arriving.topic
+                          ORDER BY e.topic LIMIT 1) following
+), heading(topic) AS (
+    (SELECT topic FROM {schema}.events WHERE place IS NOT NULL ORDER BY topic LIMIT 1)
+    UNION ALL
+    SELECT following.topic
+      FROM heading
+     CROSS JOIN LATERAL (SELECT e.topic FROM {schema}.events e
+                          WHERE e.place IS NOT NULL AND e.topic > heading.topic
+                          ORDER BY e.topic LIMIT 1) following
+)
+SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, filed.count AS filed,
+       blocked.count AS blocked, blocked.seconds AS blocked_for
+  FROM (SELECT topic FROM arriving UNION SELECT topic FROM heading) AS found
+ CROSS JOIN LATERAL (
+     SELECT count(*) FROM (SELECT FROM {schema}.events e
+                            WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic = found.topic
+                            LIMIT $1) AS few) arrived
+ CROSS JOIN LATERAL (
+     SELECT extract(epoch FROM clock_timestamp() - min(first.created_at))::double precision AS seconds
+       FROM generate_series(0, 63) AS bucket
+      CROSS JOIN LATERAL (SELECT e.created_at FROM {schema}.events e
+                           WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic = found.topic
+                             AND e.bucket = bucket::smallint 
+                           ORDER BY e.topic, e.bucket, e.id LIMIT 1) first) oldest
+ CROSS JOIN LATERAL (
+     SELECT count(*) FROM (SELECT FROM {schema}.events e
+                            WHERE e.place IS NOT NULL AND e.topic = found.topic LIMIT $1) AS few) filed
+ CROSS JOIN LATERAL (
+     SELECT count(*), extract(epoch FROM clock_timestamp() - min(few.updated_at))::double precision AS seconds
+       FROM (SELECT e.updated_at FROM {schema}.events e
+              WHERE e.head AND e.status = 'failed' AND e.topic = found.topic
+              ORDER BY e.updated_at, e.id LIMIT $1) AS few) blocked
+ ORDER BY found.topic

@@ -1,0 +1,69 @@
+"""`inboxd topics`: what is declared, what waits, and the end of a subscription."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+Sql = Callable[..., list[Any]]
+
+_FILL = """
+insert into inboxd.topics (name, mode, key_path, dedup_path, rules, source)
+    values ('points', 'sequential', '{user,id}', '{}', '{"on_failure": "skip"}', 'plugin shop'),
+           ('nothing', 'batch', null, null, '{"count": 3}', 'settings');
+insert into inboxd.subscriptions (type, topic, undeclared_at)
+    values ('t.paid', 'points', null), ('t.old', 'points', now());
+insert into inboxd.events (topic, type, ordering_key)
+    select 'points', 't.paid', 'k' || n from generate_series(1, 5) n;
+update inboxd.events set status = 'failed', place = 1, head = true,
+    updated_at = now() - interval '90 seconds' where ordering_key = 'k1';
+update inboxd.events set place = 1, head = true where ordering_key = 'k2';
+insert into inboxd.events (type) values ('t.single')
+"""
+
+
+@pytest.fixture
+def filled(sql: Sql) -> None:
+    """A topic with lines, one without events, and one that nobody declares."""
+    for statement in _FILL.split(";\n"):
+        sql(statement)
+
+
+@pytest.mark.usefixtures("filled")
+def test_what_is_declared_and_what_waits(cli: Cli) -> None:
+    found = {row["topic"]: row for row in cli("topics", "list", "--json").json["topics"]}
+    assert sorted(found) == ["default", "nothing", "points"]
+    points = found["points"]
+    counts = ("pending", "arrived", "filed", "blocked", "failed")
+    assert [points[name] for name in counts] == [0, 3, 2, 1, 1]
+    assert 89 < points["blocked_for"] < 130
+    assert (points["mode"], points["types"]) == ("sequential", ["t.old", "t.paid"])
+    assert points["undeclared"] == ["t.old"]
+    assert found["default"]["pending"] == 1
+    table = cli("topics", "list").out
+    assert "1 (1m" in table
+    shown = cli("topics", "show", "points").out
+    for part in ("plugin shop", "/user/id", "event_id", "skip", "t.old", "1 (1m"):
+        assert part in shown
+    assert cli("topics", "show", "points", "--json").json["rules"] == {"on_failure": "skip"}
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_status_has_lines(cli: Cli) -> None:
+    lanes = cli("status", "--json").json["lanes"]
+    (lines,) = (lane for lane in lanes if lane["type"] == "(lines)")
+    assert (lines["topic"], lines["in_line"], lines["failed"]) == ("points", 5, 1)
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_end_of_a_subscription(cli: Cli, sql: Sql) -> None:
+    assert "points gets no more events of: t.old" in cli("topics", "unsubscribe", "points").out
+    (entry,) = sql("select action, target, count from inboxd.audit")
+    assert tuple(entry) == ("unsubscribe", "topic points", 1)
+    refused = cli("topics", "unsubscribe", "points", "t.paid")
+    assert refused.code == 1
+    assert "a living worker declares the topic" in refused.err
+    assert cli("topics", "unsubscribe", "points", "t.none").code == 1
+    assert cli("topics", "show", "nowhere").code == 1
