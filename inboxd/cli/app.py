@@ -16,6 +16,7 @@ from inboxd.cli.audit import audit
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
 from inboxd.cli.dev import dev
+from inboxd.cli.doctor import doctor
 from inboxd.cli.exits import exit_code
 from inboxd.cli.options import examples
 from inboxd.cli.produce import emit, send
@@ -68,6 +69,7 @@ def inboxd(
 app.command(epilog=examples("inboxd run -c config.toml"))(run)
 app.command(epilog=examples("inboxd migrate", "inboxd migrate --check"))(migrate)
 app.command(epilog=examples("inboxd check -c config.toml", "inboxd check --json"))(check)
+app.command(epilog=examples("inboxd doctor", "inboxd doctor --fail-on critical --json"))(doctor)
 app.command(
     epilog=examples(
         """inboxd emit user.created '{"user_id": 7}' --tenant acme""",

@@ -16,11 +16,17 @@ from inboxd.cli.output import print_json, print_table
 from inboxd.errors import DatabaseError, PluginError, SchemaError, SettingsError
 
 if TYPE_CHECKING:
+    from inboxd.operations.doctor import Finding
     from inboxd.settings import Settings
     from inboxd.store.session import Session
 
-_OLDEST, _NEWEST = 15, 18
-_FEW_DAYS = 3
+
+_VERDICTS: dict[str, Literal["ok", "warn", "fail"]] = {
+    "ok": "ok",
+    "notice": "warn",
+    "warning": "warn",
+    "critical": "fail",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +84,16 @@ async def _database(settings: "Settings") -> list[Line]:
 
 async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]:
     """Line by line, as long as one rests on another."""
-    from inboxd.store import listing, migrations, schedules
+    from inboxd.operations.doctor import Verdict, only
+    from inboxd.operations.doctor.fleet import silenced
+    from inboxd.operations.doctor.schema import judge_partitions
+    from inboxd.operations.doctor.server import judge_version
+    from inboxd.operations.doctor.work import undeclared_schedules
+    from inboxd.store import listing, migrations
 
     server = await listing.server(session)
-    yield judge_server(server["version"] // 10_000, server["version_text"], server["role"])
+    major = server["version"] // 10_000
+    yield _line(judge_version(major, server["version_text"], server["role"]), "database")
     if server["read_only"]:
         yield _fail("database", "read-only: a standby", "name the primary in database.dsn")
     missing = await listing.missing_privileges(session)
@@ -93,43 +105,18 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
     await migrations.check(session.connection, session.sql)
     yield Line("schema", "ok", f"{settings.database.schema_name!r} fits this release")
     yield Line("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
-    yield _partitions(await listing.partition_days(session))
-    for row in await schedules.listed(session):
-        if row["undeclared_at"] is not None:
-            yield Line(
-                "schedules",
-                "warn",
-                f"{row['name']!r} ({row['source']}) is not sent: no living worker declares it",
-                "start a worker with its plugin or settings; if it is meant to be gone, nothing",
-            )
-    for name in await listing.silenced(session):
-        yield Line(
-            "wake-ups",
-            "warn",
-            f"{name} inserts without a wake-up (inboxd.notify = off)",
-            f"nothing, if that is meant: its rows wait for worker.poll_interval "
-            f"({settings.worker.poll_interval})",
-        )
+    yield _line(judge_partitions(await listing.partition_days(session)))
+    for look in (undeclared_schedules, silenced):
+        for finding in await only(look, session, settings):
+            if finding.verdict is not Verdict.OK:
+                yield _line(finding)
 
 
-def judge_server(major: int, version: str, role: str) -> Line:
-    """Whether inboxd works with this version of PostgreSQL."""
-    found = f"PostgreSQL {version}, as role {role!r}"
-    if _OLDEST <= major <= _NEWEST:
-        return Line("database", "ok", found)
-    if major > _NEWEST:
-        return Line("database", "warn", found, f"tested with {_OLDEST} to {_NEWEST}")
-    return _fail("database", found, f"upgrade PostgreSQL: inboxd needs {_OLDEST} or newer")
-
-
-def _partitions(days: int) -> Line:
-    found = f"partitions for {days} days ahead" if days >= 0 else "no partition for today"
-    if days >= _FEW_DAYS:
-        return Line("partitions", "ok", found)
-    remedy = "start a worker: it makes them; if one runs, its log says what keeps it from that"
-    if days >= 0:
-        return Line("partitions", "warn", found, remedy)
-    return _fail("partitions", found, remedy)
+def _line(finding: "Finding", subject: str | None = None) -> Line:
+    """What `inboxd doctor` says too."""
+    verdict = _VERDICTS[finding.verdict]
+    code = Exit.PROBLEMS if verdict == "fail" else Exit.OK
+    return Line(subject or finding.subject, verdict, finding.found, finding.remedy, code)
 
 
 def _plugins(settings: "Settings") -> Iterator[Line]:

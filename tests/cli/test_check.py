@@ -9,8 +9,8 @@ import anyio
 import asyncpg
 import pytest
 
-from inboxd.cli.check import judge_server
 from inboxd.embedded import Server, free_port
+from inboxd.operations.doctor.server import judge_version
 from tests.cli.conftest import Cli
 from tests.support import Database, StartWorker, eventually
 
@@ -119,9 +119,11 @@ def test_a_missing_plugin_and_a_missing_schema(
     assert "inboxd migrate" in failed["schema"]["remedy"]
 
 
-@pytest.mark.parametrize(("major", "verdict"), [(14, "fail"), (15, "ok"), (18, "ok"), (19, "warn")])
+@pytest.mark.parametrize(
+    ("major", "verdict"), [(14, "critical"), (15, "ok"), (18, "ok"), (19, "warning")]
+)
 def test_server_versions(major: int, verdict: str) -> None:
-    assert judge_server(major, f"{major}.1", "app").verdict == verdict
+    assert judge_version(major, f"{major}.1", "app").verdict == verdict
 
 
 def test_the_nearer_settings_file_wins(

@@ -1,0 +1,78 @@
+"""What is wrong with an inbox that runs, and what to do: one look at everything.
+
+Owns the list of checks, and what becomes of one that fails. Promises: nothing is changed; each
+check has its own bounded transaction, so that one which takes too long or lacks a privilege says
+so and stops no other; what is looked at costs the same however much history there is.
+Known limit: it judges with the settings that the command reads (lease, queues).
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from inboxd.errors import DatabaseError, SchemaError
+from inboxd.operations.doctor import fleet, schema, server, tables, thresholds, work
+from inboxd.operations.doctor.finding import Finding, Levels, Verdict, worst
+from inboxd.operations.doctor.look import Check, Look
+from inboxd.settings import Settings
+from inboxd.store import diagnosis
+from inboxd.store.session import Session
+
+__all__ = ["GROUPS", "Finding", "Levels", "Verdict", "examine", "only", "worst"]
+
+GROUPS: Mapping[str, Sequence[Check]] = {
+    "schema": (schema.version, schema.drift, schema.indexes, schema.partitions),
+    "work": (
+        work.topics,
+        work.lanes,
+        work.dead_letters,
+        work.blocked_keys,
+        work.blocked_lines,
+        work.running,
+        work.folds,
+        work.undeclared_schedules,
+        work.undeclared_topics,
+        work.paused,
+    ),
+    "workers": (fleet.workers, fleet.listening, fleet.silenced, fleet.clock),
+    "tables": (tables.vacuum, tables.horizon, tables.locks, tables.sizes),
+    "server": (server.server, server.slots),
+}
+
+
+async def examine(session: Session, settings: Settings) -> AsyncIterator[tuple[str, Finding]]:
+    """Every finding with its group, as they come. Raises DatabaseError when contact is lost.
+
+    Of a schema that this release does not work with, nothing else is looked at.
+    """
+    for group, checks in GROUPS.items():
+        for check in checks:
+            found = await only(check, session, settings)
+            for finding in found:
+                yield group, finding
+            if check is schema.version and worst(*(f.verdict for f in found)) is Verdict.CRITICAL:
+                return
+
+
+async def only(check: Check, session: Session, settings: Settings) -> list[Finding]:
+    """What one check finds; a finding of its own when it cannot look."""
+    found: list[Finding] = []
+    try:
+        async with diagnosis.bounded(session, thresholds.STATEMENT_SECONDS):
+            async for finding in check(Look(session, settings)):
+                found.append(finding)  # noqa: PERF401 - what was found before an error is kept
+    except (DatabaseError, SchemaError) as error:
+        if session.connection.is_closed():
+            raise
+        found.append(_unseen(check.__name__, error))
+    return found
+
+
+def _unseen(name: str, error: DatabaseError | SchemaError) -> Finding:
+    subject = name.replace("_", " ")
+    match diagnosis.why(error):
+        case "too long":
+            found = f"not seen: it took longer than {thresholds.STATEMENT_SECONDS:g}s"
+            return Finding(subject, Verdict.WARNING, found, "see locks, or look again later")
+        case "denied":
+            return Finding(subject, Verdict.NOTICE, f"not seen: {error}", "see: inboxd check")
+        case _:
+            return Finding(subject, Verdict.WARNING, f"not seen: {error}")

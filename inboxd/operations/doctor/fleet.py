@@ -1,0 +1,109 @@
+"""Are there workers, do they hear of new rows, and do clocks agree?
+
+Owns the checks of group "workers". Known limit: whether a worker listens is read from the names of
+its sessions, so a pooler between hides it.
+"""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from time import monotonic
+
+from inboxd.operations.doctor import thresholds
+from inboxd.operations.doctor.finding import Finding, Verdict, span
+from inboxd.operations.doctor.look import Look
+from inboxd.store import listing
+from inboxd.store.connections import Row
+from inboxd.store.wakeups import Flag
+
+_MOST_WORKERS = 1000
+# As `inboxd.store.wakeups` names the session that listens.
+_LISTENER = " listener"
+
+
+async def workers(look: Look) -> AsyncIterator[Finding]:
+    """Who is there, who has fallen silent, and whether they are of one release."""
+    living = await listing.workers(look.session, ended=False, limit=_MOST_WORKERS)
+    if not living:
+        remedy = "`inboxd run`, or see why systemd or Kubernetes did not start it"
+        yield Finding("workers", Verdict.CRITICAL, "nobody works", remedy, 0)
+        return
+    lease = look.settings.worker.lease.total_seconds()
+    silent = 0
+    for row in living:
+        verdict = thresholds.SILENT_LEASES.judge(row["silence"] / lease)
+        if verdict is not Verdict.OK and silent < thresholds.SHOWN:
+            silent += 1
+            yield _silent(row, verdict)
+    hosts = len({row["host"] for row in living})
+    found = f"{len(living)} on {hosts} hosts"
+    yield Finding("workers", Verdict.OK, found, figure=len(living))
+    if len(versions := sorted({row["version"] for row in living})) > 1:
+        found = f"{' and '.join(versions)} side by side"
+        remedy = "end the rolling deploy; both may work meanwhile"
+        yield Finding("releases", Verdict.NOTICE, found, remedy, len(versions))
+
+
+def _silent(row: Row, verdict: Verdict) -> Finding:
+    return Finding(
+        "workers",
+        verdict,
+        f"{row['name']} (pid {row['pid']} on {row['host']}) has been silent for "
+        f"{span(row['silence'])}",
+        f"look at it: is pid {row['pid']} stopped, its machine overloaded, its way to the "
+        "database cut? Others take its commands back when its lease has ended",
+        row["silence"],
+        "seconds",
+    )
+
+
+async def listening(look: Look) -> AsyncIterator[Finding]:
+    """Whether producers know whom to wake, and whether anybody hears it."""
+    row = await look.row("doctor_listening", _LISTENER)
+    living = await listing.workers(look.session, ended=False, limit=_MOST_WORKERS)
+    off = Flag.OFF in (row["events"], row["commands"])
+    words = {None: "never set", 0: "silent", 1: "notify", 2: "off"}
+    flags = f"events {words.get(row['events'])}, commands {words.get(row['commands'])}"
+    found = f"{row['listeners']} sessions listen; flags: {flags}"
+    verdict, remedy = Verdict.OK, ""
+    if not living and 0 in (row["events"], row["commands"]):
+        verdict = Verdict.WARNING
+        remedy = "a worker died while it claimed: start one, it sets the flag and looks everywhere"
+    elif off:
+        found += ": rows are found by polls only"
+        verdict = Verdict.NOTICE
+        remedy = 'nothing, if wakeups.mode = "off" is meant'
+    elif row["listeners"] < len(living):
+        verdict = Verdict.WARNING
+        remedy = "workers reconnect by themselves: see their logs; behind a pooler, nothing"
+        found += f", {len(living)} workers live"
+    yield Finding("wake-ups", verdict, found, remedy, row["listeners"])
+    usage = row["usage"]
+    verdict = thresholds.NOTIFICATION_SHARE.judge(usage)
+    remedy = "" if verdict is Verdict.OK else "end the oldest transaction of a session that listens"
+    yield Finding(
+        "notifications", verdict, f"{usage:.1%} of the queue is full", remedy, usage, "share"
+    )
+
+
+async def silenced(look: Look) -> AsyncIterator[Finding]:
+    """Roles and databases whose inserts wake nobody."""
+    for name in await listing.silenced(look.session):
+        yield Finding(
+            "wake-ups",
+            Verdict.NOTICE,
+            f"{name} inserts without a wake-up (inboxd.notify = off)",
+            f"nothing, if that is meant: its rows wait for worker.poll_interval "
+            f"({look.settings.worker.poll_interval})",
+        )
+
+
+async def clock(look: Look) -> AsyncIterator[Finding]:
+    """This machine's clock beside the database's; workers compare neither."""
+    begun, here = monotonic(), datetime.now(UTC)
+    (there,) = await look.row("clock")
+    took = monotonic() - begun
+    off = max(0.0, abs((there - here).total_seconds() - took / 2) - took / 2)
+    verdict = thresholds.CLOCK_SECONDS.judge(off)
+    remedy = "" if verdict is Verdict.OK else "let NTP set it: times that producers give are theirs"
+    found = f"this machine is {span(off)} away from the database, give or take {span(took / 2)}"
+    yield Finding("clock", verdict, found, remedy, off, "seconds")

@@ -1,0 +1,115 @@
+"""Is the schema what this release made, and has history room for what comes?
+
+Owns the checks of group "schema". Known limit: a schema that a newer release migrated is not
+compared: this one does not know what it should look like.
+"""
+
+from collections.abc import AsyncIterator
+
+from inboxd.errors import SchemaError
+from inboxd.operations.doctor import thresholds
+from inboxd.operations.doctor.finding import Finding, Verdict
+from inboxd.operations.doctor.look import Look
+from inboxd.store import catalogue, listing, migrations
+from inboxd.store.catalogue import Difference
+
+# What is gone costs safety or speed at once; what was added costs a little at each write.
+_VERDICTS = {
+    "missing": Verdict.CRITICAL,
+    "changed": Verdict.WARNING,
+    "extra": Verdict.NOTICE,
+}
+_REMEDIES = {
+    "missing": "make it again as the migrations do: {expected}",
+    "changed": "it was changed by hand; this release has: {expected}",
+    "extra": "it is none of inboxd's: move it to a schema of your own, or drop it",
+}
+
+
+async def version(look: Look) -> AsyncIterator[Finding]:
+    """Whether this release works with the schema that is there."""
+    connection, sql = look.session.connection, look.session.sql
+    try:
+        await migrations.check(connection, sql)
+    except SchemaError as error:
+        found, _, remedy = str(error).rpartition("; ")
+        yield Finding("version", Verdict.CRITICAL, found or remedy, remedy if found else "")
+        return
+    ran = max(old.version for old in await migrations.applied(connection, sql))
+    newer = ran > migrations.code_version()
+    yield Finding(
+        "version",
+        Verdict.NOTICE if newer else Verdict.OK,
+        f"{look.schema!r} is at version {ran}" + (", newer than this release" if newer else ""),
+        "upgrade this machine's inboxd too" if newer else "",
+        ran,
+    )
+
+
+async def drift(look: Look) -> AsyncIterator[Finding]:
+    """Whether somebody changed what the migrations made."""
+    connection, sql = look.session.connection, look.session.sql
+    ran = await migrations.applied(connection, sql)
+    if max((old.version for old in ran), default=0) != migrations.code_version():
+        yield Finding("drift", Verdict.NOTICE, "not compared: the schema is another release's")
+        return
+    compared, found = await catalogue.differences(connection, sql)
+    if not found:
+        yield Finding("drift", Verdict.OK, f"all {compared} things are as migrations make them")
+        return
+    found.sort(key=lambda each: -_VERDICTS[each.how].rank)
+    for each in found[: thresholds.SHOWN * 4]:
+        yield _differs(each)
+    if (more := len(found) - thresholds.SHOWN * 4) > 0:
+        yield Finding("drift", Verdict.NOTICE, f"{more} more differences", figure=more)
+
+
+def _differs(each: Difference) -> Finding:
+    verdict = Verdict.NOTICE if each.kind == "settings" else _VERDICTS[each.how]
+    expected = each.expected or f"see the migrations ({each.name})"
+    remedy = _REMEDIES[each.how].format(expected=expected)
+    if each.how == "changed":
+        found = f"{each.kind} {each.name} has {each.found}"
+    else:
+        found = f"{each.kind} {each.name} is {each.how}"
+    return Finding("drift", verdict, found, remedy)
+
+
+async def indexes(look: Look) -> AsyncIterator[Finding]:
+    """Whether PostgreSQL uses all indexes: one whose making was interrupted it does not."""
+    found = await look.rows("doctor_indexes")
+    if not found:
+        yield Finding("indexes", Verdict.OK, "all are valid", figure=0)
+    for row in found:
+        what = f"{row['name']} on {row['on_table']} is invalid"
+        if row["is_built"]:
+            yield Finding("indexes", Verdict.NOTICE, f"{what}: it is being built", "wait for it")
+            continue
+        leftover = row["name"].rstrip("0123456789").endswith(("_ccnew", "_ccold"))
+        remedy = f"run: DROP INDEX CONCURRENTLY {row['name']};"
+        if not leftover:
+            remedy = f"run: REINDEX INDEX CONCURRENTLY {row['name']};"
+        grave = row["is_unique"] and not leftover
+        yield Finding("indexes", Verdict.CRITICAL if grave else Verdict.WARNING, what, remedy)
+
+
+async def partitions(look: Look) -> AsyncIterator[Finding]:
+    """How far ahead history has room, and detaches that were interrupted."""
+    yield judge_partitions(await listing.partition_days(look.session))
+    for row in await look.rows("doctor_detaches"):
+        yield Finding(
+            "partitions",
+            Verdict.WARNING,
+            f"the detach of {row['partition']} was interrupted",
+            f"run: ALTER TABLE {row['parent']} DETACH PARTITION {row['partition']} FINALIZE;",
+        )
+
+
+def judge_partitions(days: int) -> Finding:
+    """Whether that many days ahead are enough; -1: not even today has a partition."""
+    found = f"partitions for {days} days ahead" if days >= 0 else "no partition for today"
+    if days >= thresholds.DAYS_AHEAD_ENOUGH:
+        return Finding("partitions", Verdict.OK, found, figure=days, unit="days")
+    remedy = "start a worker: it makes them; if one runs, its log says what keeps it from that"
+    verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL
+    return Finding("partitions", verdict, found, remedy, days, "days")

@@ -1,0 +1,44 @@
+"""From which figure on something is worth a word: the one table behind all verdicts.
+
+Owns every number. Promises that nothing else in this package holds one. Known limit: they suit a
+service whose rows are handled within minutes; who runs slow queues reads the figures instead.
+"""
+
+from inboxd.operations.doctor.finding import Levels
+
+STATEMENT_SECONDS = 2.0  # what one look's statement gets
+COUNTED = 10_000  # rows are counted so far
+SHOWN = 5  # of a kind of trouble so many are named, the gravest first
+
+# Days with partitions, today not counted; fewer is worse.
+DAYS_AHEAD_ENOUGH = 3
+
+# Dead rows, as a multiple of what autovacuum waits for; and the least that is worth a word.
+DEAD_TIMES_DUE = Levels(notice=2, warning=5, critical=50)
+DEAD_ROWS_LEAST = 20_000
+
+# How long a snapshot is held; and how many transactions began since.
+SNAPSHOT_SECONDS = Levels(notice=60, warning=600, critical=3600)
+SNAPSHOT_TRANSACTIONS = Levels(notice=1_000_000, warning=10_000_000, critical=200_000_000)
+LOCK_WAIT_SECONDS = Levels(notice=2, warning=30, critical=300)
+# autovacuum comes by itself at 200 million; PostgreSQL stops at 2.1 thousand millions.
+UNFROZEN_TRANSACTIONS = Levels(notice=400_000_000, warning=800_000_000, critical=1_500_000_000)
+
+# The oldest row that is due; a lane that is paused is never more than a notice.
+BACKLOG_SECONDS = Levels(notice=60, warning=600, critical=3600)
+FAILED_ROWS = Levels(notice=1, warning=1_000, critical=None)
+FAILED_LAST_HOUR = Levels(notice=1, warning=100, critical=None)
+BLOCKED_SECONDS = Levels(notice=0, warning=3600, critical=86_400)
+RUNNING_SECONDS = Levels(notice=3600, warning=86_400, critical=None)
+PAUSED_SECONDS = Levels(notice=0, warning=86_400, critical=None)
+FOLD_SECONDS = Levels(notice=10, warning=60, critical=600)
+
+# Silence of a worker, and commands in the hands of a dead one, in leases.
+SILENT_LEASES = Levels(notice=None, warning=0.5, critical=1)
+STUCK_LEASES = Levels(notice=None, warning=1, critical=3)
+
+CLOCK_SECONDS = Levels(notice=1, warning=30, critical=None)
+NOTIFICATION_SHARE = Levels(notice=0.1, warning=0.5, critical=0.9)
+CONNECTION_SHARE = Levels(notice=0.7, warning=0.85, critical=0.95)
+SLOT_BYTES = Levels(notice=0, warning=1 << 30, critical=50 << 30)
+DEDUP_ROWS = Levels(notice=200_000_000, warning=None, critical=None)

@@ -1,0 +1,205 @@
+"""Does work get done, or does something hold it up?
+
+Owns the checks of group "work". Promises that counts stop at a limit. Known limit: limits and
+rules of queues are those of the settings that the operator's command reads.
+"""
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from datetime import UTC, datetime
+
+from inboxd.operations.doctor import thresholds
+from inboxd.operations.doctor.finding import Finding, Verdict, span
+from inboxd.operations.doctor.look import Look
+from inboxd.store import controls, listing, queues, schedules
+from inboxd.store.connections import Row
+from inboxd.store.wakeups import Place
+
+
+async def topics(look: Look) -> AsyncIterator[Finding]:
+    """The backlog of each topic."""
+    async for finding in _backlog(look, "events", "topic"):
+        yield finding
+
+
+async def lanes(look: Look) -> AsyncIterator[Finding]:
+    """The backlog of each queue."""
+    async for finding in _backlog(look, "commands", "queue"):
+        yield finding
+
+
+async def _backlog(look: Look, place: Place, kind: str) -> AsyncIterator[Finding]:
+    stopped = await controls.read(look.session.connection, look.session.sql)
+    paused = {(row["kind"], row["name"]) for row in stopped}
+    lanes_ = await listing.lanes(look.session, place)
+    if not lanes_:
+        yield Finding(f"backlog: {place}", Verdict.OK, "nothing is unsettled", figure=0)
+    for name in sorted({row[kind] for row in lanes_}):
+        yield _judge_lane(kind, name, [row for row in lanes_ if row[kind] == name], paused)
+
+
+def _judge_lane(
+    kind: str, name: str, rows: Sequence[Row], paused: Collection[tuple[str, str]]
+) -> Finding:
+    """One topic or queue, all its types together."""
+    stopped = {row["type"] for row in rows if {(kind, name), ("type", row["type"])} & set(paused)}
+    oldest = max((row["oldest"] or 0.0 for row in rows if row["type"] not in stopped), default=0.0)
+    pending, due = (sum(row[what] for row in rows) for what in ("pending", "due"))
+    more = "+" if any(row["pending"] >= listing.COUNTED for row in rows) else ""
+    verdict = thresholds.BACKLOG_SECONDS.judge(oldest)
+    found = f"{pending:,}{more} pending, {due:,} due, the oldest for {span(oldest)}"
+    if stopped:
+        found += f"; paused: {', '.join(sorted(stopped))}"
+    remedy = ""
+    if verdict is not Verdict.OK:
+        where = "inboxd status" if kind == "topic" else f"inboxd queues show {name}"
+        remedy = f"`{where}` and `inboxd workers`: who serves it, and is it enough?"
+    return Finding(f"backlog: {kind} {name}", verdict, found, remedy, oldest, "seconds")
+
+
+async def dead_letters(look: Look) -> AsyncIterator[Finding]:
+    """How many wait for somebody, and whether they become more."""
+    grown = {row["kind"]: row["failed"] for row in await look.rows("doctor_failed", 60)}
+    places: tuple[tuple[Place, str], ...] = (("events", "event"), ("commands", "command"))
+    for place, kind in places:
+        rows = await listing.lanes(look.session, place)
+        failed, lately = sum(row["failed"] for row in rows), grown.get(kind, 0)
+        verdict = thresholds.FAILED_ROWS.judge(failed)
+        if failed:  # what was replayed since is no trouble any more
+            verdict = max(
+                verdict, thresholds.FAILED_LAST_HOUR.judge(lately), key=lambda each: each.rank
+            )
+        more = "+" if any(row["failed"] >= listing.COUNTED for row in rows) else ""
+        found = f"{failed:,}{more}; {lately:,} attempts ended so within the last hour"
+        remedy = "`inboxd failures list`, then replay or dismiss them" if failed else ""
+        yield Finding(f"dead letters: {place}", verdict, found, remedy, failed, "rows")
+
+
+async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
+    """Ordering keys of commands that stand still."""
+    connection, sql = look.session.connection, look.session.sql
+    found = await queues.blocked(connection, sql, look.settings.queues)
+    if not found:
+        yield Finding("blocked keys", Verdict.OK, "no queue has any", figure=0)
+    for each in found:
+        yield Finding(
+            f"blocked keys: queue {each.queue}",
+            thresholds.BLOCKED_SECONDS.judge(each.oldest)
+            if each.held_by == "dead letter"
+            else Verdict.OK,
+            f"{each.keys:,} by a {each.held_by}, the first one behind for {span(each.oldest)}",
+            f"`inboxd queues show {each.queue}` names them; replay or dismiss the dead letters"
+            if each.held_by == "dead letter"
+            else "",
+            each.oldest,
+            "seconds",
+        )
+
+
+async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
+    """Ordering keys of topics that stand still behind a dead letter."""
+    rows = await look.rows("doctor_lines", thresholds.COUNTED)
+    if not rows:
+        yield Finding("blocked lines", Verdict.OK, "no topic has any", figure=0)
+    for row in rows:
+        more = "+" if row["lines"] >= thresholds.COUNTED else ""
+        yield Finding(
+            f"blocked lines: topic {row['topic']}",
+            thresholds.BLOCKED_SECONDS.judge(row["oldest"]),
+            f"{row['lines']:,}{more} behind a dead letter, the first for {span(row['oldest'])}",
+            "`inboxd failures list`; replay or dismiss the dead letter, and the line goes on",
+            row["oldest"],
+            "seconds",
+        )
+
+
+async def running(look: Look) -> AsyncIterator[Finding]:
+    """Commands in the hands of workers that are gone, and those that run very long."""
+    rows = await look.rows("doctor_running", thresholds.COUNTED)
+    lease = look.settings.worker.lease.total_seconds()
+    lost = [row for row in rows if not row["alive"]]
+    for row in lost[: thresholds.SHOWN]:
+        silence = row["oldest"] if row["silence"] is None else row["silence"]
+        yield Finding(
+            "stuck leases",
+            thresholds.STUCK_LEASES.judge(silence / lease),
+            f"{row['commands']:,} commands held by {row['name'] or row['worker']}, which is gone "
+            f"(for {span(silence)}), such as {row['type']} {row['id']}",
+            "start a worker: its reaper takes them back within a lease; if one runs, see its log",
+            silence,
+            "seconds",
+        )
+    if not lost:
+        held = sum(row["commands"] for row in rows)
+        found = f"none: {held:,} commands run, all in living hands"
+        yield Finding("stuck leases", Verdict.OK, found, figure=0)
+    longest = max(
+        (row for row in rows if row["alive"]), key=lambda row: row["oldest"], default=None
+    )
+    if longest is not None:
+        verdict = thresholds.RUNNING_SECONDS.judge(longest["oldest"])
+        yield Finding(
+            "longest command",
+            verdict,
+            f"{longest['type']} {longest['id']} for {span(longest['oldest'])}, "
+            f"on {longest['name']}",
+            "" if verdict is Verdict.OK else f"`inboxd commands cancel {longest['id']}` ends it",
+            longest["oldest"],
+            "seconds",
+        )
+
+
+async def folds(look: Look) -> AsyncIterator[Finding]:
+    """Whether batches are counted as fast as their members end."""
+    row = await look.row("doctor_folds", thresholds.COUNTED)
+    verdict = thresholds.FOLD_SECONDS.judge(row["oldest"])
+    remedy = "" if verdict is Verdict.OK else "start a worker: each folds; its log says what fails"
+    found = f"{row['rows']:,} ends not counted yet, the oldest for {span(row['oldest'])}"
+    yield Finding("batches", verdict, found, remedy, row["oldest"], "seconds")
+
+
+async def undeclared_schedules(look: Look) -> AsyncIterator[Finding]:
+    """Schedules that are not sent, since no living worker declares them."""
+    rows = await schedules.listed(look.session)
+    gone = [row for row in rows if row["undeclared_at"] is not None]
+    for row in gone:
+        yield Finding(
+            "schedules",
+            Verdict.WARNING,
+            f"{row['name']!r} ({row['source']}) is not sent: no living worker declares it",
+            "start a worker with its plugin or settings; if it is meant to be gone, nothing",
+        )
+    if not gone:
+        yield Finding("schedules", Verdict.OK, f"{len(rows)}, all declared", figure=len(rows))
+
+
+async def undeclared_topics(look: Look) -> AsyncIterator[Finding]:
+    """Topics that no living worker declares: nobody handles what comes for them."""
+    rows = await look.rows("doctor_topics")
+    gone = [row for row in rows if row["undeclared_at"] is not None]
+    for row in gone:
+        yield Finding(
+            "topics",
+            Verdict.WARNING,
+            f"{row['name']!r} ({row['source']}, {row['mode']}) is declared by no living worker",
+            "start a worker with its plugin or settings; if it is meant to be gone, nothing",
+        )
+    if not gone:
+        yield Finding("topics", Verdict.OK, f"{len(rows)}, all declared", figure=len(rows))
+
+
+async def paused(look: Look) -> AsyncIterator[Finding]:
+    """What operators hold back, and whether they forgot it."""
+    rows = await controls.read(look.session.connection, look.session.sql)
+    if not rows:
+        yield Finding("paused", Verdict.OK, "nothing", figure=0)
+    for row in rows:
+        since = (datetime.now(UTC) - row["paused_at"]).total_seconds()
+        yield Finding(
+            "paused",
+            thresholds.PAUSED_SECONDS.judge(max(0.0, since)),
+            f"{row['kind']} {row['name']} by {row['actor']} for {span(since)}"
+            + (f": {row['reason']}" if row["reason"] else ""),
+            f"`inboxd resume {row['kind']} {row['name']}` when it may go on",
+            since,
+            "seconds",
+        )

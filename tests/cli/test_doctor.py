@@ -1,0 +1,379 @@
+"""`inboxd doctor`: each trouble is made for real, and named with its figure and what to do."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio
+import anyio.to_thread
+import asyncpg
+import psycopg
+import pytest
+
+from inboxd.operations.doctor import GROUPS, Levels, fleet, thresholds
+from tests.cli.conftest import Cli
+from tests.support import Database, StartWorker, create_migrated, eventually, temporary_server
+
+Sql = Callable[..., list[asyncpg.Record]]
+AT_ONCE = Levels(notice=0, warning=None, critical=None)
+
+
+class Report:
+    """What the doctor said."""
+
+    def __init__(self, cli: Cli, *options: str) -> None:
+        result = cli("doctor", "--json", *options)
+        self.code = result.code
+        self.verdict: str = result.json["verdict"]
+        self.findings: list[dict[str, Any]] = result.json["findings"]
+
+    def of(self, subject: str) -> list[dict[str, Any]]:
+        """The findings on a subject."""
+        return [each for each in self.findings if each["subject"] == subject]
+
+    def one(self, subject: str, verdict: str, *words: object) -> dict[str, Any]:
+        """The one finding on a subject with this verdict, which names these words."""
+        (found,) = [each for each in self.of(subject) if each["verdict"] == verdict]
+        for word in words:
+            assert str(word) in found["found"] + found["remedy"], found
+        assert verdict == "ok" or found["remedy"], "it says what to do"
+        return found
+
+
+def test_nothing_is_wrong_but_that_nobody_works(cli: Cli) -> None:
+    report = Report(cli)
+    assert (report.code, report.verdict) == (1, "critical")
+    report.one("workers", "critical", "nobody works")
+    # The tests' server does without safety.
+    wrong = {each["subject"] for each in report.findings if each["verdict"] != "ok"}
+    assert wrong <= {"workers", "settings"}
+    assert list(dict.fromkeys(each["group"] for each in report.findings)) == list(GROUPS)
+    text = cli("doctor")
+    assert "  -> `inboxd run`" in text.out
+    assert "\x1b" not in text.out, "a pipe gets no colours"
+
+
+# ------------------------------------------------------------------------------------- schema
+
+
+def test_what_was_changed_in_the_schema(cli: Cli, sql: Sql) -> None:
+    sql("drop index inboxd.commands_lane")
+    sql("alter table inboxd.audit add note text")
+    report = Report(cli)
+    report.one("drift", "critical", "inboxd.commands_lane is missing", "CREATE INDEX commands_lane")
+    report.one("drift", "notice", "audit.note")
+
+
+def test_an_index_whose_making_failed(cli: Cli, sql: Sql) -> None:
+    sql("insert into inboxd.events (type) values ('test.a'), ('test.a')")
+    with pytest.raises(asyncpg.UniqueViolationError):
+        sql("create unique index concurrently broken on inboxd.events (type)")
+    report = Report(cli)
+    report.one("indexes", "critical", "broken", "REINDEX INDEX CONCURRENTLY inboxd.broken;")
+
+
+def test_partitions_that_run_out(cli: Cli, sql: Sql) -> None:
+    for row in sql(r"SELECT relname FROM pg_class WHERE relname ~ 'bodies_\d{8}$'"):
+        sql(f"DROP TABLE inboxd.{row['relname']}")
+    Report(cli).one("partitions", "critical", "no partition for today")
+
+
+def test_no_schema(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INBOXD_DATABASE__SCHEMA", "nowhere")
+    report = Report(cli)
+    assert report.code == 1
+    report.one("version", "critical", "inboxd migrate")
+    assert len(report.findings) == 1, "nothing else can be looked at"
+
+
+# --------------------------------------------------------------------------------------- work
+
+
+def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
+    sql(
+        "insert into inboxd.events (type, topic, run_at) values"
+        " ('test.a', 'old', now() - interval '2 h'), ('test.a', 'new', now()),"
+        " ('test.a', 'held', now() - interval '2 h')"
+    )
+    sql("insert into inboxd.events (type, status) values ('test.a', 'failed')")
+    sql(
+        "insert into inboxd.commands (type, queue, ordering_key, status, line_at, run_at) values"
+        " ('test.b', 'mail', 'k', 'failed', now() - interval '1 h', now() - interval '1 h')"
+    )
+    sql("insert into inboxd.commands (type, queue, ordering_key) values ('test.b', 'mail', 'k')")
+    sql(
+        "update inboxd.commands set run_at = now() - interval '2 h'"
+        " where ordering_key = 'k' and status = 'waiting'"
+    )
+    sql(
+        "insert into inboxd.schedules (name, kind, type, cron, zone, missed, source, next_at,"
+        " schema_version, priority, payload, undeclared_at)"
+        " select 'daily', 'event', 'test.a', '0 0 * * *', 'UTC', 'skip', 'plugin', now(), 1, 0,"
+        " '{}', now()"
+    )
+    sql(
+        "insert into inboxd.stats"
+        " select now(), gen_random_uuid(), 'event', 'test.a', 'failed', 200, 1, 1"
+    )
+    sql("insert into inboxd.topics (name, mode, source) values ('lines', 'sequential', 'plugin')")
+    sql(
+        "insert into inboxd.events (type, topic, ordering_key) values ('test.a', 'lines', 'k'),"
+        " ('test.a', 'lines', 'k')"
+    )
+    sql(
+        "with first as (select min(id) as id from inboxd.events where topic = 'lines')"
+        " update inboxd.events e set status = 'failed', place = e.id - first.id + 1,"
+        " head = e.id = first.id, updated_at = now() - interval '2 days'"
+        " from first where e.id = first.id"
+    )
+    sql(
+        "insert into inboxd.topics (name, mode, source, undeclared_at)"
+        " values ('gone', 'single', 'plugin', now())"
+    )
+    assert cli("pause", "topic", "held", "--reason", "they move").code == 0
+    report = Report(cli)
+    report.one("backlog: topic old", "critical", "the oldest for 2h")
+    report.one("backlog: topic new", "ok")
+    report.one("backlog: topic held", "ok", "paused: test.a")
+    report.one("dead letters: events", "warning", "200", "inboxd failures list")
+    report.one("dead letters: commands", "notice", "1")
+    report.one("blocked keys: queue mail", "warning", "dead letter", "inboxd queues show mail")
+    report.one("blocked lines: topic lines", "critical", "1 behind a dead letter", "2.0d")
+    report.one("schedules", "warning", "daily")
+    report.one("topics", "warning", "'gone'")
+    report.one("paused", "notice", "topic held", "they move", "inboxd resume topic held")
+
+
+def test_ends_that_nobody_counts(cli: Cli, sql: Sql) -> None:
+    sql("insert into inboxd.batch_progress select 1, 0, 1, 0, 0, 0, now() - interval '2 min'")
+    Report(cli).one("batches", "warning", "1 ends not counted yet", "start a worker")
+
+
+# ------------------------------------------------------------------------------------ workers
+
+
+@pytest.fixture
+def working(cli: Cli, start_worker: StartWorker) -> Callable[..., None]:
+    """Do something while a worker works."""
+
+    def run(test: Callable[..., Awaitable[None]]) -> None:
+        async def with_worker() -> None:
+            await test(await start_worker())
+
+        anyio.run(with_worker)
+
+    return run
+
+
+@pytest.mark.direct("its listening session cannot be told from others")
+def test_a_worker_that_works_stops_and_is_gone(
+    cli: Cli, sql: Sql, working: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INBOXD_WORKER__LEASE", "2s")
+    monkeypatch.setenv("INBOXD_WORKER__HEARTBEAT_INTERVAL", "500ms")
+
+    async def look() -> Report:
+        return await anyio.to_thread.run_sync(Report, cli)
+
+    async def test(worker: Any) -> None:
+        await anyio.to_thread.run_sync(cli, "send", "test.span", '{"wait": 60}')
+
+        async def runs() -> bool:
+            return bool((await look()).of("longest command"))
+
+        await eventually(runs)
+        report = await look()
+        report.one("workers", "ok", "1 on 1 hosts")
+        report.one("wake-ups", "ok", "1 sessions listen")
+        worker.pause()
+
+        async def is_silent() -> bool:
+            return any(each["verdict"] == "critical" for each in (await look()).of("workers"))
+
+        await eventually(is_silent)
+        (await look()).one("workers", "critical", worker.process.pid, "silent")
+
+        def bury() -> None:
+            sql("update inboxd.workers set state = 'dead', beat_at = now() - interval '1 min'")
+
+        await anyio.to_thread.run_sync(bury)
+        report = await look()
+        report.one("stuck leases", "critical", "1 commands", "test.span")
+        report.one("workers", "critical", "nobody works")
+        worker.resume()
+
+    working(test)
+
+
+def test_a_flag_that_a_dead_worker_left(cli: Cli, sql: Sql) -> None:
+    sql("select setval('inboxd.events_flag', 0)")
+    Report(cli).one("wake-ups", "warning", "events silent", "start one")
+
+
+def test_silenced_producers(cli: Cli, sql: Sql, database: Database) -> None:
+    sql(f"alter database {database.name} set inboxd.notify = 'off'")
+    Report(cli).one("wake-ups", "notice", database.name)
+
+
+def test_a_clock_that_is_wrong(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Late":
+            return super().now(tz) - timedelta(minutes=5)
+
+    monkeypatch.setattr(fleet, "datetime", Late)
+    found = Report(cli).one("clock", "warning", "NTP")
+    assert 299 < found["figure"] < 301
+
+
+# ------------------------------------------------------------------------------------- tables
+
+
+@pytest.fixture
+def other(database: Database) -> Iterator[psycopg.Connection]:
+    """Another session, directly on the server."""
+    with psycopg.connect(database.dsn, application_name="report") as connection:
+        yield connection
+
+
+def test_who_holds_the_oldest_snapshot(
+    cli: Cli, other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "SNAPSHOT_SECONDS", Levels(0.2, None, None))
+    other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    other.execute("select 1 from inboxd.events, pg_sleep(0.3)")
+    pid = other.info.backend_pid
+    end = f"pg_terminate_backend({pid})"
+    Report(cli).one("oldest snapshot", "notice", f"pid {pid}", "report", "idle in transaction", end)
+    other.rollback()
+    Report(cli).one("oldest snapshot", "ok")
+
+
+def test_dead_rows_where_autovacuum_is_off(cli: Cli, sql: Sql) -> None:
+    sql("alter table inboxd.events set (autovacuum_enabled = false)")
+    sql("insert into inboxd.events (type) select 'test.a' from generate_series(1, 50000)")
+    sql("delete from inboxd.events")
+
+    async def seen() -> bool:
+        report = await anyio.to_thread.run_sync(Report, cli)
+        (found,) = report.of("dead rows: events")
+        return bool(found["figure"] >= 50_000)
+
+    anyio.run(eventually, seen)
+    report = Report(cli)
+    remedy = "RESET (autovacuum_enabled); VACUUM inboxd.events;"
+    report.one("dead rows: events", "warning", "autovacuum is off", remedy)
+    report.one("drift", "notice", "autovacuum_enabled=false")
+    sql("vacuum inboxd.events")
+    assert Report(cli).of("dead rows: events")[0]["figure"] < 50_000
+
+
+def test_a_lock_is_named_and_stops_no_other_look(
+    cli: Cli, other: psycopg.Connection, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "LOCK_WAIT_SECONDS", AT_ONCE)
+    monkeypatch.setattr(thresholds, "STATEMENT_SECONDS", 0.2)
+    other.execute("lock table inboxd.events in access exclusive mode")
+    with psycopg.connect(database.dsn, application_name="service") as waiting:
+        reports: list[Report] = []
+
+        async def look() -> None:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(
+                    anyio.to_thread.run_sync,
+                    lambda: waiting.execute("select count(*) from inboxd.events"),
+                )
+
+                async def is_seen() -> bool:
+                    report = await anyio.to_thread.run_sync(Report, cli)
+                    return any("service" in each["found"] for each in report.of("locks"))
+
+                await eventually(is_seen)
+                reports.append(await anyio.to_thread.run_sync(Report, cli))
+                other.rollback()
+
+        anyio.run(look)
+    (report,) = reports
+    report.one(
+        "locks", "notice", "service", "inboxd.events", f"behind pid {other.info.backend_pid}"
+    )
+    report.one("topics", "warning", "not seen", "longer than 0.2s")
+    assert report.of("backlog: commands"), "what is not locked is looked at"
+    assert report.of("slots")
+
+
+# ------------------------------------------------------------------------------------- server
+
+
+def test_a_server_that_is_set_up_badly(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own server: prepared transactions, safety switched off, no room, a forgotten slot."""
+    with temporary_server(
+        max_prepared_transactions="2",
+        autovacuum="off",
+        synchronous_commit="off",
+        max_connections="12",
+        track_activities="off",
+    ) as server:
+        database = create_migrated(server)
+        monkeypatch.setenv("INBOXD_DATABASE__DSN", database.dsn)
+        monkeypatch.setattr(thresholds, "SNAPSHOT_SECONDS", AT_ONCE)
+        with psycopg.connect(database.dsn, autocommit=True) as connection:
+            connection.execute("select pg_create_physical_replication_slot('old', true)")
+            connection.execute(
+                "begin; insert into inboxd.audit (actor, action, target, count)"
+                " values ('a', 'b', 'c', 1)"
+            )
+            connection.execute("prepare transaction 'left'")
+            many = [psycopg.connect(database.dsn) for _ in range(7)]
+            report = Report(run_cli)
+            for each in many:
+                each.close()
+            connection.execute("rollback prepared 'left'")
+    report.one("oldest snapshot", "notice", "'left'", "ROLLBACK PREPARED 'left'")
+    settings = {each["found"].split()[0]: each["verdict"] for each in report.of("settings")}
+    assert settings["autovacuum"] == "critical"
+    assert settings["synchronous_commit"] == "warning"
+    assert settings["track_activities"] == "notice"
+    report.one("slots", "notice", "'old'", "pg_drop_replication_slot('old')")
+    assert report.of("connections")[0]["verdict"] in {"warning", "critical"}
+
+
+@pytest.fixture
+def modest(sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A role that may do what the daemon does, and see nothing else; the doctor runs as it."""
+    name = f"{database.name}_daemon"
+    sql(f"create role {name} login in role inboxd_worker")
+    parts = urlsplit(database.dsn)
+    netloc = f"{name}@{parts.netloc.rpartition('@')[2]}"
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", urlunsplit(parts._replace(netloc=netloc)))
+    yield name
+    sql(f"drop owned by {name}")
+    sql(f"drop role {name}")
+
+
+@pytest.mark.direct("the pooler knows one role")
+def test_without_privileges_it_says_what_it_does_not_see(
+    cli: Cli, modest: str, sql: Sql, other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "SNAPSHOT_TRANSACTIONS", AT_ONCE)
+    sql("revoke select on inboxd.stats from inboxd_worker")
+    other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    other.execute("select 1")
+    report = Report(cli)
+    sql("grant select on inboxd.stats to inboxd_worker")
+    report.one("privileges", "notice", f"GRANT pg_read_all_stats TO {modest};")
+    report.one("oldest snapshot", "notice", f"pid {other.info.backend_pid}", "state not seen")
+    report.one("dead letters", "notice", "not seen", "permission denied for table stats")
+    assert len({each["group"] for each in report.findings}) == len(GROUPS)
+
+
+def test_exit_codes(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without anything critical, a warning is a matter of --fail-on."""
+    monkeypatch.setattr(
+        "inboxd.operations.doctor.GROUPS", {"schema": GROUPS["schema"]}, raising=True
+    )
+    assert (Report(cli).code, Report(cli).verdict) == (0, "ok")
+    sql("alter table inboxd.events disable trigger events_body")
+    assert (Report(cli).code, Report(cli).verdict) == (1, "warning")
+    assert Report(cli, "--fail-on", "critical").code == 0
