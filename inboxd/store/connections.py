@@ -96,6 +96,9 @@ OWN_PLANS = {
     "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",
 }
+# An operator's statements walk an index in order and stop at their limit, whatever the statistics
+# say; they are planned for what is asked each time, since a filter decides which index serves it.
+ERRAND_PLANS = {"enable_seqscan": "off", "plan_cache_mode": "force_custom_plan"}
 
 
 def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dict[str, Any]:

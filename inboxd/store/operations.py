@@ -107,10 +107,16 @@ async def reprioritize(session: Session, ids: Sequence[int], priority: int) -> l
 async def matching(
     session: Session, place: Place, wanted: Match, above: int, last: int, limit: int
 ) -> list[int]:
-    """The ids of the next rows that match."""
-    rows = await session.connection.fetch(
-        session.sql[f"match_{place}"], *wanted.arguments(), above, last, limit
-    )
+    """The ids of the next rows that match.
+
+    Dead letters are looked up by their own index; other commands by a walk along the ids.
+    """
+    statement = f"match_dead_{place}" if set(wanted.statuses) == {"failed"} else f"match_{place}"
+    async with session.connection.transaction():
+        await session.connection.execute(session.sql["walk_in_order"])
+        rows = await session.connection.fetch(
+            session.sql[statement], *wanted.arguments(), above, last, limit
+        )
     return [row["id"] for row in rows]
 
 

@@ -14,7 +14,7 @@ import asyncpg
 
 from inboxd.errors import DatabaseError
 from inboxd.settings import Database
-from inboxd.store.connections import LOST, Connection, connect, explain
+from inboxd.store.connections import ERRAND_PLANS, LOST, Connection, connect, explain
 from inboxd.store.statements import Statements
 
 _GOODBYE_SECONDS = 2
@@ -31,8 +31,7 @@ class Session:
 @asynccontextmanager
 async def open_session(database: Database) -> AsyncIterator[Session]:
     """A connection for the `async with` block. Raises DatabaseError or SchemaError."""
-    # Lists walk an index in order and stop at their limit, whatever the statistics say.
-    connection = await connect(database, "cli", plans={"enable_seqscan": "off"})
+    connection = await connect(database, "cli", plans=ERRAND_PLANS)
     try:
         yield Session(connection, Statements(database.schema_name))
     except asyncpg.PostgresError as error:

@@ -8,7 +8,7 @@ once, so in that state only the indexes are held, not the pages that were touche
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,7 +38,7 @@ from inboxd.store import (
     story,
     workers,
 )
-from inboxd.store.connections import OWN_PLANS, Connection, connect
+from inboxd.store.connections import ERRAND_PLANS, OWN_PLANS, Connection, connect
 from inboxd.store.events import Setback
 from inboxd.store.session import Session
 from tests.support import Database, ExternalServer, create, drop
@@ -68,8 +68,8 @@ insert into inboxd.commands (queue, type, run_at, causation_id)
     select 'big', 'big', now() - interval '1 hour', gen_random_uuid()
       from generate_series(1, {rows});
 insert into inboxd.commands (queue, type) select 'big', 'few' from generate_series(1, 20);
-insert into inboxd.commands (queue, type, status) select 'big', 'dead', 'failed'
-    from generate_series(1, 20);
+insert into inboxd.commands (queue, type, status, causation_id)
+    select 'big', 'dead', 'failed', gen_random_uuid() from generate_series(1, 200);
 insert into inboxd.commands (queue, type, status, worker_id, fence)
     select 'big', 'held', 'running', '{worker}', 1 from generate_series(1, 10);
 insert into inboxd.commands (queue, type, crashes) select 'big', 'few', 1;
@@ -340,6 +340,14 @@ def _operator(work: Callable[[Session, Known], Awaitable[object]]) -> Case:
     return lambda connection, known: work(Session(connection, SQL), known)
 
 
+def _match(statuses: Sequence[str], **of: Any) -> Case:
+    match = operations.Match(statuses, **of)
+    return _operator(lambda s, k: operations.matching(s, "commands", match, 0, 10**9, 10))
+
+
+_CANCEL = ("pending", "waiting", "running")
+_DEAD = ("commands_failed",)
+
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "lock_events": (
         _operator(
@@ -396,10 +404,26 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "match_commands": (
         _operator(
             lambda s, k: operations.matching(
-                s, "commands", operations.Match(["pending", "waiting", "failed"]), 0, 10**9, 10
+                s, "commands", operations.Match(["pending"]), 0, 10**9, 10
             )
         ),
         ("commands_pkey",),
+    ),
+    "match_commands to cancel, all": (_match(_CANCEL), ("commands_pkey",)),
+    "match_commands to replay": (_match(["failed"]), _DEAD),
+    "match_commands to replay, of a type": (_match(["failed"], type="dead key"), _DEAD),
+    "match_commands to replay, of a queue": (
+        _match(["failed"], type="dead key", lane="keyed"),
+        _DEAD,
+    ),
+    "match_commands to replay, of a group": (_match(["failed"], fingerprint="f"), _DEAD),
+    "match_events to replay": (
+        _operator(
+            lambda s, k: operations.matching(
+                s, "events", operations.Match(["failed"]), 0, 10**9, 10
+            )
+        ),
+        ("events_failed",),
     ),
     "failures_commands": (
         _operator(lambda s, k: operations.failures(s, "commands", None, 100)),
@@ -474,7 +498,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
                 s, [(k.one("commands"), None), (k.one("events"), 7)], datetime.now(UTC), 10, 10
             )
         ),
-        ("commands_children", "commands_running"),
+        ("commands_children", "commands_failed_children", "commands_running"),
     ),
     "workers": (_operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
     "throughput": (_operator(lambda s, k: listing.throughput(s, 5)), ()),
@@ -554,7 +578,7 @@ async def stand(
     settings = settings_of(database)
     sessions = (
         await connect(settings, "daemon", plans=OWN_PLANS),
-        await connect(settings, "operator", plans={"enable_seqscan": "off"}),
+        await connect(settings, "operator", plans=ERRAND_PLANS),
         await connect(settings, "producer", plans={}),
         await connect(settings, "handler", plans={}),
     )

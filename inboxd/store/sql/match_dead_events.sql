@@ -1,0 +1,32 @@
+-- The next of the dead events that an action on many rows is meant for, in the order of ids. Type by type, as
+-- the index of dead letters has them: so no other row is looked at, however few of a full table are dead.
+-- parameters: $1 text[] statuses (just failed); each null for any: $2 text type, $3 text topic, $4 text tenant,
+--             $5 timestamptz created since, $6 text that the newest error contains, $7 text fingerprint,
+--             $8 bigint[] batches (events are in none); then $9 bigint ids above, $10 bigint ids up to, $11 integer limit
+-- returns: id
+-- locks: nothing
+WITH RECURSIVE dead(type) AS (
+    (SELECT type FROM {schema}.events
+      WHERE status = 'failed' AND ($2::text IS NULL OR type = $2) ORDER BY type LIMIT 1)
+    UNION ALL
+    SELECT following.type
+      FROM dead
+     CROSS JOIN LATERAL (
+         SELECT c.type FROM {schema}.events c
+          WHERE c.status = 'failed' AND c.type > dead.type AND $2::text IS NULL ORDER BY c.type LIMIT 1) following
+)
+SELECT next.id
+  FROM dead
+ CROSS JOIN LATERAL (
+     SELECT c.id FROM {schema}.events c
+      WHERE c.status = 'failed' AND 'failed' = ANY ($1::text[])
+        AND c.type = dead.type
+        AND ($3::text IS NULL OR c.topic = $3)
+        AND ($4::text IS NULL OR c.tenant = $4)
+        AND ($5::timestamptz IS NULL OR c.created_at >= $5)
+        AND ($6::text IS NULL OR strpos(lower(c.errors -> -1 ->> 'error'), lower($6)) > 0)
+        AND ($7::text IS NULL OR c.fingerprint = $7)
+        AND $8::bigint[] IS NULL
+        AND c.id > $9::bigint AND c.id <= $10::bigint
+      ORDER BY c.type, c.id LIMIT $11) next
+ ORDER BY next.id LIMIT $11
