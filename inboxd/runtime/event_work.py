@@ -10,7 +10,7 @@ at the same time; more of that needs more workers.
 
 import time
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -30,6 +30,9 @@ from inboxd.store.pools import borrow, lend, transaction
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
+
+# Seconds for taking back a crash at once; otherwise the next page does.
+_SOON = 1.0
 
 
 @dataclass(slots=True)
@@ -100,6 +103,11 @@ class EventWork:
             return await self._overlapping()
         except Spoiled as spoiled:
             return await self._blame(spoiled)
+        except Exception:
+            # Before the loop's pause, which may last until the event is no longer kept from others.
+            with suppress(Exception), anyio.move_on_after(_SOON):
+                await self.give_back()
+            raise
         finally:
             self._running = None
 
@@ -217,7 +225,8 @@ class EventWork:
                 outcome = self.run.judge(spoiled.error, row, spoiled.handler)
                 blame = [setback(outcome, row, self._parts.me.id)]
                 await events.set_back(connection, self._parts.sql, blame)
-        self._marked = None
+        if row is not None:  # else its lost session may hold it still: it was not even given back
+            self._marked = None
         return Page(1)
 
     async def _single(self) -> Page:

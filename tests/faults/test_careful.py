@@ -2,20 +2,29 @@
 
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import anyio
 import pytest
 
+from inboxd.store.connections import Connection
 from tests.faults.storm import seeds, supervised
-from tests.support import Database, StartWorker, eventually
+from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.rows import ExactlyOnce, Hasty, emit
 
 pytestmark = pytest.mark.anyio
 
 # A marked event whose worker died is tried again after this.
 KEPT: dict[str, dict[str, Any]] = {"database": {"idle_in_transaction_timeout": "1200ms"}}
+
+# A session that waits for the test is not ended for it.
+UNHURRIED: dict[str, dict[str, Any]] = {
+    "database": {"idle_in_transaction_timeout": "20s"},
+    "events": {"timeout": "10s"},
+}
 
 
 async def _in_a_page(database: Database) -> bool:
@@ -50,6 +59,71 @@ async def test_an_end_in_the_middle_of_a_careful_event_is_no_crash(
         assert tuple(row) == ("pending", 0, True)
     await start_worker(config)
     await exactly_once("event", ids)
+
+
+async def test_a_session_that_ends_is_no_crash_however_late_its_locks_go(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    """The third time the event is blamed, but cannot be had yet: its crash is taken back still."""
+    config = hasty(**UNHURRIED, types={"test.ledger": {"retry": {"attempts": 100}}})
+    victim = await start_worker(config)
+    ids = await emit(ledger, 1, wait=1)
+    await eventually(lambda: _in_a_page(ledger))
+    victim.kill()
+    await start_worker(config)
+    for _ in range(3):
+        await eventually(lambda: _runs_alone(ledger))
+        async with ledger.connect() as other, other.transaction():
+            await _take_over(ledger, other)
+            await eventually(lambda: _waits_for_a_lock(ledger))
+    await exactly_once("event", ids)
+    assert await ledger.fetchval("select crashes from inboxd.events_history") == 0
+
+
+async def _take_over(database: Database, other: Connection) -> None:
+    """End the session that runs the event; the other one has the row's lock from then on."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other.fetch, "select from inboxd.events for update")
+        await eventually(lambda: _waits_for_a_lock(database, "''"))
+        await database.execute(
+            "select pg_terminate_backend(pid) from pg_locks where relation = 'ledger'::regclass"
+            " and mode = 'RowExclusiveLock'"
+        )
+
+
+async def _waits_for_a_lock(database: Database, who: str = "'inboxd daemon'") -> bool:
+    found: bool = await database.fetchval(
+        "select exists (select from pg_stat_activity where datname = current_database()"
+        f" and wait_event_type = 'Lock' and application_name = {who})"
+    )
+    return found
+
+
+async def test_a_lost_session_is_no_crash_while_the_processor_pauses(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    """The pauses grow beyond the time for which the event is kept from other workers."""
+    config = hasty(**UNHURRIED)
+    victim = await start_worker(config)
+    ids = await emit(ledger, 1, wait=0.9)
+    await eventually(lambda: _in_a_page(ledger))
+    victim.kill()
+    async with ledger.connect() as other, other.transaction():
+        await other.execute("lock table inboxd.events_history in share mode")
+        worker = await start_worker(config)
+        for times in range(1, 4):
+            await eventually(lambda: _waits_for_a_lock(ledger))
+            await ledger.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and wait_event_type = 'Lock'"
+            )
+            await eventually(partial(_started_again, worker, times))
+            assert await ledger.fetchval("select crashes from inboxd.events") == 0
+    await exactly_once("event", ids)
+
+
+async def _started_again(worker: Worker, times: int) -> bool:
+    return worker.output().count("processor starts again") >= times
 
 
 # ------------------------------------------------------------------------------------ poison
