@@ -46,14 +46,19 @@ fmt: $(READY) ## format, and mend what can be mended
 # POSTGRES: the folder of another one's programs, as in Debian's package: /usr/lib/postgresql/15/bin
 test test-long test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
 
-test: $(READY) ## every test but the long ones (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin)
-	@$(BIN)/pytest -m 'not long'
+# Tests mostly wait: three processes keep two cores busy, each with a server of its own. JOBS=0: one after the
+# other, as on a server that is given, whose roles and locks all would share.
+JOBS ?= $(if $(INBOXD_TEST_DSN),0,3)
+SIDE_BY_SIDE := --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
+
+test: $(READY) ## every test but the long ones (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin JOBS=3)
+	@$(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE)
 
 test-long: $(READY) ## the long tests
 	@$(BIN)/pytest -m long
 
 test-pooler: $(READY) ## the tests of whole workers and of producers, through PgBouncer
-	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' tests/cli tests/daemon tests/faults tests/producers
+	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/cli tests/daemon tests/faults tests/producers
 
 # Each Python at hand with the embedded PostgreSQL, the oldest one with every other that is installed.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14

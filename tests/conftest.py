@@ -4,12 +4,15 @@ With INBOXD_TEST_DSN the server is the one it names (a superuser's URL); else an
 started, once for the whole run. With INBOXD_TEST_POOLER what a test starts reaches the server
 through a PgBouncer in transaction mode, while the test itself looks at it directly. Fixtures are
 lazy: a test of pure rules starts no server.
+
+`make test` runs several processes side by side (pytest-xdist), each with a server of its own: most
+of the time tests wait, for leases, retries and polls to pass.
 """
 
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,9 @@ from tests.support import (
 )
 from tests.support.pooler import EVERYWHERE, way_to
 
+# Folders whose tests wait for leases and faults.
+_WAITING = ("chaos", "faults", "machine")
+
 
 def pytest_configure() -> None:
     """Let Ctrl-C reach what tests start, also where a shell runs this in the background."""
@@ -35,11 +41,32 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Behind a pooler, leave out what cannot go through one, and say why."""
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Behind a pooler, leave out what cannot go through one, and say why.
+
+    Side by side, tests that share what their module started stay in one process, and those that
+    wait longest come first, so that none of them is left at the end.
+    """
     for item in items if EVERYWHERE else ():
         if mark := item.get_closest_marker("direct"):
             item.add_marker(pytest.mark.skip(reason=f"not behind a pooler: {mark.args[0]}"))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        for item in items:
+            if (shared := _shared(item)) is not None:
+                item.add_marker(pytest.mark.xdist_group(shared))
+        items.sort(key=lambda item: item.path.parent.name not in _WAITING)
+
+
+def _shared(item: pytest.Item) -> str | None:
+    """The name of what this test shares with others of its module, if it does."""
+    fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 - pytest has no other way
+    shared = {name for name, found in fixtures.items() if found[-1].scope == "module"}
+    if not shared:
+        return None
+    parameters = getattr(item, "callspec", None)
+    chosen = parameters.id if parameters is not None and shared & set(parameters.params) else ""
+    return f"{item.path.stem} {chosen}"
 
 
 @pytest.fixture(scope="session")

@@ -588,7 +588,9 @@ async def stand(
             await _plan_all(database, stand)
         # Who has no statistics takes few for none, and any index of them for another.
         dead = 20 if worst else 200
-        for statement in _FILL.format(rows=rows, dead=dead, worker=WORKER).strip(";\n").split(";\n"):
+        for statement in (
+            _FILL.format(rows=rows, dead=dead, worker=WORKER).strip(";\n").split(";\n")
+        ):
             await database.execute(statement)
         if not worst:
             for table in _TABLES:
