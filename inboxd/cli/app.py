@@ -17,6 +17,7 @@ from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
 from inboxd.cli.dev import dev
 from inboxd.cli.doctor import doctor
+from inboxd.cli.erasure import erase
 from inboxd.cli.exits import exit_code
 from inboxd.cli.options import examples
 from inboxd.cli.produce import emit, send
@@ -89,6 +90,12 @@ app.add_typer(grouping.batches, name="batches")
 app.add_typer(grouping.workflows, name="workflows")
 app.add_typer(failures.app, name="failures")
 app.command(epilog=examples("inboxd audit --action replay --since 1d"))(audit)
+app.command(
+    epilog=examples(
+        "inboxd erase --entity-type user --entity-id 42 --dry-run",
+        "inboxd erase --tenant acme --reason 'the contract ended' --yes",
+    )
+)(erase)
 app.command(
     epilog=examples(
         "inboxd pause queue email --reason 'the mail server is being moved'",

@@ -1,0 +1,169 @@
+"""What is known of a tenant or an entity is erased: payloads, results, errors, keys, bodies.
+
+What stays is a row's skeleton: ids, type, topic or queue, times, status, lineage. So batches,
+counts and stories stay whole, and nobody can read any more whom they were about. An event that is
+still to be processed is a fact and does not change (promise 8): it is settled first, then erased.
+Promises: the search and each erasing step are short; an interrupted erasure has a true line in the
+audit, and the same command goes on with the rest; dead letters are dismissed and erased, what waits
+or runs is only touched when that is asked for.
+Known limits: rows are found by their columns, not by what payloads say; what is written while it
+runs is found by the next run; copies elsewhere (exports, backups, logs) are not reached.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import orjson
+
+from inboxd.errors import Conflict, DatabaseError, UsageError
+from inboxd.model.lifecycle import Status
+from inboxd.operations.many import Terms
+from inboxd.store import erasing as store
+from inboxd.store import operations as actions
+from inboxd.store import wakeups
+from inboxd.store.erasing import Subject
+from inboxd.store.session import Session
+from inboxd.store.wakeups import Place
+
+_PLACES: tuple[Place, ...] = ("events", "commands")
+_PAGE = 500
+
+# Called with the share of history that has been looked at, and how many rows were found there.
+OnStep = Callable[[float, int], None]
+
+
+@dataclass(slots=True)
+class About:
+    """How many rows are, or were, about the subject; by table."""
+
+    settled: Counter[str] = field(default_factory=Counter)
+    dead: Counter[str] = field(default_factory=Counter)
+    waiting: Counter[str] = field(default_factory=Counter)
+    running: Counter[str] = field(default_factory=Counter)
+    bodies: int = 0
+
+    @property
+    def unsettled(self) -> int:
+        """Rows that are still to be processed, or are being."""
+        return self.waiting.total() + self.running.total()
+
+    @property
+    def total(self) -> int:
+        """All rows."""
+        return self.settled.total() + self.dead.total() + self.unsettled
+
+
+def subject_of(tenant: str | None, entity_type: str | None, entity_id: str | None) -> Subject:
+    """Whom it is about: a tenant, an entity, or an entity of a tenant. Raises UsageError."""
+    if (entity_type is None) != (entity_id is None):
+        raise UsageError("an entity has a type and an id: give both.")
+    if not any((tenant, entity_id)):
+        raise UsageError("whose rows are to be erased? Give a tenant, or an entity's type and id.")
+    return Subject(tenant, entity_type, entity_id)
+
+
+async def survey(
+    session: Session, subject: Subject, on_step: OnStep = lambda _share, _found: None
+) -> About:
+    """What an erasure would reach; history is looked at as a whole, stretch by stretch."""
+    about = About()
+    for place in _PLACES:
+        for _, status in await store.hot(session, place, subject):
+            _counter(about, status)[place] += 1
+    async for place, stretch in store.stretches(session, _PLACES):
+        row = await store.count(session, place, subject, stretch)
+        about.settled[place] += row["rows"]
+        about.bodies += row["bodies"]
+        on_step(stretch.after / stretch.of, about.settled.total())
+    return about
+
+
+async def erase(
+    session: Session,
+    subject: Subject,
+    terms: Terms,
+    *,
+    unsettled: bool = False,
+    on_step: OnStep = lambda _share, _found: None,
+) -> tuple[About, int]:
+    """Erase; returns what was erased (all of it settled by now), and how many rows are left.
+
+    unsettled: cancel what waits, and ask for the end of what runs. What runs is left: it is erased
+    by another run, once it has ended. Raises Conflict when rows wait or run and it is not given,
+    DatabaseError when a privilege is missing; then nothing is changed.
+    """
+    if lacking := await store.lacking(session):
+        raise DatabaseError(
+            f"this role may not erase: {', '.join(lacking)} missing; run it as the schema's owner, "
+            "which workers are not meant to be"
+        )
+    rows = {place: await store.hot(session, place, subject) for place in _PLACES}
+    waits = sum(status != Status.FAILED for place in _PLACES for _, status in rows[place])
+    if waits and not unsettled:
+        raise Conflict(
+            f"{waits} rows about it are still to be processed, or are being; nothing was changed: "
+            "let them end, or cancel them as well with --unsettled"
+        )
+    line = await actions.record(session, terms.actor, "erase", _target(subject), terms.reason, 0)
+    for place in _PLACES:
+        for page in _pages([id_ for id_, _ in rows[place]]):
+            await _settle(session, place, page)
+    about = await _erase_history(session, subject, line, on_step)
+    left = [len(await store.hot(session, place, subject)) for place in _PLACES]
+    return about, sum(left)
+
+
+async def _settle(session: Session, place: Place, ids: Sequence[int]) -> None:
+    """Bring hot rows into history, dead letters as dismissed, those that wait as cancelled."""
+    async with session.connection.transaction():
+        held = await actions.lock(session, place, ids, [])
+        of: dict[bool, list[int]] = {True: [], False: []}
+        for row in held:
+            of[row["status"] == Status.FAILED].append(row["id"])
+        await actions.dismiss(session, place, of[True])
+        if place == "events":
+            await store.cancel_events(session, of[False])
+        else:
+            await actions.cancel(session, of[False])
+            await actions.request_cancel(session, of[False])
+        await wakeups.notify(session.connection, session.sql, place)
+
+
+async def _erase_history(session: Session, subject: Subject, line: int, on_step: OnStep) -> About:
+    """Stretch by stretch, each in a transaction with its count in the audit."""
+    about = About()
+    async for place, stretch in store.stretches(session, _PLACES):
+        async with session.connection.transaction():
+            row = await store.erase(session, place, subject, stretch, _instead())
+            if row["rows"]:
+                await actions.record_more(session, line, row["rows"])
+        about.settled[place] += row["rows"]
+        about.bodies += row["bodies"]
+        on_step(stretch.after / stretch.of, about.settled.total())
+    return about
+
+
+def _instead() -> str:
+    """What a row's errors say from now on."""
+    at = datetime.now(UTC).isoformat()
+    return orjson.dumps([{"at": at, "error": "Erased: what this row said was erased"}]).decode()
+
+
+def _target(subject: Subject) -> str:
+    """As the audit has it: an erasure must be provable, so its line names whom it was about."""
+    names = ("tenant", "entity_type", "entity_id")
+    given = zip(names, subject.arguments(), strict=True)
+    return " ".join(f"{name}={value}" for name, value in given if value is not None)
+
+
+def _counter(about: About, status: str) -> Counter[str]:
+    if status == Status.FAILED:
+        return about.dead
+    return about.running if status == Status.RUNNING else about.waiting
+
+
+def _pages(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for first in range(0, len(ids), _PAGE):
+        yield ids[first : first + _PAGE]

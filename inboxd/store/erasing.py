@@ -1,0 +1,113 @@
+"""What erases: pages of the hot tables, and stretches of the partitions of history.
+
+Owns the statements behind `inboxd.operations.erasing`. Promises that each look at history reads one
+stretch of one partition, so that none takes long; and that a row which was erased matches no more,
+so that erasing can be done again. Known limit: history has no index by tenant or entity (what it
+would cost each settlement, and what a scan takes instead, is in docs/erasure.md).
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from inboxd.store.connections import Row
+from inboxd.store.session import Session
+from inboxd.store.wakeups import Place
+
+_PAGE = 20_000  # hot rows looked at in one statement
+_STRETCH = 4_096  # pages of a partition, 32 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom it is about; None takes any."""
+
+    tenant: str | None
+    entity_type: str | None
+    entity_id: str | None
+
+    def arguments(self) -> tuple[str | None, str | None, str | None]:
+        """As the statements take them."""
+        return self.tenant, self.entity_type, self.entity_id
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some pages of one partition. after: how many pages are behind then, out of how many."""
+
+    lower: datetime
+    upper: datetime
+    first: int
+    end: int
+    after: int
+    of: int
+
+    def arguments(self) -> tuple[object, ...]:
+        """As the statements take them."""
+        return self.lower, self.upper, (self.first, 0), (self.end, 0)
+
+
+async def lacking(session: Session) -> list[str]:
+    """The privileges that the role lacks to erase."""
+    rows = await session.connection.fetch(session.sql["erase_privileges"])
+    return [f"{row['privilege']} on {session.sql.schema}.{row['object']}" for row in rows]
+
+
+async def hot(session: Session, place: Place, subject: Subject) -> list[tuple[int, str]]:
+    """The hot rows about the subject, id and status; the whole table is looked at, in pages."""
+    found: list[tuple[int, str]] = []
+    above: int | None = 0
+    while above is not None:
+        row = await session.connection.fetchrow(
+            session.sql[f"erase_scan_{place}"], *subject.arguments(), above, _PAGE
+        )
+        assert row is not None  # noqa: S101 - an aggregate has one row
+        found += zip(row["ids"], row["statuses"], strict=True)
+        above = row["last"]
+    return found
+
+
+async def stretches(
+    session: Session, places: Sequence[Place]
+) -> AsyncIterator[tuple[Place, Stretch]]:
+    """All of history, the oldest first. What is settled meanwhile comes last, and is seen too."""
+    partitions: list[tuple[Place, Row]] = []
+    for place in places:
+        rows = await session.connection.fetch(session.sql["erase_partitions"], f"{place}_history")
+        partitions += [(place, row) for row in rows if row["pages"]]
+    partitions.sort(key=lambda each: each[1]["lower"])
+    total, after = sum(row["pages"] for _, row in partitions), 0
+    for place, row in partitions:
+        first, pages = 0, row["pages"]
+        while first < pages:
+            end = first + _STRETCH
+            after += min(end, pages) - first
+            # The last stretch reaches as far as pages can: the partition may have grown.
+            last = end if end < pages else 2**32 - 1
+            yield place, Stretch(row["lower"], row["upper"], first, last, after, total)
+            first = end
+
+
+async def count(session: Session, place: Place, subject: Subject, where: Stretch) -> Row:
+    """How many rows and bodies of the stretch are about the subject."""
+    return await _one(session, f"erase_count_{place}", *subject.arguments(), *where.arguments())
+
+
+async def erase(
+    session: Session, place: Place, subject: Subject, where: Stretch, instead: str
+) -> Row:
+    """Erase them; returns how many rows and bodies. instead: JSON that takes the errors' place."""
+    statement = f"erase_{place}"
+    return await _one(session, statement, *subject.arguments(), *where.arguments(), instead)
+
+
+async def cancel_events(session: Session, ids: Sequence[int]) -> list[int]:
+    """Move events that wait into history, as cancelled; returns the ids of those that did."""
+    rows = await session.connection.fetch(session.sql["cancel_events"], ids)
+    return [row["id"] for row in rows]
+
+
+async def _one(session: Session, statement: str, *arguments: object) -> Row:
+    row = await session.connection.fetchrow(session.sql[statement], *arguments)
+    assert row is not None  # noqa: S101 - an aggregate has one row
+    return row

@@ -1,0 +1,194 @@
+"""`inboxd erase`: nothing is left of whom it was about, in no table, and all else stays."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.store import erasing
+from tests.cli.conftest import Cli
+from tests.support import Database
+from tests.support.rows import SQL, daemon_session
+
+Sql = Callable[..., list[asyncpg.Record]]
+
+USER = ("--entity-type", "user", "--entity-id", "SECRET42")
+_WHO = "unnest(array['SECRET42', 'SECRET43']) who, unnest(array[1, 4000]) size returning id"
+_SAYS = "jsonb_build_object('name', who, 'long', repeat('x', size))"
+_EVENTS = f"""
+    insert into inboxd.events (type, tenant, entity_type, entity_id, payload, headers, status,
+                               errors)
+    select 'test.a', 'acme', 'user', who, {_SAYS}, jsonb_build_object('from', who), $1,
+           jsonb_build_array(jsonb_build_object('error', who)) from {_WHO}"""
+_COMMANDS = f"""
+    insert into inboxd.commands (type, queue, tenant, entity_type, entity_id, payload, unique_key,
+                                 status, errors)
+    select 'test.b', 'mail', 'acme', 'user', who, {_SAYS}, $1 || who || size, $1,
+           jsonb_build_array(who) from {_WHO}"""
+
+
+@pytest.fixture
+def settled(sql: Sql, cli: Cli, database: Database) -> None:
+    """Two events and two commands in history for each of two users, one of each with a body."""
+    events = [row["id"] for row in sql(_EVENTS, "pending")]
+
+    async def settle() -> None:
+        async with daemon_session(database) as session:
+            await session.execute(SQL["settle_events"], events, [0.1] * len(events), None)
+
+    anyio.run(settle)
+    assert cli("commands", "cancel", *(row["id"] for row in sql(_COMMANDS, "pending"))).code == 0
+    sql(
+        "update inboxd.commands_history set result = to_jsonb(entity_id),"
+        " progress = jsonb_build_object('note', entity_id), ordering_key = 'key-' || entity_id"
+    )
+
+
+@pytest.fixture
+def places(sql: Sql) -> Callable[[str], dict[str, int]]:
+    """In which tables a word still stands, and in how many rows."""
+
+    def look(word: str) -> dict[str, int]:
+        found = {}
+        for (table,) in sql(
+            "select relname from pg_class where relnamespace = 'inboxd'::regnamespace"
+            " and relkind in ('r', 'p') and not relispartition"
+        ):
+            (row,) = sql(
+                f"select count(*) as n from inboxd.{table} t where t::text like $1", f"%{word}%"
+            )
+            if row["n"]:
+                found[table] = row["n"]
+        return found
+
+    return look
+
+
+@pytest.mark.usefixtures("settled")
+def test_nothing_is_left_in_any_table(
+    cli: Cli, sql: Sql, places: Callable[[str], dict[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing, "_STRETCH", 1)
+    monkeypatch.setattr(erasing, "_PAGE", 3)
+    sql(_EVENTS, "failed")
+    sql(_COMMANDS, "failed")
+    everywhere = {"events": 2, "commands": 2, "events_history": 2, "commands_history": 2}
+    assert places("SECRET42") == everywhere | {"bodies": 4}
+    seen = cli("erase", *USER, "--dry-run", "--json").json["would_erase"]
+    assert seen == {
+        **{f"settled_{place}": 2 for place in ("events", "commands")},
+        **{f"dead_letters_{place}": 2 for place in ("events", "commands")},
+        **{f"{how}_{p}": 0 for how in ("waiting", "running") for p in ("events", "commands")},
+        "bodies": 2,
+    }
+    assert places("SECRET42") == everywhere | {"bodies": 4}, "a dry run changes nothing"
+    skeletons = "select count(*), count(payload), min(type) from inboxd.events_history"
+    before = sql(f"{skeletons} where status = 'succeeded'")[0]
+
+    done = cli("erase", *USER, "--yes", "--json", "--reason", "she asked for it")
+    assert (done.code, done.json["left"]) == (0, 0), done.err
+    assert done.json["erased"]["settled_events"] == 4
+    assert done.json["erased"]["settled_commands"] == 4
+    assert done.json["erased"]["bodies"] == 4
+
+    assert places("SECRET42") == {"audit": 1}, "that it was erased can be proved"
+    assert places("SECRET43") == everywhere | {"bodies": 4}, "the other's rows are whole"
+    after = sql(f"{skeletons} where status = 'succeeded'")[0]
+    assert (after[0], after[2]) == (before[0], before[2]), "skeletons stay"
+    (line,) = cli("audit", "--action", "erase", "--json").json["audit"]
+    assert line["count"] == 8
+    assert line["target"] == "entity_type=user entity_id=SECRET42"
+    assert line["reason"] == "she asked for it"
+    (row,) = sql(
+        "select status, count(*) from inboxd.events_history where entity_id is null"
+        " and status = 'dismissed' group by 1"
+    )
+    assert row["count"] == 2, "dead letters are dismissed"
+    again = cli("erase", *USER, "--yes", "--json").json
+    assert again["erased"]["settled_events"] == 0
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_tenant_or_an_entity_of_a_tenant(
+    cli: Cli, places: Callable[[str], dict[str, int]]
+) -> None:
+    assert cli("erase", *USER, "--tenant", "other", "--yes").code == 0
+    assert places("SECRET42")["events_history"] == 2
+    assert cli("erase", "--tenant", "acme", "--yes").code == 0
+    assert set(places("SECRET4")) == {"audit"}, "only the line of the erasure before"
+    assert set(places("acme")) == {"audit"}
+
+
+def test_what_is_still_to_be_processed(
+    cli: Cli, sql: Sql, places: Callable[[str], dict[str, int]]
+) -> None:
+    sql(_EVENTS, "pending")
+    sql(_COMMANDS, "pending")
+    sql("insert into inboxd.topics (name, mode, source) values ('lines', 'sequential', 'plugin')")
+    sql(
+        "insert into inboxd.events (type, topic, ordering_key, entity_type, entity_id)"
+        " values ('test.a', 'lines', 'k', 'user', 'SECRET42')"
+    )
+    worker = sql("select gen_random_uuid() as id")[0]["id"]
+    sql(
+        "update inboxd.commands set status = 'running', worker_id = $1 where id ="
+        " (select min(id) from inboxd.commands where entity_id = 'SECRET42')",
+        worker,
+    )
+    before = places("SECRET42")
+    refused = cli("erase", *USER, "--yes")
+    assert (refused.code, places("SECRET42")) == (1, before)
+    assert "--unsettled" in refused.err
+    done = cli("erase", *USER, "--yes", "--unsettled")
+    assert done.code == 1, "one runs still"
+    assert "1 rows still run" in done.err
+    (left,) = sql("select status, cancel_requested from inboxd.commands where entity_id like '%42'")
+    assert tuple(left) == ("running", True)
+    sql("update inboxd.commands set status = 'failed', worker_id = null where status = 'running'")
+    assert cli("erase", *USER, "--yes").code == 0
+    assert set(places("SECRET42")) == {"audit"}
+    ends = sql("select distinct status from inboxd.events_history where type = 'test.a'")
+    assert [row["status"] for row in ends] == ["cancelled"]
+
+
+def test_what_it_refuses(cli: Cli, sql: Sql) -> None:
+    for wrong, said in (
+        ((), "whose rows"),
+        (("--entity-type", "user", "--yes"), "give both"),
+        (("--tenant", "acme"), "no way back"),
+        (("--tenant", "", "--yes"), "whose rows"),
+    ):
+        refused = cli("erase", *wrong)
+        assert refused.code == 2
+        assert said in refused.err
+    sql(_EVENTS, "failed")
+    answered = cli("erase", *USER, stdin="n\n", terminal=True)
+    assert answered.code == 1
+    assert "dead letters events" in answered.out
+    assert cli("erase", *USER, stdin="y\n", terminal=True).code == 0
+
+
+@pytest.fixture
+def worker_role(sql: Sql, database: Database) -> Iterator[str]:
+    """The URL of a role that may do what a worker does."""
+    name = f"{database.name}_daemon"
+    sql(f"create role {name} login in role inboxd_worker")
+    parts = urlsplit(database.dsn)
+    yield urlunsplit(parts._replace(netloc=f"{name}@{parts.netloc.rpartition('@')[2]}"))
+    sql(f"drop owned by {name}")
+    sql(f"drop role {name}")
+
+
+@pytest.mark.direct("the pooler knows one role")
+def test_a_worker_may_not_erase(
+    cli: Cli, sql: Sql, worker_role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql(_EVENTS, "failed")
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", worker_role)
+    refused: Any = cli("erase", *USER, "--yes")
+    assert refused.code == 69
+    assert "UPDATE on inboxd.events_history" in refused.err
+    assert "owner" in refused.err
