@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         EventContext,
     )
     from inboxd.api.handlers import Handlers
+    from inboxd.api.lists import BlockingEventList, EventList
     from inboxd.api.messages import Event
     from inboxd.api.middleware import Call, Proceed
     from inboxd.api.workflows import Step, Workflow
@@ -28,12 +29,14 @@ __all__ = [
     "BlockingCommandContext",
     "BlockingConnection",
     "BlockingEventContext",
+    "BlockingEventList",
     "Call",
     "CommandContext",
     "Connection",
     "Defer",
     "Event",
     "EventContext",
+    "EventList",
     "Explicit",
     "Exponential",
     "Fixed",
@@ -59,6 +62,7 @@ _HOMES = {
         "EventContext",
     ),
     "api.handlers": ("Handlers",),
+    "api.lists": ("BlockingEventList", "EventList"),
     "api.messages": ("Event",),
     "api.middleware": ("Call", "Proceed"),
     "api.workflows": ("Step", "Workflow"),

@@ -63,6 +63,15 @@ class Cron:
         """The next time after a moment, in UTC."""
         return next(self._walk(moment)).astimezone(UTC)
 
+    def before(self, moment: datetime) -> datetime | None:
+        """The last time before a moment, in UTC; None: the expression has none in living memory."""
+        last = next(self._walk(moment, reverse=True), None)
+        return None if last is None else last.astimezone(UTC)
+
+    def following(self, moment: datetime) -> Iterator[datetime]:
+        """The times after a moment, one after the other, in UTC."""
+        return (time.astimezone(UTC) for time in self._walk(moment))
+
     def due(self, since: datetime, now: datetime, missed: Missed) -> Due:
         """What to send for the times from `since` to `now`, both included.
 
@@ -88,7 +97,16 @@ class Cron:
             yield time.astimezone(UTC)
 
     def _walk(self, start: datetime, *, reverse: bool = False) -> Iterator[datetime]:
-        return CronSim(self.expression, start.astimezone(self._zone), reverse=reverse)
+        """The times beyond `start`.
+
+        Begun within the repeated hour of autumn, the library may first give a time of that hour's
+        other round, on the wrong side.
+        """
+        for time in CronSim(self.expression, start.astimezone(self._zone), reverse=reverse):
+            # As moments: two times of one zone are compared by what their clocks show.
+            moment = time.astimezone(UTC)
+            if (moment < start) if reverse else (moment > start):
+                yield time
 
 
 def check_missed(missed: object) -> None:

@@ -45,6 +45,9 @@ class Declaration:
     priority: int
     executor: Literal["process"] | None
     topic: str | None = None
+    # Of a batch topic: the function takes lists, and is declared once for each of its types.
+    lists: bool = False
+    split: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +88,8 @@ def build(
             continue
         events += [event] if event else []
         commands += [command] if command else []
-    return Declared(tuple(events), tuple(commands), tuple(problems))
+    # A handler of lists is declared once for each type.
+    return Declared(tuple(events), tuple(commands), tuple(dict.fromkeys(problems)))
 
 
 def _records(
@@ -99,7 +103,7 @@ def _records(
     is_event = declared.kind == "event"
     signature = read_signature(
         declared.func,
-        takes_event=is_event,
+        takes="list" if declared.lists else declared.kind,
         context=EventContext if is_event and not declared.as_command else CommandContext,
         process=declared.executor == "process",
     )
@@ -121,6 +125,8 @@ def _records(
         type=declared.type,
         topic=declared.topic,
         adapter=_adapter(signature.payload),
+        lists=declared.lists,
+        split=declared.split,
     )
     if not declared.as_command:
         return event, None

@@ -8,7 +8,7 @@ Known limit: declarations made after the daemon has started are not seen.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar, overload
 
@@ -20,6 +20,7 @@ from inboxd.api.context import (
 )
 from inboxd.api.cron import Missed
 from inboxd.api.declaration import Declaration, Declared, Upcasting, build
+from inboxd.api.lists import BlockingEventList, EventList
 from inboxd.api.messages import Event
 from inboxd.api.middleware import Middleware
 from inboxd.api.records import Upcaster
@@ -33,6 +34,11 @@ OnEvent = TypeVar(
     "OnEvent",
     bound=Callable[[Event[Any], EventContext], Awaitable[None]]
     | Callable[[Event[Any], BlockingEventContext], None],
+)
+OnList = TypeVar(
+    "OnList",
+    bound=Callable[[EventList[Any], EventContext], Awaitable[None]]
+    | Callable[[BlockingEventList[Any], BlockingEventContext], None],
 )
 OnEventLater = TypeVar(
     "OnEventLater",
@@ -137,6 +143,49 @@ class Handlers:
             priority=0,
             executor=executor,
         )
+
+    def events(
+        self,
+        *types: str,
+        topic: str,
+        schema_version: int | Mapping[str, int] = 1,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+        split: bool = True,
+    ) -> Callable[[OnList], OnList]:
+        """Handle the lists of a batch topic, inside the transaction that settles them.
+
+        The topic gets the events of `types` whose producer names none. `schema_version` may be
+        given by type. A list whose handler fails is halved until the event that spoils it stands
+        alone, unless `split=False` says that a part of a list means nothing: then it is tried again
+        as a whole. `timeout` overrides `events.list_timeout`; `retry` as for others.
+        """
+        if not types or not all(isinstance(each, str) for each in types):
+            raise UsageError('Name the types: @handlers.events("…", topic="…").')
+
+        def declare(func: OnList) -> OnList:
+            for type_ in types:
+                given = schema_version
+                self._declarations.append(
+                    Declaration(
+                        kind="event",
+                        func=func,
+                        type=type_,
+                        topic=topic,
+                        schema_version=given if isinstance(given, int) else given.get(type_, 1),
+                        timeout=timeout,
+                        retry=retry,
+                        as_command=False,
+                        queue=None,
+                        priority=0,
+                        executor=None,
+                        lists=True,
+                        split=split,
+                    )
+                )
+            return func
+
+        return declare
 
     @overload
     def command(

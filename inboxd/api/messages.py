@@ -28,6 +28,11 @@ def moment(at: datetime | float) -> datetime:
     return at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
 
 
+def row_of(event: Event[Any]) -> Any:
+    """The row that an event is a view of; for the runtime."""
+    return event._row  # noqa: SLF001 - a plugin's author should not find it
+
+
 class Event(Generic[P_co]):
     """An immutable fact that was received; `payload` is what the handler's annotation asked for."""
 

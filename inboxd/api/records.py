@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from inboxd.api.due import Rule
 from inboxd.api.middleware import Middleware
 from inboxd.model.backoff import Policy
 
@@ -26,7 +27,8 @@ class EventHandler:
     """One handler of one event type, in one topic or (None) in those without; `timeout` in seconds.
 
     With `command_type`, the event is sent on as a command of that type, and `func` is run by the
-    CommandHandler of the same name.
+    CommandHandler of the same name. With `lists`, `func` is run by the ListHandler of its topic,
+    and this says how the events of one type are read.
     """
 
     plugin: str
@@ -42,6 +44,9 @@ class EventHandler:
     middleware: tuple[Middleware, ...]
     command_type: str | None = None
     topic: str | None = None
+    # Of a batch topic: `func` takes lists; whether a failing one may be split.
+    lists: bool = False
+    split: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,21 @@ class CommandHandler:
     upcasters: Mapping[int, Upcaster]
     middleware: tuple[Middleware, ...]
     event_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListHandler:
+    """The handler of the lists of a batch topic: how it runs, and how events are read, by type."""
+
+    topic: str
+    rule: Rule
+    runs: EventHandler
+    readers: Mapping[str, EventHandler]
+
+    @property
+    def may_split(self) -> bool:
+        """Whether a part of a list is a list, so that a failing one may be halved."""
+        return self.runs.split and not self.rule.is_set
 
 
 Handler = EventHandler | CommandHandler

@@ -10,13 +10,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.context import CommandContext, EventContext
+from inboxd.api.lists import BlockingEventList, EventList
 from inboxd.api.messages import Event
 from inboxd.api.records import Executor
 from inboxd.errors import UsageError
+
+Takes = Literal["event", "list", "command"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Signature:
 def read_signature(
     func: Callable[..., Any],
     *,
-    takes_event: bool,
+    takes: Takes,
     context: type[EventContext[Any] | CommandContext[Any]],
     process: bool,
 ) -> Signature:
@@ -41,7 +44,7 @@ def read_signature(
     for name in names:
         if name not in hints:
             raise UsageError(f"parameter {name!r} has no annotation: give it one.")
-    payload = _event_payload(hints[names[0]]) if takes_event else _command(hints[names[0]])
+    payload = _payload(hints[names[0]], takes, executor)
     if executor != "process":
         _check_context(hints[names[1]], context, executor)
     return Signature(executor, payload)
@@ -87,18 +90,24 @@ def _hints(func: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-def _event_payload(hint: Any) -> Any:
-    if hint is Event:
-        return Any
-    if get_origin(hint) is not Event:
-        raise UsageError(f"its first parameter is {_shown(hint)}: annotate it Event[YourPayload].")
-    return get_args(hint)[0]
+def _payload(hint: Any, takes: Takes, executor: Executor) -> Any:
+    """What the first parameter says of the payload."""
+    if takes == "command":
+        if _holder(hint) in (Event, EventList, BlockingEventList):
+            raise UsageError(f"a command handler takes the command itself, not {_shown(hint)}.")
+        return hint
+    wanted: Any = Event
+    if takes == "list":
+        wanted = EventList if executor == "loop" else BlockingEventList
+    if _holder(hint) is not wanted:
+        name = wanted.__name__
+        raise UsageError(f"its first parameter is {_shown(hint)}: annotate it {name}[YourPayload].")
+    return Any if hint is wanted else get_args(hint)[0]
 
 
-def _command(hint: Any) -> Any:
-    if hint is Event or get_origin(hint) is Event:
-        raise UsageError("a command handler takes the command itself, not Event[...].")
-    return hint
+def _holder(hint: Any) -> Any:
+    """The class around a payload, with or without its parameter."""
+    return get_origin(hint) or hint
 
 
 def _check_context(hint: Any, context: type[Any], executor: Executor) -> None:

@@ -19,6 +19,7 @@ from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.api.topics import TopicDeclaration
 from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, override, policy_from
+from inboxd.runtime.list_handlers import misfits
 from inboxd.runtime.registry import Registry, make_registry
 from inboxd.runtime.scheduling import scheduled
 from inboxd.runtime.topics import check_topics, with_topics
@@ -131,9 +132,19 @@ def load_registry(settings: Settings) -> Registry:
     default = default_policy(settings)
     registry = with_topics(registry, settings.topics, default)
     registry = apply_overrides(registry, settings.types, default)
+    _check_lists(registry)
     _check_timeouts(settings, registry)
     scheduled(registry, settings.schedules)
     return registry
+
+
+def _check_lists(registry: Registry) -> None:
+    """Lists and their handlers, now that the settings have said what they say of topics."""
+    handlers = [each for found in registry.events.values() for each in found]
+    declared = sorted({each.name for each in registry.declared_topics})
+    found = [*misfits(handlers, registry.topics, declared)]
+    if found:
+        raise PluginError("\n- ".join([f"Problems with plugins ({len(found)}):", *found]))
 
 
 def _check_timeouts(settings: Settings, registry: Registry) -> None:
@@ -143,7 +154,10 @@ def _check_timeouts(settings: Settings, registry: Registry) -> None:
         f"{handler.name} ({handler.timeout:g} s)"
         for handlers in registry.events.values()
         for handler in handlers
-        if handler.timeout is not None and handler.timeout >= most and handler.command_type is None
+        if handler.timeout is not None
+        and handler.timeout >= most
+        and handler.command_type is None
+        and not handler.lists  # their transactions have a limit of their own
     ]
     if slow:
         raise SettingsError(

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from inboxd.api.context import Route
-from inboxd.api.records import CommandHandler, EventHandler
+from inboxd.api.records import CommandHandler, EventHandler, ListHandler
 from inboxd.api.schedules import Schedule, ScheduleDeclaration, checked
 from inboxd.api.topics import DEFAULT, Topic, TopicDeclaration
 from inboxd.errors import UsageError
+from inboxd.runtime.list_handlers import gather
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Registry:
     """All handlers by type; several may take one event type, exactly one a command type.
 
     in_topics: the handlers that name a topic, by topic and type; anywhere: the others, by type.
-    topics: how the declared topics are processed; what is not among them is `single`.
+    topics: how the declared topics are processed; what is not among them is `single`. lists: who
+    handles the lists of batch topics.
     """
 
     events: Mapping[str, tuple[EventHandler, ...]]
@@ -34,10 +36,14 @@ class Registry:
     topics: Mapping[str, Topic]
     in_topics: Mapping[tuple[str, str], tuple[EventHandler, ...]]
     anywhere: Mapping[str, tuple[EventHandler, ...]]
+    lists: Mapping[str, ListHandler]
 
     def handlers_of(self, topic: str, type_: str) -> tuple[EventHandler, ...]:
         """Who handles the events of a type in a topic; nobody: empty."""
-        return self.in_topics.get((topic, type_)) or self.anywhere.get(type_, ())
+        found = self.in_topics.get((topic, type_))
+        if found is None and topic not in self.lists:
+            found = self.anywhere.get(type_)
+        return found or ()
 
     @property
     def subscriptions(self) -> list[tuple[str, str]]:
@@ -127,13 +133,16 @@ def make_registry(
             anywhere[each.type] += (each,)
         else:
             in_topics[each.topic, each.type] += (each,)
+    by_name = {topic.name: topic for topic in topics}
+    lists = gather((each for found in events.values() for each in found), by_name)
     return Registry(
         MappingProxyType(dict(events)),
         MappingProxyType(dict(commands)),
         MappingProxyType(models),
         tuple(schedules),
         tuple(declared_topics),
-        MappingProxyType({topic.name: topic for topic in topics}),
+        MappingProxyType(by_name),
         MappingProxyType(dict(in_topics)),
         MappingProxyType(dict(anywhere)),
+        MappingProxyType(lists),
     )

@@ -1,0 +1,97 @@
+"""When a list of a batch topic is due, and which events belong to it.
+
+Owns the arithmetic. Promises: it needs no memory, since a due time follows from the time at which
+an event was written alone, so what was missed while no worker ran is due when one comes back, and
+each period of a cron expression has a list of its own. Known limit: where a period ends, order
+beats the clock: of two events that are written within the same microseconds, the one that comes
+later in the list's order may carry the earlier time, and then counts to the later period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+
+from inboxd.api.cron import Cron
+from inboxd.api.topics import Topic
+from inboxd.errors import UsageError
+
+# A list that is due by its count alone waits for it: run_at needs a time all the same.
+NEVER = timedelta(days=36_525)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When the lists of a topic are due: whatever comes first of what is given.
+
+    full: so many events make a list due, and none has more. age: of its oldest event. cron: the
+    first time after its oldest event was written; the list holds what was written before that.
+    expected: the event types that complete a list, which then holds all that its line has.
+    """
+
+    full: int | None = None
+    age: timedelta | None = None
+    cron: Cron | None = None
+    expected: tuple[str, ...] = ()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether a list is a set that belongs together: a part of it is no list."""
+        return bool(self.expected)
+
+    def due_at(self, created_at: datetime) -> datetime:
+        """When a list is due whose oldest event was written at `created_at`, if it is not full."""
+        times = [created_at + (NEVER if self.age is None else self.age)]
+        closes_at = self.closes_at(created_at)
+        return min(times if closes_at is None else [*times, closes_at])
+
+    def closes_at(self, created_at: datetime) -> datetime | None:
+        """When the period ends to which an event belongs; None: there are no periods."""
+        return None if self.cron is None else self.cron.after(created_at)
+
+    def opened_at(self, closes_at: datetime) -> datetime | None:
+        """When the period began that ends at `closes_at`."""
+        return None if self.cron is None else self.cron.before(closes_at)
+
+    def takes(self, written: Sequence[datetime]) -> int:
+        """How many of a line's oldest events, given as times of writing, make the next list."""
+        if not written:
+            return 0
+        closes_at = self.closes_at(written[0])
+        most = len(written) if self.full is None else self.full
+        if closes_at is None:
+            return min(most, len(written))
+        return sum(1 for _ in takewhile(lambda at: at < closes_at, islice(written, most)))
+
+    def is_complete(self, events: int, types: Collection[str]) -> bool:
+        """Whether a line of so many events, of these types, is due whatever the time."""
+        if self.expected and not self.missing(types):
+            return True
+        return self.full is not None and events >= self.full
+
+    def missing(self, types: Collection[str]) -> tuple[str, ...]:
+        """The expected types that are not among `types`, in the order of the declaration."""
+        return tuple(each for each in self.expected if each not in types)
+
+    def ends(self, since: datetime, until: datetime, most: int) -> list[datetime]:
+        """The ends of the periods of what was written from `since` to `until`; `most`: how many."""
+        if self.cron is None:
+            return []
+        found: list[datetime] = []
+        for time in islice(self.cron.following(since), most):
+            found.append(time)
+            if time > until:
+                break
+        return found
+
+
+def rule_of(topic: Topic) -> Rule:
+    """The rule of a batch topic."""
+    expect, full = topic.expect, topic.count
+    if isinstance(expect, int):
+        full, expect = expect, ()
+    if full is None and topic.age is None and topic.cron is None:
+        raise UsageError(f"when is a list of {topic.name!r} due?")
+    return Rule(full, topic.age, topic.cron, expect or ())

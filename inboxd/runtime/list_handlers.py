@@ -1,0 +1,73 @@
+"""Which function handles the lists of which batch topic, and what does not fit together there.
+
+Owns the meeting of topics and handlers in batch mode. Promises that what could never be processed
+is told when the worker starts. Known limit: a batch topic that only the settings declare may have
+its handler in another worker's plugins, so a missing one is then no mistake of this worker's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from inboxd.api.due import rule_of
+from inboxd.api.records import EventHandler, ListHandler
+from inboxd.api.topics import Topic
+
+_BATCH = "batch"
+
+
+def gather(handlers: Iterable[EventHandler], topics: Mapping[str, Topic]) -> dict[str, ListHandler]:
+    """The list handlers of batch topics, by topic."""
+    readers: dict[str, dict[str, EventHandler]] = defaultdict(dict)
+    for each in handlers:
+        if each.lists and each.topic is not None and _mode(each, topics) == _BATCH:
+            readers[each.topic][each.type] = each
+    return {
+        name: ListHandler(
+            topic=name,
+            rule=rule_of(topics[name]),
+            # In logs, metrics and middleware, a list is called by its topic.
+            runs=replace(next(iter(found.values())), type=name),
+            readers=found,
+        )
+        for name, found in readers.items()
+    }
+
+
+def misfits(
+    handlers: Iterable[EventHandler], topics: Mapping[str, Topic], declared: Iterable[str]
+) -> Iterator[str]:
+    """What does not fit together; `declared`: the topics that plugins declare."""
+    functions: dict[str, set[str]] = defaultdict(set)
+    for each in handlers:
+        mode, topic = _mode(each, topics), each.topic or ""
+        if each.lists:
+            functions[topic].add(each.name)
+            if mode != _BATCH:
+                found = "is not declared" if topic not in topics else f"is {mode}"
+                yield (
+                    f"{each.name} takes lists of the topic {topic!r}, which {found}: declare it "
+                    'with mode="batch", or take single events with @handlers.event.'
+                )
+        elif mode == _BATCH:
+            yield (
+                f"{each.name} takes single events of the topic {topic!r}, which is batch: take "
+                "lists with @handlers.events."
+            )
+    for topic, names in functions.items():
+        if len(names) > 1:
+            shown = ", ".join(sorted(names))
+            yield f"the topic {topic!r} has several list handlers, {shown}: keep one."
+    for topic in declared:
+        if topics[topic].mode == _BATCH and topic not in functions:
+            yield (
+                f"the topic {topic!r} is batch, and nothing handles its lists: declare "
+                f'@handlers.events("…", topic={topic!r}).'
+            )
+
+
+def _mode(handler: EventHandler, topics: Mapping[str, Topic]) -> str:
+    topic = topics.get(handler.topic or "")
+    return "single" if topic is None else topic.mode

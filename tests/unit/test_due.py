@@ -1,0 +1,116 @@
+"""When lists are due, and what belongs to them."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from inboxd.api.cron import Cron
+from inboxd.api.due import NEVER, Rule, rule_of
+from inboxd.api.topics import TopicDeclaration, checked
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
+MIDNIGHT = Cron("0 0 * * *", "Europe/Berlin")
+
+
+def berlin(day: int, hour: int, minute: int = 0, *, month: int = 6, fold: int = 0) -> datetime:
+    return datetime(2026, month, day, hour, minute, tzinfo=BERLIN, fold=fold)
+
+
+def test_due_by_the_first_of_age_and_cron() -> None:
+    hour = timedelta(hours=1)
+    assert Rule(age=hour).due_at(NOON) == NOON + hour
+    assert Rule(cron=MIDNIGHT).due_at(NOON) == berlin(2, 0)
+    assert Rule(age=hour, cron=MIDNIGHT).due_at(NOON) == NOON + hour
+    assert Rule(age=timedelta(days=9), cron=MIDNIGHT).due_at(NOON) == berlin(2, 0)
+    assert Rule(full=10).due_at(NOON) == NOON + NEVER
+
+
+def test_a_full_list_has_no_more() -> None:
+    assert Rule(full=3).takes([NOON] * 5) == 3
+    assert Rule(full=3).takes([NOON] * 2) == 2
+    assert Rule(age=timedelta(hours=1)).takes([NOON] * 5) == 5
+    assert Rule(full=3).takes([]) == 0
+
+
+def test_each_day_has_its_own_list() -> None:
+    monday = [berlin(1, 22), berlin(1, 23, 59)]
+    tuesday = [berlin(2, 0), berlin(2, 12)]
+    rule = Rule(cron=MIDNIGHT)
+    assert rule.takes([*monday, *tuesday]) == len(monday)
+    assert rule.takes(tuesday) == len(tuesday)
+    assert rule.opened_at(berlin(2, 0)) == berlin(1, 0)
+
+
+def test_order_beats_the_clock_where_a_period_ends() -> None:
+    """The second was written earlier by its clock, and comes later in the order."""
+    inverted = [berlin(1, 23), berlin(2, 0), berlin(1, 23, 59), berlin(2, 1)]
+    rule = Rule(cron=MIDNIGHT)
+    assert rule.takes(inverted) == 1
+    assert rule.takes(inverted[1:]) == 3
+
+
+@pytest.mark.parametrize(("month", "day", "hours"), [(3, 29, 23), (10, 25, 25)])
+def test_the_days_on_which_clocks_change(month: int, day: int, hours: int) -> None:
+    """Each event counts to the day that its zone's calendar shows, however long that is."""
+    start = berlin(day, 0, month=month).astimezone(UTC)
+    written = [start + timedelta(minutes=30 * half) for half in range(-4, 2 * hours + 4)]
+    rule, lists = Rule(cron=MIDNIGHT), []
+    while written:
+        size = rule.takes(written)
+        lists.append((rule.closes_at(written[0]), size))
+        written = written[size:]
+    assert lists == [
+        (start, 4),
+        (start + timedelta(hours=hours), 2 * hours),
+        (start + timedelta(hours=hours + 24), 4),
+    ]
+    assert rule.opened_at(start + timedelta(hours=hours)) == start
+
+
+@pytest.mark.parametrize("cron", ["30 2 * * *", "0 * * * *", "*/20 2 * * *"])
+def test_a_list_always_closes_after_its_oldest_event(cron: str) -> None:
+    """Also of what is written within the hour that comes twice, or just before the missing one."""
+    rule = Rule(cron=Cron(cron, "Europe/Berlin"))
+    for start in (berlin(28, 23, month=3), berlin(24, 23, month=10)):
+        first = start.astimezone(UTC)
+        for minutes in range(0, 8 * 60, 10):
+            written = first + timedelta(minutes=minutes)
+            closes_at = rule.closes_at(written)
+            assert closes_at is not None
+            assert closes_at > written
+            assert rule.takes([written]) == 1
+            opened_at = rule.opened_at(written)
+            assert opened_at is not None
+            assert opened_at < written
+
+
+def test_a_set_is_complete_with_each_expected_type() -> None:
+    rule = Rule(expected=("order.paid", "order.packed"), age=timedelta(hours=1))
+    assert rule.missing({"order.packed", "other"}) == ("order.paid",)
+    assert not rule.is_complete(5, {"order.packed", "other"})
+    assert rule.is_complete(2, {"order.packed", "order.paid"})
+    assert rule.is_set
+    assert Rule(full=3).is_complete(3, {"order.paid"})
+    assert not Rule(full=3).is_complete(2, {"order.paid"})
+    assert not Rule(age=timedelta(hours=1)).is_complete(9, {"order.paid"})
+
+
+def test_the_ends_of_periods_are_bounded() -> None:
+    rule = Rule(cron=Cron("0 * * * *"))
+    until = NOON + timedelta(hours=2, minutes=5)
+    assert rule.ends(NOON, until, 10) == [NOON + timedelta(hours=n) for n in (1, 2, 3)]
+    assert len(rule.ends(NOON, NOON + timedelta(days=9), 10)) == 10
+    assert Rule(full=3).ends(NOON, until, 10) == []
+
+
+def test_the_rule_of_a_topic() -> None:
+    def rule(**options: object) -> Rule:
+        declared = TopicDeclaration(name="t", source="test", mode="batch", **options)  # type: ignore[arg-type]
+        return rule_of(checked(declared))
+
+    assert rule(count=10, age="5m") == Rule(full=10, age=timedelta(minutes=5))
+    assert rule(expect=3, age="5m") == Rule(full=3, age=timedelta(minutes=5))
+    assert rule(expect=["a", "b"], age="5m") == Rule(age=timedelta(minutes=5), expected=("a", "b"))
+    assert rule(cron="0 0 * * *", zone="Europe/Berlin") == Rule(cron=MIDNIGHT)

@@ -1,0 +1,242 @@
+"""Handlers of lists: what they are declared as, what they get, and what they may say of it."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio.to_thread
+import pytest
+from pydantic import BaseModel
+
+from inboxd import (
+    BlockingEventContext,
+    BlockingEventList,
+    Event,
+    EventContext,
+    EventList,
+    Handlers,
+    Reject,
+    Retry,
+)
+from inboxd.api.lists import Facts
+from inboxd.errors import PluginError, UsageError
+from inboxd.model.backoff import Fixed
+from inboxd.runtime.list_handlers import misfits
+from inboxd.runtime.plugins import build_registry
+from inboxd.runtime.registry import Registry
+
+pytestmark = pytest.mark.anyio
+
+
+class Paid(BaseModel):
+    """A payload."""
+
+    cents: int
+
+
+@pytest.fixture
+def handlers() -> Handlers:
+    return Handlers("shop")
+
+
+def registry(handlers: Handlers) -> Registry:
+    return build_registry([("a plugin", handlers)])
+
+
+def wrong(handlers: Handlers) -> list[str]:
+    """What does not fit together, as the worker would say at its start."""
+    found = registry(handlers)
+    flat = [each for one in found.events.values() for each in one]
+    return [*misfits(flat, found.topics, sorted({each.name for each in found.declared_topics}))]
+
+
+async def ship(events: EventList[Paid], ctx: EventContext) -> None:
+    """A handler of lists."""
+
+
+def ship_in_thread(events: BlockingEventList[Paid], ctx: BlockingEventContext) -> None:
+    """The same in a thread."""
+
+
+async def one(event: Event[Paid], ctx: EventContext) -> None:
+    """A handler of single events."""
+
+
+# -------------------------------------------------------------------------------- declarations
+
+
+def test_a_handler_of_lists_takes_several_types(handlers: Handlers) -> None:
+    handlers.topic("shipments", mode="batch", count=10, retry=Fixed(attempts=2))
+    handlers.events(
+        "order.paid", "order.packed", topic="shipments", schema_version={"order.paid": 2}
+    )(ship)
+    found = registry(handlers)
+    lists = found.lists["shipments"]
+    assert lists.rule.full == 10
+    assert lists.may_split
+    assert {type_: reader.schema_version for type_, reader in lists.readers.items()} == {
+        "order.paid": 2,
+        "order.packed": 1,
+    }
+    assert (lists.runs.type, lists.runs.executor) == ("shipments", "loop")
+    assert found.subscriptions == [("shipments", "order.packed"), ("shipments", "order.paid")]
+    assert found.handlers_of("shipments", "order.paid") == (lists.readers["order.paid"],)
+    assert wrong(handlers) == []
+
+
+def test_a_sync_handler_of_lists_runs_in_a_thread(handlers: Handlers) -> None:
+    handlers.topic("shipments", mode="batch", count=10)
+    handlers.events("order.paid", topic="shipments", split=False, timeout="9s")(ship_in_thread)
+    lists = registry(handlers).lists["shipments"]
+    assert (lists.runs.executor, lists.runs.timeout) == ("thread", 9)
+    assert not lists.may_split
+
+
+def test_a_set_is_never_split(handlers: Handlers) -> None:
+    handlers.topic("shipments", mode="batch", expect=["order.paid", "order.packed"], age="1h")
+    handlers.events("order.paid", "order.packed", topic="shipments")(ship)
+    assert not registry(handlers).lists["shipments"].may_split
+
+
+def test_single_handlers_do_not_serve_a_batch_topic(handlers: Handlers) -> None:
+    handlers.topic("shipments", mode="batch", count=10)
+    handlers.events("order.paid", topic="shipments")(ship)
+    handlers.event("order.sent")(one)
+    found = registry(handlers)
+    assert found.handlers_of("shipments", "order.sent") == ()
+    assert len(found.handlers_of("default", "order.sent")) == 1
+
+
+@pytest.mark.parametrize(
+    ("func", "says"),
+    [
+        (one, r"first parameter is .*Event.*: annotate it EventList\[YourPayload\]"),
+        (ship_in_thread, None),
+    ],
+)
+def test_the_signature(handlers: Handlers, func: Any, says: str | None) -> None:
+    handlers.topic("shipments", mode="batch", count=10)
+    handlers.events("order.paid", "order.packed", topic="shipments")(func)
+    if says is None:
+        assert registry(handlers).lists
+        return
+    with pytest.raises(PluginError, match=says) as raised:
+        registry(handlers)
+    assert str(raised.value).count("EventList[") == 1  # not once for each type
+
+
+def test_a_list_where_a_command_or_an_event_belongs(handlers: Handlers) -> None:
+    handlers.command("ship")(ship)  # type: ignore[type-var]
+    handlers.event("order.paid")(ship)  # type: ignore[type-var]
+    with pytest.raises(PluginError, match="takes the command itself, not EventList") as raised:
+        registry(handlers)
+    assert "annotate it Event[YourPayload]" in str(raised.value)
+
+
+def test_types_must_be_named(handlers: Handlers) -> None:
+    with pytest.raises(UsageError, match="Name the types"):
+        handlers.events(topic="shipments")
+    with pytest.raises(UsageError, match="Name the types"):
+        handlers.events(ship, topic="shipments")  # type: ignore[arg-type]
+
+
+def test_what_does_not_fit_together(handlers: Handlers) -> None:
+    handlers.topic("lonely", mode="batch", count=10)
+    handlers.topic("twice", mode="batch", count=10)
+    handlers.topic("single")
+    handlers.events("a", topic="twice")(ship)
+    handlers.events("b", topic="twice")(ship_in_thread)
+    handlers.event("c", topic="twice")(one)
+    handlers.events("d", topic="single")(ship)
+    handlers.events("e", topic="unknown")(ship)
+    said = wrong(handlers)
+    for part in (
+        "'lonely' is batch, and nothing handles its lists",
+        "'twice' has several list handlers",
+        "one takes single events of the topic 'twice', which is batch",
+        "ship takes lists of the topic 'single', which is single",
+        "ship takes lists of the topic 'unknown', which is not declared",
+    ):
+        assert any(part in each for each in said), (part, said)
+    assert len(said) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "when is a list due"),
+        ({"cron": "0 0 * *"}, "five fields"),
+        ({"cron": "0 0 * * *", "zone": "Europe/Atlantis"}, "zone 'Europe/Atlantis'"),
+        ({"zone": "Europe/Berlin", "count": 3}, "zone= is the zone of cron="),
+        ({"expect": ["a"]}, "expect= needs age="),
+        ({"expect": ["a"], "age": "1h", "count": 3}, "goes without count="),
+        ({"expect": ["a", "a"], "age": "1h"}, "each once"),
+        ({"count": 0}, "count=0"),
+        ({"age": "0s"}, "age='0s'"),
+    ],
+)
+def test_a_topic_that_could_never_be_processed(
+    handlers: Handlers, options: dict[str, Any], says: str
+) -> None:
+    handlers.topic("shipments", mode="batch", **options)
+    handlers.events("order.paid", topic="shipments")(ship)
+    with pytest.raises(PluginError, match=says):
+        registry(handlers)
+
+
+# ---------------------------------------------------------------------------------- the list
+
+
+def facts(size: int) -> Facts:
+    now = datetime(2026, 6, 1, tzinfo=UTC)
+    return Facts(topic="t", key="k", size=size, since=now - timedelta(days=1), until=now)
+
+
+def events(count: int) -> list[Event[int]]:
+    return [Event({"id": n, "type": "a"}, n) for n in range(count)]
+
+
+async def portions_of_three(count: int) -> AsyncIterator[Sequence[Event[int]]]:
+    found = events(count)
+    for start in range(0, count, 3):
+        yield found[start : start + 3]
+
+
+async def test_it_is_read_in_order_and_more_than_once() -> None:
+    found = EventList[int](facts(7), lambda: portions_of_three(7))
+    assert len(found) == 7
+    for _ in range(2):
+        assert [event.payload async for event in found] == list(range(7))
+    assert [len(portion) async for portion in found.portions()] == [3, 3, 1]
+    assert (found.topic, found.key, found.missing, found.short) == ("t", "k", (), 0)
+    assert found.until - found.since == timedelta(days=1)
+
+
+async def test_in_a_thread_it_is_read_with_for() -> None:
+    found = BlockingEventList[int](facts(7), lambda: portions_of_three(7))
+
+    def read() -> list[int]:
+        return [event.payload for event in found]
+
+    assert await anyio.to_thread.run_sync(read) == list(range(7))
+    sizes = await anyio.to_thread.run_sync(lambda: [len(part) for part in found.portions()])
+    assert sizes == [3, 3, 1]
+
+
+async def test_single_events_have_outcomes_of_their_own() -> None:
+    found = EventList[int](facts(3), lambda: portions_of_three(3))
+    first, second, _ = events(3)
+    found.reject(first, "not for sale")
+    found.retry(second, after="5m", reason="later")
+    assert {id_: type(error) for id_, (_, error) in found.outcomes.items()} == {0: Reject, 1: Retry}
+    with pytest.raises(UsageError):
+        found.retry(second, after="soon")
+
+
+async def test_after_its_handler_it_is_closed() -> None:
+    found = EventList[int](facts(3), lambda: portions_of_three(3))
+    found.end()
+    with pytest.raises(UsageError, match="handler has ended"):
+        found.reject(events(1)[0])
+    with pytest.raises(UsageError, match="handler has ended"):
+        [event async for event in found]
