@@ -63,6 +63,11 @@ class Event(Generic[P_co]):
         return cast("str", self._row["topic"])
 
     @property
+    def ordering_key(self) -> str | None:
+        """What it has its order with, in a sequential topic; empty: the whole topic."""
+        return cast("str | None", self._row["ordering_key"])
+
+    @property
     def type(self) -> str:
         """The dotted type, such as `user.status_updated`."""
         return cast("str", self._row["type"])

@@ -26,8 +26,9 @@ from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide,
 from inboxd.runtime.execution import Breath, Task
 from inboxd.runtime.outcomes import is_ours, name, setback, site_of
 from inboxd.runtime.parts import Parts
+from inboxd.runtime.standing import Standing
 from inboxd.runtime.versions import FOR_ANOTHER, Versions
-from inboxd.store import batches, bodies, events, wakeups
+from inboxd.store import batches, bodies, events, lines, wakeups
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
@@ -60,11 +61,10 @@ class Results:
     fold: list[int] = field(default_factory=list)
     counts: list[tuple[str, Outcome, float, float]] = field(default_factory=list)
     spoiled: Spoiled | None = None
-
-    @property
-    def rows(self) -> int:
-        """Events that were run."""
-        return len(self.done) + len(self.setbacks)
+    # Of events in lines: which lines stand still, and what is filed for that.
+    standing: Standing | None = None
+    # Events that were run, or left where they are for those before them.
+    met: int = 0
 
 
 class EventRun:
@@ -81,6 +81,8 @@ class EventRun:
     async def run(self, connection: Connection, rows: Sequence[Row], results: Results) -> None:
         """Run events until the page's time, or its room for commands, is spent.
 
+        What may not run yet, in a line, is passed over and noted.
+
         A change of the controls ends it too: what is paused now is not begun.
         """
         controls = self._parts.controls
@@ -90,6 +92,9 @@ class EventRun:
         for portion in bodies.portions(rows, self.limits.page_bytes):
             payloads = await bodies.read(connection, self._parts.sql, portion)
             for row in portion:
+                results.met += 1
+                if results.standing is not None and not results.standing.may_run(row):
+                    continue
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
                 await self._run_one(task, connection, row, raw, results)
                 await breath.take()
@@ -137,7 +142,13 @@ class EventRun:
             if plans:
                 results.planned += [Planned(plan, _parent(row)) for plan in plans]
         else:
-            results.setbacks.append(setback(outcome, row, self._parts.me.id))
+            self.set_back(row, outcome, results)
+
+    def set_back(self, row: Row, outcome: Unsuccessful, results: Results) -> None:
+        """Note what becomes of an event that did not succeed, and of the line that it is in."""
+        results.setbacks.append(setback(outcome, row, self._parts.me.id))
+        if results.standing is not None:
+            results.standing.set_back(row, dead=isinstance(outcome, Dead))
 
     async def _handle(
         self,
@@ -195,7 +206,10 @@ class EventRun:
         return outcome
 
     async def write(self, connection: Connection, results: Results) -> None:
-        """Insert what the handlers sent, and settle: three statements at the most."""
+        """Insert what the handlers sent, and settle: a fixed number of statements.
+
+        Rows of lines come last: what steps aside or is filed then finds its line as it will be.
+        """
         started = time.monotonic()
         sql, me = self._parts.sql, self._parts.me.id
         if results.sent or results.planned:
@@ -204,8 +218,14 @@ class EventRun:
             await events.settle(connection, sql, results.done, me)
         if results.setbacks:
             await events.set_back(connection, sql, results.setbacks)
-            if self._parts.fleet.differs:  # some may wait for who can read them
-                await wakeups.notify(connection, sql, "events")
+        standing = results.standing
+        if standing is not None and standing.aside:
+            await lines.step_aside(connection, sql, standing.aside)
+        if standing is not None and standing.filed:
+            await lines.file(connection, sql, standing.filed)
+        left = results.setbacks or (standing is not None and standing.lines)
+        if left and self._parts.fleet.differs:  # some may wait for who can read or run them
+            await wakeups.notify(connection, sql, "events")
         self._parts.metrics.settle_seconds.labels("event").observe(time.monotonic() - started)
 
     def count(self, results: Results) -> None:

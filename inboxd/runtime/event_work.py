@@ -1,15 +1,14 @@
 """Pages of events: one transaction from the claim to the settlement (design section 5).
 
-Owns what a page is for events. Promises (promise 2): the handlers' effects, the commands that they
-sent and the settlements commit together or not at all; a page that cannot commit is split until the
-event that spoils it stands alone. After a death in the middle of a page, events run alone, each
-counted before it runs, until the poison is found (ADR 3). While the server settles one page, the
-next is claimed and run on another connection (ADR 7). Known limit: handlers of two pages never run
-at the same time; more of that needs more workers.
+Owns what a page is for events, wherever they come from (`event_source`). Promises (promise 2): the
+handlers' effects, the commands that they sent and the settlements commit together or not at all; a
+page that cannot commit is split until the event that spoils it stands alone. After a death in the
+middle of a page, events run alone, each counted before it runs, until the poison is found (ADR 3).
+While the server settles one page, the next is claimed and run on another connection (ADR 7). Known
+limit: handlers of two pages never run at the same time; more of that needs more workers.
 """
 
 import time
-from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 
@@ -17,13 +16,17 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.errors import HandlerCrashed
-from inboxd.model.lane import Key, Lane, Lanes
 from inboxd.model.outcome import Dead, explain
 from inboxd.runtime.event_run import EventRun, Results, Spoiled
+from inboxd.runtime.event_source import Claim, Source
+from inboxd.runtime.lines import Lines
 from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import setback, site_of
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
+from inboxd.runtime.readings import Readings
+from inboxd.runtime.singles import Singles
+from inboxd.runtime.standing import Standing
 from inboxd.store import events
 from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.pools import borrow, lend, transaction
@@ -40,12 +43,23 @@ class _Open:
     """A page whose transaction is open: what was claimed, what came of it, what went wrong."""
 
     connection: Connection = field(init=False)
-    rows: list[Row] = field(default_factory=list)
+    source: Source = field(init=False)
+    claim: Claim = field(default_factory=lambda: Claim([]))
     results: Results = field(default_factory=Results)
     error: Exception | None = None
     # Whether its connection was lost; afterwards, that is another user's.
     lost: bool = False
     ended: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def rows(self) -> list[Row]:
+        """What was claimed."""
+        return self.claim.rows
+
+    def before(self, row: Row) -> list[Row]:
+        """What was claimed before this row."""
+        ids = [each["id"] for each in self.rows]
+        return self.rows[: ids.index(row["id"])]
 
 
 class EventWork:
@@ -56,7 +70,9 @@ class EventWork:
         self._parts = parts
         self._tasks = tasks
         self.run = EventRun(parts)
-        self._lanes = Lanes()
+        self.readings = Readings(parts.sql, parts.metrics)
+        # Who is asked first had the last page the longest ago.
+        self._sources: list[Source] = [Singles(parts), Lines(parts, self.readings)]
         self._most = self.run.limits.page_rows
         self._careful = 0
         # The event that runs alone, while its crash is counted beforehand.
@@ -74,35 +90,33 @@ class EventWork:
     def be_careful(self) -> None:
         """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
         self._careful = self.run.limits.page_rows
-        self._lanes.forget()
+        self._rewind()
 
     def forget(self) -> None:
         """The connection was lost: another server may answer next."""
-        self._lanes.forget()
+        self._rewind()
+        self.readings.forget()
 
     async def room(self) -> None:
         """A page is run before the next is claimed: there is always room."""
 
     async def survey(self) -> Survey:
-        """Look at every lane from its beginning."""
+        """Look at everything from its beginning."""
         async with borrow(self._parts.pool) as connection:
-            seen = await events.survey(connection, self._parts.sql)
-        served = [s for s in seen if self._serves(s.key)]
-        due = self._lanes.sweep(served)
-        return Survey(due, min((s.next for s in served if s.next is not None), default=None))
+            seen = [await source.survey(connection) for source in self._sources]
+        nearest = min((each.next for each in seen if each.next is not None), default=None)
+        return Survey(any(each.due for each in seen), nearest)
 
     async def page(self) -> Page:
         """Claim a page, run its events, and have it settled; that may go on during the next."""
         await self.give_back()
         if self.run.stepped_aside:
             self.run.stepped_aside = False
-            self._lanes.forget()
+            self._rewind()
         try:
             if self._careful > 0:
                 return await self._end_behind() or await self._single()
             return await self._overlapping()
-        except Spoiled as spoiled:
-            return await self._blame(spoiled)
         except Exception:
             # Before the loop's pause, which may last until the event is no longer kept from others.
             with suppress(Exception), anyio.move_on_after(_SOON):
@@ -111,53 +125,70 @@ class EventWork:
         finally:
             self._running = None
 
-    def _serves(self, lane: Key) -> bool:
-        topic, type_ = str(lane[0]), str(lane[1])
-        served = self._parts.registry.handlers_of(topic, type_)
-        return bool(served) and self._parts.controls.allow("topic", topic, type_)
-
-    def _open_lanes(self) -> list[Lane]:
-        """The lanes that are not paused."""
-        lanes = self._lanes.ordered()
-        if self._parts.controls.paused:
-            return [lane for lane in lanes if self._serves(lane.key)]
-        return lanes
-
     async def finish(self) -> None:
         """Wait until the last page is settled; if that failed, its events are claimed again."""
         await self._end_behind()
+
+    def _rewind(self) -> None:
+        for source in self._sources:
+            source.forget()
 
     # ---------------------------------------------------------------------------------- pages
 
     async def _overlapping(self) -> Page:
         """Claim a page and run it, while the one before it is settled; then have it settled."""
-        lanes, most, page = self._open_lanes(), self._most, _Open()
+        most, page = self._most, _Open()
         try:
-            opened = await self._begin(page, lanes, most) if lanes else None
+            opened = await self._begin(page, most)
+            if opened is None and self._behind is not None and self._behind.source.exclusive:
+                # What that page has is nobody's before it has ended: look once more then.
+                if failed := await self._end_behind():
+                    return failed
+                opened = await self._begin(page, most)
         except Exception as error:
             if not page.rows:
                 raise
             page.lost = page.connection.is_closed()
-            return self._failed(page, error)
+            return await self._failed(page, error)
         behind, self._behind = self._behind, None if opened is None else page
         if opened is not None:
+            page.source.ran(page.claim, page.results.met)
             self._tasks.start_soon(self._settle, page, opened)
-            self._advance(lanes, page.rows[: page.results.rows])
         failed = await self._end(behind)
-        if page.results.rows < len(page.rows):
+        if page.results.met < len(page.rows):
             # The rest is locked until this page has ended: the next claim must not pass it by.
             failed = await self._end_behind() or failed
-        return failed or Page(page.results.rows, full=len(page.rows) == most)
+        return failed or Page(page.results.met, full=page.claim.full, again=self._again())
 
-    async def _begin(self, page: _Open, lanes: Sequence[Lane], most: int) -> AsyncExitStack | None:
+    async def _begin(self, page: _Open, most: int) -> AsyncExitStack | None:
         """Open a page's transaction, claim its rows, run them; what ends it, if there are any."""
+        if not any(source.is_known() for source in self._sources):
+            return None
         async with AsyncExitStack() as stack:
             page.connection = await stack.enter_async_context(lend(self._parts.pool))
             await stack.enter_async_context(transaction(self._parts.pool, page.connection))
-            page.rows = await self._claim(page.connection, lanes, most)
+            await self._claim(page, most)
             self._running = page
             await self.run.run(page.connection, page.rows, page.results)
             return stack.pop_all() if page.rows else None
+
+    async def _claim(self, page: _Open, most: int) -> None:
+        """Ask the sources in turn, until one has something."""
+        started = time.monotonic()
+        for source in [each for each in self._sources if each.is_known()]:
+            page.source, page.claim = source, await source.claim(page.connection, most)
+            if page.rows:
+                page.results.standing = page.claim.standing
+                self._sources.remove(source)
+                self._sources.append(source)
+                break
+        self._parts.metrics.claim_seconds.labels("event").observe(time.monotonic() - started)
+        self._parts.metrics.page_rows.labels("event").observe(len(page.rows))
+
+    def _again(self) -> float | None:
+        """When rows that could not be had now may be had."""
+        waits = [source.again for source in self._sources]
+        return min((each for each in waits if each is not None), default=None)
 
     async def _settle(self, page: _Open, stack: AsyncExitStack) -> None:
         """Write what came of a page, and commit."""
@@ -171,6 +202,7 @@ class EventWork:
         except Exception as error:  # noqa: BLE001 - sorted out by the next page
             page.error, page.lost = error, page.connection.is_closed()
         finally:
+            page.source.ended(page.claim, page.results.met, committed=page.error is None)
             page.ended.set()
 
     async def _end_behind(self) -> Page | None:
@@ -182,23 +214,18 @@ class EventWork:
         if page is None:
             return None
         await page.ended.wait()
-        return None if page.error is None else self._failed(page, page.error)
+        return None if page.error is None else await self._failed(page, page.error)
 
-    async def _claim(self, connection: Connection, lanes: Sequence[Lane], most: int) -> list[Row]:
-        started = time.monotonic()
-        rows = await events.claim(connection, self._parts.sql, lanes, most)
-        self._parts.metrics.claim_seconds.labels("event").observe(time.monotonic() - started)
-        self._parts.metrics.page_rows.labels("event").observe(len(rows))
-        return rows
+    # ------------------------------------------------------------------------ pages that fail
 
-    def _failed(self, page: _Open, error: Exception) -> Page:
+    async def _failed(self, page: _Open, error: Exception) -> Page:
         """The page did not commit. Halve it until the event that spoils it stands alone."""
-        self._lanes.forget()
+        self._rewind()
         rows, lost = page.rows, page.lost
         error = page.results.spoiled or error
         if isinstance(error, Spoiled):
             if not (lost and self._losses.excuse(error.row["id"])):
-                raise error
+                return await self._blame(page, error)
             # If it is an outage, the next page will tell by failing to begin.
             _log.warning("a page lost its connection", rows=len(rows), reason=str(error))
             return Page(0, busy=True)
@@ -210,59 +237,88 @@ class EventWork:
         _log.warning("page of events did not commit", rows=len(rows), reason=explain(error).error)
         if len(rows) == 1:
             handlers = self._parts.registry.handlers_of(rows[0]["topic"], rows[0]["type"])
-            raise Spoiled(rows[0], handlers[0], error)
+            return await self._blame(page, Spoiled(rows[0], handlers[0], error))
         self._most = len(rows) // 2
         return Page(0, busy=True)
 
-    async def _blame(self, spoiled: Spoiled) -> Page:
+    async def _blame(self, page: _Open, spoiled: Spoiled) -> Page:
         """Fail the one event, on a connection that works: in an outage nobody is blamed."""
         async with (
             lend(self._parts.pool) as connection,
             transaction(self._parts.pool, connection),
         ):
+            await page.source.hold(connection, spoiled.row, page.before(spoiled.row))
             row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
             if row is not None:
                 outcome = self.run.judge(spoiled.error, row, spoiled.handler)
-                blame = [setback(outcome, row, self._parts.me.id)]
-                await events.set_back(connection, self._parts.sql, blame)
+                results = Results(standing=self._afresh(page))
+                self.run.set_back(row, outcome, results)
+                await self.run.write(connection, results)
         if row is not None:  # else its lost session may hold it still: it was not even given back
             self._marked = None
         return Page(1)
 
+    def _afresh(self, page: _Open) -> Standing | None:
+        """No line stands still in a transaction that has just begun."""
+        return None if page.claim.standing is None else Standing(self._parts)
+
     async def _single(self) -> Page:
         """Run one event alone, its crash counted beforehand: two transactions."""
-        lanes, page = self._open_lanes(), _Open()
-        keep = self._parts.settings.database.idle_in_transaction_timeout
-        if not lanes:
+        page = _Open()
+        if not any(source.is_known() for source in self._sources):
             return Page(0)
         async with lend(self._parts.pool) as page.connection:
             async with transaction(self._parts.pool, page.connection):
-                page.rows = await self._claim(page.connection, lanes, 1)
+                await self._claim(page, 1)
                 if not page.rows:
-                    return Page(0)
-                row = page.rows[0]
-                if row["crashes"] >= self._parts.settings.worker.crash_limit:
-                    await self._convict(page.connection, row)
-                    return Page(1)
-                self._marked = row  # before it commits: the answer may be lost
-                await events.mark_crash(page.connection, self._parts.sql, row["id"], keep)
+                    return Page(0, again=self._again())
+                row, runs = page.rows[0], await self._mark(page)
+            page.source.ran(page.claim, 1)
+            page.source.ended(page.claim, 1, committed=True)
+            self._careful -= 1
+            if not runs:
+                return Page(1)
             self._running = page
             try:
                 async with transaction(self._parts.pool, page.connection):
-                    again = await events.claim_one(page.connection, self._parts.sql, row["id"])
-                    if again is not None:
-                        await events.unmark_crash(page.connection, self._parts.sql, row)
-                        await self.run.run(page.connection, [again], page.results)
-                        await self.run.write(page.connection, page.results)
-            except Exception as error:  # noqa: BLE001 - sorted out there
-                page.lost = page.connection.is_closed()
-                return self._failed(page, error)
-            finally:
-                self._careful -= 1
+                    await self._run_marked(page, row)
+            except Exception as error:  # noqa: BLE001 - sorted out below
+                page.error, page.lost = error, page.connection.is_closed()
+        if page.error is not None:
+            return await self._failed(page, page.error)
         self._marked = None
-        self._advance(lanes, page.rows)
         self.run.count(page.results)
         return Page(1)
+
+    async def _run_marked(self, page: _Open, row: Row) -> None:
+        """Run an event that was marked, in the transaction that takes the mark back."""
+        connection = page.connection
+        await page.source.hold(connection, row, ())
+        page.results = Results(standing=self._afresh(page))
+        again = await events.claim_one(connection, self._parts.sql, row["id"])
+        if again is not None:
+            await events.unmark_crash(connection, self._parts.sql, row)
+            await self.run.run(connection, [again], page.results)
+            await self.run.write(connection, page.results)
+
+    async def _mark(self, page: _Open) -> bool:
+        """Count a crash of the event that is to run alone; False: it does not run now.
+
+        In a line it is filed, so that the line stands still until it has run.
+        """
+        row, standing = page.rows[0], page.results.standing
+        keep = self._parts.settings.database.idle_in_transaction_timeout
+        runs = standing is None or standing.may_run(row)
+        if runs and row["crashes"] >= self._parts.settings.worker.crash_limit:
+            self._convict(row, page.results)
+            runs = False
+        elif runs:
+            self._marked = row  # before it commits: the answer may be lost
+            await events.mark_crash(page.connection, self._parts.sql, row["id"], keep)
+            if standing is not None:
+                standing.stop(row)
+        await self.run.write(page.connection, page.results)
+        return runs
 
     async def give_back(self) -> None:
         """The run of a marked event ended without its outcome, this process lives: no crash."""
@@ -271,17 +327,12 @@ class EventWork:
                 await events.unmark_crash(connection, self._parts.sql, self._marked)
             self._marked = None
 
-    async def _convict(self, connection: Connection, row: Row) -> None:
+    def _convict(self, row: Row, results: Results) -> None:
         crashes = row["crashes"]
         error = HandlerCrashed(f"its worker died {crashes} times while it ran this event")
-        blame = setback(Dead(explain(error, site_of(row, None))), row, self._parts.me.id)
-        blame = replace(blame, crashes=crashes)
-        await events.set_back(connection, self._parts.sql, [blame])
+        dead = Dead(explain(error, site_of(row, None)))
+        results.setbacks.append(replace(setback(dead, row, self._parts.me.id), crashes=crashes))
+        if results.standing is not None:
+            results.standing.set_back(row, dead=True)
         self._parts.metrics.crashes.labels("event").inc(crashes)
         _log.error("event is a dead letter: it kills its worker", event_id=row["event_id"])
-
-    def _advance(self, lanes: Sequence[Lane], rows: Sequence[Row]) -> None:
-        for row in rows:
-            lanes[row["lane"] - 1].advance(row["run_at"], row["id"])
-        for position in {row["lane"] for row in rows}:
-            self._lanes.took(lanes[position - 1])

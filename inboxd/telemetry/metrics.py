@@ -74,6 +74,17 @@ class Metrics:
         self.page_rows = self._histogram(
             "inboxd_page_rows", "Rows that a claim returned.", _ROW_BUCKETS
         )
+        self.horizon_seconds = Histogram(
+            "inboxd_horizon_seconds",
+            "What a look at who may still commit events of sequential or batch topics took.",
+            buckets=_STEP_BUCKETS,
+            registry=self.registry,
+        )
+        self.horizon_buckets = self._gauge(
+            "inboxd_horizon_waiting_buckets",
+            "Buckets of sequential and batch topics whose next event waits for producers that are "
+            "open still.",
+        )
         self.wakeups = self._counter(
             "inboxd_wakeups",
             "Why a processor looked for rows: notify, poll, timer, sweep or reconnect.",

@@ -2,9 +2,9 @@
 -- the process dies, this never commits, and the crash stays counted. Or later, when the run ended
 -- without an outcome and the process lives: then it waits for the session that ran it, which may just
 -- be ending. An event that was settled meanwhile, or that somebody else marked since, is left alone.
--- LIKE: see claim_event.sql.
+-- Of two statuses: see claim_event.sql.
 -- parameters: $1 bigint id, $2 integer crashes and $3 double precision run_at (seconds since the epoch) before it was marked
 -- returns: nothing
 -- locks: the row
 UPDATE {schema}.events SET crashes = $2, run_at = to_timestamp($3)
- WHERE id = $1 AND status LIKE 'pending' AND crashes = $2 + 1
+ WHERE id = $1 AND status IN ('pending', 'waiting') AND crashes = $2 + 1

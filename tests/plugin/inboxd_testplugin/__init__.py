@@ -29,13 +29,14 @@ from inboxd import (
     Reject,
     Retry,
 )
-from inboxd_testplugin import chaos, grouping, keyed, leaving
+from inboxd_testplugin import chaos, grouping, keyed, leaving, ordered
 
 handlers = Handlers("testplugin")
 leaving.add_to(handlers)
 chaos.add_to(handlers)
 keyed.add_to(handlers)
 grouping.add_to(handlers)
+ordered.add_to(handlers)
 
 QUICK = Fixed(base="100ms", attempts=3, jitter="none")
 

@@ -1,0 +1,71 @@
+"""What a worker knows of the rows that have just arrived in lines, bucket by bucket.
+
+Owns the cursors of (topic, bucket) lanes: the id up to which everything was settled or filed.
+Promises that a lane is asked again until nothing was found in it, that the one asked last comes
+last, and that a lane which one of our own pages holds is left alone. Pure. Known limit: what comes
+to lie behind a cursor (a dead letter without a place that is replayed) is found by the next survey.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+Bucket = tuple[str, int]
+
+# Topics are free text: a producer that invents them must not fill our memory.
+_MOST_IDLE = 4096
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """`after`: the cursor of each known lane; `next`: where a lane may have rows, from which id."""
+
+    after: dict[Bucket, int] = field(default_factory=dict)
+    next: dict[Bucket, int] = field(default_factory=dict)
+    held: set[Bucket] = field(default_factory=set)
+
+    def survey(self, seen: Iterable[tuple[Bucket, int]]) -> None:
+        """All lanes that have rows, and the first id of each: cursors go back to it."""
+        if len(self.after) > _MOST_IDLE:
+            self.after.clear()
+        self.next = dict(seen)
+        for lane, first in self.next.items():
+            self.after[lane] = first - 1
+
+    def look(self, found: Iterable[tuple[Bucket, int]]) -> None:
+        """Lanes that have rows behind their cursors, from which id on."""
+        for lane, first in found:
+            if lane in self.after and lane not in self.held:
+                self.next[lane] = first
+
+    def pick(self, bound: Callable[[int], int], most: int) -> list[Bucket]:
+        """Lanes that may have rows up to the bound of their bucket, the longest unasked first."""
+        ready = [lane for lane, first in self.free() if first <= bound(lane[1])]
+        return ready[:most]
+
+    def free(self) -> list[tuple[Bucket, int]]:
+        """Lanes that may have rows and are not held by a page of ours."""
+        return [(lane, first) for lane, first in self.next.items() if lane not in self.held]
+
+    def hold(self, lanes: Iterable[Bucket]) -> None:
+        """A page of ours has these."""
+        self.held.update(lanes)
+
+    def release(self, lanes: Iterable[Bucket]) -> None:
+        """It has them no more."""
+        self.held.difference_update(lanes)
+
+    def taken(self, lane: Bucket, last: int) -> None:
+        """Everything up to this id was settled or filed, in a transaction that has committed."""
+        if lane in self.after:
+            self.after[lane] = max(last, self.after[lane])
+            if self.next.pop(lane, None) is not None:
+                self.next[lane] = self.after[lane] + 1
+
+    def empty(self, lane: Bucket) -> None:
+        """Nothing more was found in it, for now."""
+        self.next.pop(lane, None)
+
+    def forget(self) -> None:
+        """Drop everything remembered of the server."""
+        self.after.clear()
+        self.next.clear()

@@ -1,0 +1,236 @@
+"""Events of sequential topics: a source of pages in which no key is out of order (promise 5).
+
+Owns what this worker remembers of lines: the cursors of arrivals, the lanes of due heads, and the
+lines of filed rows that it is in the middle of. A page takes few buckets, each locked for the
+transaction, then reads them in a later statement: arrivals up to the horizon, and filed rows from
+the heads of their lines on (ADR 12). Promises what `Source` says; cursors move when a page has
+committed, and never past a row that was neither settled nor filed. Known limit: while a page runs,
+nobody else processes what comes into its buckets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inboxd.model.arrivals import Arrivals, Bucket
+from inboxd.model.lane import Key, Lane
+from inboxd.runtime.event_source import Claim
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.processor import Survey
+from inboxd.runtime.readings import Readings
+from inboxd.runtime.standing import Standing, serves
+from inboxd.store import lines
+from inboxd.store.connections import Connection, Row
+from inboxd.store.lines import Line, Stretch
+
+BUCKETS = 64
+# Lines that are asked together at most.
+_LINES = 100
+# Seconds before rows that could not be had are looked at again.
+_SOON, _LATE = 0.002, 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What a page has: buckets; those whose arrivals it took, and all of them; lines, cut short."""
+
+    buckets: frozenset[Bucket]
+    arrived: Sequence[Bucket] = ()
+    drained: frozenset[Bucket] = frozenset()
+    filed: Sequence[Line] = ()
+    cut: bool = False
+
+
+class Lines:
+    """The lines of the sequential topics that this worker serves."""
+
+    exclusive = True
+
+    def __init__(self, parts: Parts, readings: Readings) -> None:
+        """Take what the plugins serve, below the horizon of `readings`."""
+        self._parts = parts
+        self._readings = readings
+        self._topics = frozenset(topic for topic, _ in parts.registry.in_topics)
+        self._arrivals = Arrivals()
+        self._heads: dict[Key, Lane] = {}
+        # Lines with filed rows to go on with: their heads are behind the cursors.
+        self._going: dict[Line, None] = {}
+        self._wanting = False
+        self._pause = _SOON
+
+    def forget(self) -> None:
+        """Drop everything remembered of the server."""
+        self._arrivals.forget()
+        self._heads.clear()
+        self._going.clear()
+        self._wanting = False
+
+    @property
+    def again(self) -> float | None:
+        """How long to wait for producers that are open still, or for other workers."""
+        if not self._wanting:
+            return None
+        self._pause = min(2 * self._pause, _LATE)
+        return self._pause
+
+    async def survey(self, connection: Connection) -> Survey:
+        """Find the buckets that have arrivals, and the lanes that have heads."""
+        sql = self._parts.sql
+        arrived = await lines.survey_arrivals(connection, sql)
+        found = [
+            ((each.topic, each.bucket), each.first)
+            for each in arrived
+            if each.mode == "sequential" and self._takes(each.topic, each.type)
+        ]
+        self._arrivals.survey(found)
+        seen = await lines.survey_heads(connection, sql)
+        heads = [s for s, mode in seen if mode == "sequential" and self._serves(s.key)]
+        self._heads = {s.key: self._heads.get(s.key, Lane(s.key)) for s in heads}
+        due = [s.key for s in heads if s.oldest is not None]
+        for key in due:
+            self._heads[key].rewind()
+        nearest = min((s.next for s in heads if s.next is not None), default=None)
+        return Survey(bool(found or due), nearest)
+
+    def is_known(self) -> bool:
+        """Whether there is a bucket, a lane of heads or a line to ask."""
+        return bool(self._arrivals.after or self._heads or self._going)
+
+    async def claim(self, connection: Connection, most: int) -> Claim:
+        """Take buckets, and then what may run of them."""
+        going = await self._due(connection)
+        arrived = await self._arrived(connection)
+        wanted = list(dict.fromkeys([*((line.topic, line.bucket) for line in going), *arrived]))
+        had = await lines.try_buckets(connection, self._parts.sql, wanted) if wanted else set()
+        self._wanting = len(had) < len(wanted) or bool(self._arrivals.free())
+        going = [line for line in going if (line.topic, line.bucket) in had]
+        arrived = [bucket for bucket in arrived if bucket in had]
+        share = -(-most // 2) if arrived else most
+        filed = await self._claim_filed(connection, going, share)
+        fresh = await self._claim_arrivals(connection, arrived, most - len(filed))
+        for line in going:
+            self._going.pop(line, None)
+        rows = [*filed, *sorted(fresh, key=lambda row: row["id"])]
+        if rows:
+            self._wanting, self._pause = False, _SOON
+        drained = _drained(arrived, fresh, most - len(filed))
+        note = _Note(frozenset(had), arrived, drained, going, cut=len(filed) == share)
+        return Claim(rows, note.cut or len(rows) == most, Standing(self._parts), note=note)
+
+    def ran(self, claim: Claim, met: int) -> None:  # noqa: ARG002 - as the contract has it
+        """Until this page has ended, its buckets are left alone."""
+        self._arrivals.hold(claim.note.buckets)
+
+    def ended(self, claim: Claim, met: int, *, committed: bool) -> None:
+        """Move the cursors over what was settled or filed."""
+        note: _Note = claim.note
+        self._arrivals.release(note.buckets)
+        if not committed:
+            return
+        last = {_bucket(row): row["id"] for row in claim.rows[:met] if row["place"] is None}
+        left = {_bucket(row) for row in claim.rows[met:]}
+        for bucket in note.arrived:
+            self._arrivals.taken(bucket, last.get(bucket, 0))
+            if bucket in note.drained and bucket not in left:
+                self._arrivals.empty(bucket)
+        if (note.cut or left) and claim.standing is not None:
+            still = claim.standing.lines
+            self._going |= {
+                line: None for line in note.filed if (line.topic, line.key) not in still
+            }
+
+    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+        """Take the row's bucket, and file what stands before it: it may be filed itself after."""
+        await lines.hold(connection, self._parts.sql, [_bucket(row)])
+        own = [
+            each["id"]
+            for each in before
+            if each["ordering_key"] == row["ordering_key"]
+            and each["topic"] == row["topic"]
+            and each["place"] is None
+        ]
+        if own:
+            await lines.file(connection, self._parts.sql, own)
+
+    # --------------------------------------------------------------------------------- claims
+
+    async def _due(self, connection: Connection) -> list[Line]:
+        """Lines with filed rows that may go on: those known to, and those whose heads are due."""
+        lanes = [lane for lane in self._heads.values() if self._serves(lane.key)]
+        room = _LINES - len(self._going)
+        if lanes and room > 0:
+            for head in await lines.due_heads(connection, self._parts.sql, lanes, room):
+                lanes[head.lane].advance(head.run_at, head.id)
+                self._going[head.line] = None
+        free = self._arrivals.held.isdisjoint
+        return [
+            line
+            for line in self._going
+            if free([(line.topic, line.bucket)])
+            and self._parts.controls.allow("topic", line.topic, "")
+        ]
+
+    async def _arrived(self, connection: Connection) -> list[Bucket]:
+        """Buckets with arrivals that may be taken, a few at a time: others want some too."""
+        if not self._arrivals.free():
+            await self._look(connection)
+        most = max(1, BUCKETS // (2 * (self._parts.fleet.peers + 1)))
+        bound = self._readings.horizon.bound
+        picked = self._pick(most)
+        waiting = bool(self._arrivals.free()) and not picked
+        if (picked or waiting) and self._readings.is_due(hurried=waiting):
+            if not await self._readings.read(connection):
+                self.forget()
+            picked = self._pick(most)
+        self._parts.metrics.horizon_buckets.set(
+            sum(first > bound(lane[1]) for lane, first in self._arrivals.free())
+        )
+        return picked
+
+    def _pick(self, most: int) -> list[Bucket]:
+        bound, allow = self._readings.horizon.bound, self._parts.controls.allow
+        picked = self._arrivals.pick(bound, BUCKETS * BUCKETS)
+        return [lane for lane in picked if allow("topic", lane[0], "")][:most]
+
+    async def _look(self, connection: Connection) -> None:
+        """Whether anything has come into the buckets that are known."""
+        held = self._arrivals.held
+        cursors = [each for each in self._arrivals.after.items() if each[0] not in held]
+        if cursors:
+            found = await lines.look(connection, self._parts.sql, cursors)
+            self._arrivals.look(
+                (lane, first) for lane, first, type_ in found if self._takes(lane[0], type_)
+            )
+
+    async def _claim_filed(
+        self, connection: Connection, going: Sequence[Line], most: int
+    ) -> list[Row]:
+        return await lines.claim_filed(connection, self._parts.sql, going, most) if going else []
+
+    async def _claim_arrivals(
+        self, connection: Connection, arrived: Sequence[Bucket], most: int
+    ) -> list[Row]:
+        if not arrived or most < 1:
+            return []
+        after, bound = self._arrivals.after, self._readings.horizon.bound
+        stretches = [Stretch(*lane, after[lane], bound(lane[1])) for lane in arrived]
+        return await lines.claim_arrivals(connection, self._parts.sql, stretches, most)
+
+    def _takes(self, topic: str, type_: str) -> bool:
+        """Whether arrivals are ours to take or to file: handlers without a topic serve any."""
+        ours = topic in self._topics or bool(self._parts.registry.handlers_of(topic, type_))
+        return ours and self._parts.controls.allow("topic", topic, "")
+
+    def _serves(self, lane: Key) -> bool:
+        return serves(self._parts, str(lane[0]), str(lane[1]))
+
+
+def _bucket(row: Row) -> Bucket:
+    return row["topic"], row["bucket"]
+
+
+def _drained(asked: Sequence[Bucket], rows: Sequence[Row], most: int) -> frozenset[Bucket]:
+    """Which of the buckets asked have nothing more; `rows` as the statement gave them."""
+    if len(rows) < most:
+        return frozenset(asked)
+    last = asked.index(_bucket(rows[-1])) if rows else 0
+    return frozenset(asked[:last])

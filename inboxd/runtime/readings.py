@@ -1,0 +1,49 @@
+"""The horizon of arrivals, read when it is worth it: one for all topics of a worker.
+
+Owns how often the server is asked who may still commit: a look copies its whole lock table.
+Promises that rows which can be seen wait no longer for a look than is set here, and that looks take
+no more than a small share of the time. Known limit: with hundreds of thousands of locks held, a
+look takes tens of milliseconds, and the pauses between them are twenty times as long.
+"""
+
+import time
+
+from inboxd.model.horizon import Horizon
+from inboxd.store import lines
+from inboxd.store.connections import Connection
+from inboxd.store.statements import Statements
+from inboxd.telemetry.metrics import Metrics
+
+# Seconds between two readings: while rows wait for one, and while enough others may be taken.
+_HURRIED, _LEISURELY = 0.005, 0.1
+_SHARE = 20
+
+
+class Readings:
+    """`horizon`: what the readings say."""
+
+    def __init__(self, sql: Statements, metrics: Metrics) -> None:
+        self.horizon = Horizon()
+        self._sql = sql
+        self._metrics = metrics
+        self._read_at = 0.0
+        self._took = 0.0
+
+    def is_due(self, *, hurried: bool) -> bool:
+        """Whether it is time for another reading."""
+        least = max(_HURRIED if hurried else _LEISURELY, _SHARE * self._took)
+        return time.monotonic() - self._read_at >= least
+
+    async def read(self, connection: Connection) -> bool:
+        """Read. False: ids were rewound, or the server is another one: forget all cursors."""
+        started = time.monotonic()
+        reading = await lines.read_horizon(connection, self._sql)
+        self._read_at = time.monotonic()
+        self._took = self._read_at - started
+        self._metrics.horizon_seconds.observe(self._took)
+        return self.horizon.take(reading)
+
+    def forget(self) -> None:
+        """The connection was lost."""
+        self.horizon.forget()
+        self._read_at = self._took = 0.0

@@ -1,0 +1,74 @@
+"""Events that are processed each by itself: a source of pages.
+
+Owns the lanes of (topic, type) and their cursors. Promises what `Source` says. Known limit: what
+commits behind a cursor waits for the next sweep.
+"""
+
+from collections.abc import Sequence
+
+from inboxd.model.lane import Lane, Lanes
+from inboxd.runtime.event_source import Claim
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.processor import Survey
+from inboxd.runtime.standing import serves
+from inboxd.store import events
+from inboxd.store.connections import Connection, Row
+
+
+class Singles:
+    """The lanes of pending events."""
+
+    exclusive = False
+    again = None
+
+    def __init__(self, parts: Parts) -> None:
+        """Take what the plugins serve."""
+        self._parts = parts
+        self._lanes = Lanes()
+
+    def forget(self) -> None:
+        """Drop the cursors."""
+        self._lanes.forget()
+
+    async def survey(self, connection: Connection) -> Survey:
+        """Look at every lane from its beginning."""
+        seen = await events.survey(connection, self._parts.sql)
+        served = [s for s in seen if self._serves(s.key)]
+        due = self._lanes.sweep(served)
+        return Survey(due, min((s.next for s in served if s.next is not None), default=None))
+
+    def is_known(self) -> bool:
+        """Whether there is a lane to ask."""
+        return bool(self._lanes.ordered())
+
+    async def claim(self, connection: Connection, most: int) -> Claim:
+        """Take due events from the cursors on."""
+        lanes = self._open()
+        if not lanes:
+            return Claim([])
+        rows = await events.claim(connection, self._parts.sql, lanes, most)
+        return Claim(rows, full=len(rows) == most, lanes=lanes)
+
+    def ran(self, claim: Claim, met: int) -> None:
+        """The next claim starts behind these, although they are locked still."""
+        rows = claim.rows[:met]
+        for row in rows:
+            claim.lanes[row["lane"] - 1].advance(row["run_at"], row["id"])
+        for position in {row["lane"] for row in rows}:
+            self._lanes.took(claim.lanes[position - 1])
+
+    def ended(self, claim: Claim, met: int, *, committed: bool) -> None:
+        """Nothing to do: cursors were moved before."""
+
+    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+        """Nothing to do: the row's lock is enough."""
+
+    def _serves(self, lane: tuple[str | int | None, ...]) -> bool:
+        return serves(self._parts, str(lane[0]), str(lane[1]))
+
+    def _open(self) -> list[Lane]:
+        """The lanes that are not paused."""
+        lanes = self._lanes.ordered()
+        if self._parts.controls.paused:
+            return [lane for lane in lanes if self._serves(lane.key)]
+        return lanes

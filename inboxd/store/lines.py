@@ -1,0 +1,159 @@
+"""Lines of events, those of topics that are sequential or batch: locks, arrivals, filed rows.
+
+Owns the statements on lines (ADR 12). A line is what one ordering key of a topic holds; whoever
+changes it has its bucket, an advisory lock for the transaction. Promises that nothing here waits
+but `hold`. Known limit: all but the surveys and the horizon belong into one transaction, in which
+the bucket was taken by an earlier statement than the one that reads the line: only a later snapshot
+shows what its last holder did.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from inboxd.model.arrivals import Bucket
+from inboxd.model.horizon import Reading
+from inboxd.model.lane import Lane, Sighting
+from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
+
+
+class Arrived(NamedTuple):
+    """The first of the rows that have just arrived in a bucket; age in seconds."""
+
+    topic: str
+    bucket: int
+    first: int
+    mode: str
+    type: str
+    age: float
+
+
+class Line(NamedTuple):
+    """An ordering key of a topic, with its bucket."""
+
+    topic: str
+    bucket: int
+    key: str
+
+
+class Head(NamedTuple):
+    """The head of a line that is due; run_at in seconds since the epoch, lane: its position."""
+
+    line: Line
+    id: int
+    run_at: float
+    lane: int
+
+
+class Stretch(NamedTuple):
+    """What may be taken of a bucket: ids above `after`, up to `bound`."""
+
+    topic: str
+    bucket: int
+    after: int
+    bound: int
+
+
+async def read_horizon(connection: Connection, sql: Statements) -> Reading:
+    """How far ids were drawn, and who may still have to commit some."""
+    row = await connection.fetchrow(sql["read_horizon"])
+    assert row is not None  # noqa: S101 - an aggregate has one row
+    holders: dict[int, set[str]] = defaultdict(set)
+    for bucket, holder in zip(row["buckets"], row["holders"], strict=True):
+        holders[bucket].add(holder)
+    return Reading(
+        row["server"], row["newest"], {bucket: frozenset(who) for bucket, who in holders.items()}
+    )
+
+
+async def survey_arrivals(connection: Connection, sql: Statements) -> list[Arrived]:
+    """Every topic and bucket that has rows without a place in their lines."""
+    return [Arrived(*row) for row in await connection.fetch(sql["survey_arrivals"])]
+
+
+async def survey_heads(connection: Connection, sql: Statements) -> list[tuple[Sighting, str]]:
+    """Every topic and type of heads that wait, due or not; and the topic's mode."""
+    rows = await connection.fetch(sql["survey_heads"])
+    return [(Sighting((row[0], row[1]), row["oldest"], row["next"]), row["mode"]) for row in rows]
+
+
+async def look(
+    connection: Connection, sql: Statements, cursors: Sequence[tuple[Bucket, int]]
+) -> list[tuple[Bucket, int, str]]:
+    """Which of these buckets have arrivals behind their cursors: the first one's id and type."""
+    rows = await connection.fetch(
+        sql["look_arrivals"],
+        [topic for (topic, _), _ in cursors],
+        [bucket for (_, bucket), _ in cursors],
+        [after for _, after in cursors],
+    )
+    return [(cursors[row["lane"] - 1][0], row["first"], row["type"]) for row in rows]
+
+
+async def due_heads(
+    connection: Connection, sql: Statements, lanes: Sequence[Lane], heads: int
+) -> list[Head]:
+    """Up to so many heads that are due in these lanes of (topic, type); nothing is locked."""
+    rows = await connection.fetch(
+        sql["due_heads"],
+        [lane.key[0] for lane in lanes],
+        [lane.key[1] for lane in lanes],
+        [lane.after_at for lane in lanes],
+        [lane.after_id for lane in lanes],
+        heads,
+    )
+    return [
+        Head(Line(row[0], row[1], row[2]), row["id"], row["run_at"], row["lane"] - 1)
+        for row in rows
+    ]
+
+
+async def try_buckets(
+    connection: Connection, sql: Statements, buckets: Sequence[Bucket]
+) -> set[Bucket]:
+    """Take those of these buckets that nobody has, until the transaction ends."""
+    rows = await connection.fetch(
+        sql["try_lines"], [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
+    )
+    return {buckets[row["lane"] - 1] for row in rows}
+
+
+async def hold(connection: Connection, sql: Statements, buckets: Sequence[Bucket]) -> None:
+    """Take these buckets until the transaction ends, waiting for who has them."""
+    await connection.execute(
+        sql["hold_lines"], [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
+    )
+
+
+async def claim_arrivals(
+    connection: Connection, sql: Statements, stretches: Sequence[Stretch], rows: int
+) -> list[Row]:
+    """Up to `rows` arrivals of buckets that are held; `lane` counts from 1."""
+    return await connection.fetch(
+        sql["claim_arrivals"],
+        [each.topic for each in stretches],
+        [each.bucket for each in stretches],
+        [each.after for each in stretches],
+        [each.bound for each in stretches],
+        rows,
+    )
+
+
+async def claim_filed(
+    connection: Connection, sql: Statements, lines: Sequence[Line], rows: int
+) -> list[Row]:
+    """Up to `rows` rows of lines whose heads are due, from the heads on; `lane` counts from 1."""
+    return await connection.fetch(
+        sql["claim_filed"], [line.topic for line in lines], [line.key for line in lines], rows
+    )
+
+
+async def file(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
+    """Give arrivals their places at the ends of their lines."""
+    await connection.execute(sql["file_events"], ids)
+
+
+async def step_aside(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
+    """Let dead letters leave their lines."""
+    await connection.execute(sql["step_aside"], ids)

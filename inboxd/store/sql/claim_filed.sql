@@ -1,0 +1,24 @@
+-- Take the filed rows of lines whose heads are due, each line from its head on, in the order of places.
+-- The caller holds the buckets since an earlier statement.
+-- parameters: arrays, one entry a line: $1 text[] topics, $2 text[] ordering keys; then $3 integer rows
+-- returns: as claim_events.sql; bucket, lane (position in the arrays, from 1), place; ready: it is due and
+--          no dead letter; behind (false)
+-- locks: nothing: whoever changes the rows has the bucket first
+SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, e.entity_type,
+       e.entity_id, e.payload, e.headers, e.correlation_id, e.causation_id, e.traceparent, e.attempts,
+       e.crashes, date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
+       e.ordering_key, nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
+       date_part('epoch', clock_timestamp() - e.run_at) AS waited,
+       date_part('epoch', clock_timestamp() - e.created_at) AS age,
+       e.bucket, e.place, e.status = 'waiting' AND e.run_at <= now() AS ready, false AS behind, line.lane
+  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS line(topic, key, lane)
+ CROSS JOIN LATERAL (
+     SELECT h.place, h.status, h.run_at FROM {schema}.events h
+      WHERE h.head AND h.topic = line.topic AND h.ordering_key = line.key LIMIT 1) head
+ CROSS JOIN LATERAL (
+     SELECT * FROM {schema}.events e
+      WHERE head.status = 'waiting' AND head.run_at <= now()
+        AND e.place IS NOT NULL AND e.topic = line.topic AND e.ordering_key = line.key AND e.place >= head.place
+      ORDER BY e.place
+      LIMIT $3) e
+ LIMIT $3

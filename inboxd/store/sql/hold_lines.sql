@@ -1,0 +1,8 @@
+-- Take the buckets of lines for this transaction, waiting for who has them; in one order, so that two who
+-- do this do not wait for each other. As try_lines.sql: what is in them must be read by a later statement.
+-- parameters: arrays, one entry a bucket: $1 text[] topics, $2 smallint[] buckets
+-- returns: a row for each
+-- locks: those buckets, exclusively, until the transaction ends
+SELECT pg_advisory_xact_lock(hashtext('{schema}/' || line.topic), line.bucket)
+  FROM (SELECT DISTINCT topic, bucket FROM unnest($1::text[], $2::smallint[]) AS given(topic, bucket)
+         ORDER BY topic, bucket) line

@@ -1,0 +1,76 @@
+"""Order in sequential topics: events to be handled in order, and the trail that they leave.
+
+Promises: `in_order` compares what handlers did, in the order in which it was committed, with the
+order of ids of each key; nothing may be missing, and nothing twice.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import asyncpg
+
+from tests.support.databases import Database
+from tests.support.rows import unsettled
+from tests.support.waiting import eventually
+
+TRAIL = """
+create table trail (place bigserial primary key, topic text, key text, event bigint, attempt int);
+"""
+
+
+async def turns(
+    where: "Database | asyncpg.Connection",
+    keys: Sequence[str],
+    type_: str = "test.turn",
+    **payload: object,
+) -> list[int]:
+    """Insert an event for each key, in this order; their ids. The topic follows from the type."""
+    rows = await where.fetch(
+        "insert into inboxd.events (type, payload) select $1, $2::text::jsonb || "
+        "jsonb_build_object('key', key) from unnest($3::text[]) with ordinality as t(key, n)"
+        " order by n returning id",
+        type_,
+        json.dumps(payload),
+        list(keys),
+    )
+    return [row[0] for row in rows]
+
+
+async def settled(database: Database, count: int, within: float = 30) -> None:
+    """Wait until so many events have succeeded."""
+
+    async def have() -> bool:
+        done = await database.fetchval(
+            "select count(*) from inboxd.events_history where status = 'succeeded'"
+        )
+        return bool(done >= count)
+
+    try:
+        await eventually(have, within)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {(await unsettled(database, 'events'))[:20]}") from error
+
+
+async def trail(database: Database) -> dict[str, list[int]]:
+    """The events of each key, in the order in which they were handled."""
+    found: dict[str, list[int]] = {}
+    for row in await database.fetch("select key, event from trail order by place"):
+        found.setdefault(row["key"], []).append(row["event"])
+    return found
+
+
+async def in_order(database: Database) -> Mapping[str, list[int]]:
+    """Hold that each key's events were handled once, in the order of ids; returns the trail."""
+    found = await trail(database)
+    for key, events in found.items():
+        late = [b for a, b in pairwise(events) if b <= a]
+        assert not late, f"of key {key!r}, out of order or twice: {late[:10]}"
+    done = await database.fetch(
+        "select ordering_key as key, array_agg(id order by id) as ids from inboxd.events_history"
+        " where status = 'succeeded' and mode = 'sequential' group by 1"
+    )
+    expected: dict[str, Any] = {row["key"]: row["ids"] for row in done}
+    assert found == expected, "what succeeded is not what took effect"
+    return found
