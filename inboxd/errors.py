@@ -41,6 +41,14 @@ class DatabaseError(InboxdError):
     """The database cannot be used: it is unreachable, or a privilege is missing."""
 
 
+class ExportError(InboxdError):
+    """A partition could not be exported: it stays, and is tried again."""
+
+
+class PartitionBusy(InboxdError):
+    """A partition is in use: it goes later."""
+
+
 class LeaseLost(InboxdError):
     """This worker lost its lease: nothing it does for the row counts any more."""
 

@@ -16,8 +16,9 @@ from inboxd.store.wakeups import Place
 from inboxd.upkeep.batches import Abandoned
 from inboxd.upkeep.history import History
 from inboxd.upkeep.leadership import Leadership
-from inboxd.upkeep.purge import Ended
+from inboxd.upkeep.purge import Purge
 from inboxd.upkeep.reaper import Reaper
+from inboxd.upkeep.retention import Retention
 from inboxd.upkeep.schedules import Schedules, Undeclared
 from inboxd.upkeep.statistics import Statistics
 from inboxd.upkeep.topics import Topics
@@ -61,19 +62,23 @@ def duties(
     )
     leadership = Leadership(pool, sql, metrics, me.id)
     yield "reap", lease / _LOOKS_PER_LEASE, reaper.turn
-    history = History(pool, sql, settings.history.partitions_ahead, hold, leadership.leads)
+    ahead = settings.history.partitions_ahead
+    history = History(pool, sql, ahead, hold, leadership.leads, metrics)
     yield "history", interval, history.turn
     yield "folds", _FOLD_SWEEP, parts.folder.sweep
     yield "schedules", 1.0, Schedules(pool, sql, metrics, me.schedules).send
     statistics = Statistics(pool, sql, metrics, me.id)
     yield "statistics", upkeep.stats_interval.total_seconds(), statistics.write
     yield "backlog", interval, lambda: statistics.show(queues())
-    for name, seconds, turn in _of_the_leader(parts):
+    for name, seconds, turn in _of_the_leader(parts, leadership.leads):
         yield name, seconds, leadership.only(turn)
 
 
-def _of_the_leader(parts: Parts) -> Iterator[Duty]:
-    """The duties that one worker does for all; harmless when two do them for a moment."""
+def _of_the_leader(parts: Parts, leads: Callable[[], Awaitable[bool]]) -> Iterator[Duty]:
+    """The duties that one worker does for all; harmless when two do them for a moment.
+
+    `leads` is for those that take long: whether this worker leads still.
+    """
     settings, pool, sql, metrics = parts.settings, parts.pool, parts.sql, parts.metrics
     interval, grace = settings.upkeep.interval.total_seconds(), settings.worker.unserved_grace
     unserved = Unserved(pool, sql, grace, parts.controls.allow)
@@ -81,7 +86,8 @@ def _of_the_leader(parts: Parts) -> Iterator[Duty]:
     yield "batches", interval, Abandoned(pool, sql, metrics).turn
     yield "undeclared schedules", interval, Undeclared(pool, sql).turn
     yield "undeclared topics", interval, Topics(pool, sql).look_after
-    yield "ended workers", interval, Ended(pool, sql).turn
+    yield "retention", interval, Retention(settings, sql, metrics, leads).turn
+    yield "purge", interval, Purge(pool, sql, metrics, settings.history).turn
 
 
 async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:

@@ -147,6 +147,11 @@ class TypeOverride(Section):
     retry: dict[str, Any] | None = Field(
         None, description="Keys of a retry policy, laid over the handler's own."
     )
+    retention: Duration | None = Field(
+        None,
+        description="How long its settled rows are kept, where that is shorter than what [history] "
+        "says.",
+    )
 
 
 class Schedule(Section):

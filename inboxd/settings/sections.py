@@ -7,6 +7,7 @@ loaded.
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, model_validator
@@ -86,6 +87,23 @@ class Settings(BaseSettings):
                 'database.transaction_pooler needs wakeups.mode = "off": a pooler in transaction '
                 "mode cannot pass notifications on"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _a_type_is_not_kept_longer_than_its_table(self) -> Self:
+        tables = (self.history.events, self.history.commands)
+        longest = None if None in tables else max(filter(None, tables))
+        for name, one in self.types.items():
+            if one.retention is None:
+                continue
+            if one.retention < timedelta(days=1):
+                raise ValueError(f"types.{name}.retention must be a day at least")
+            if longest is not None and one.retention > longest:
+                raise ValueError(
+                    f"types.{name}.retention is longer than history.events and history.commands: "
+                    "days go as a whole, so a type may be kept for less, but not for longer; raise "
+                    "those, or set history.export"
+                )
         return self
 
     def source_of(self, key: str) -> str:

@@ -4,20 +4,59 @@ Owns how long and how often. Promises the bounds of each value. Known limit: non
 """
 
 from datetime import timedelta
+from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from inboxd.settings.section import Section, seconds
 from inboxd.settings.values import Duration
 
+_SHORTEST = timedelta(days=1)
+
 
 class History(Section):
-    """Where settled rows go."""
+    """Where settled rows go, and how long they stay there."""
 
     partitions_ahead: Duration = Field(
         timedelta(days=14),
         description="How far ahead partitions are made: the time to notice that making them fails.",
     )
+    events: Duration | None = Field(
+        None,
+        description="How long settled events are kept, a day at least; unset: for ever. Days go as "
+        "a whole, and large payloads with the longer of both tables.",
+    )
+    commands: Duration | None = Field(
+        None,
+        description="How long settled commands are kept, and with them ended batches; unset: for "
+        "ever.",
+    )
+    stats: Duration = Field(
+        timedelta(days=90), description="How long the statistics per minute are kept."
+    )
+    audit: Duration | None = Field(
+        None,
+        description="How long the audit is kept, 30 days at least; unset: for ever. People write "
+        "it, so it stays small.",
+    )
+    export: Path | None = Field(
+        None,
+        description="Folder where a day of history is written before it is dropped; unset: "
+        "nowhere. What cannot be written is not dropped.",
+    )
+    export_format: Literal["jsonl", "csv"] = Field(
+        "jsonl", description="JSON lines or CSV, compressed by gzip."
+    )
+
+    @model_validator(mode="after")
+    def _not_too_short(self) -> Self:
+        for name, kept in (("events", self.events), ("commands", self.commands)):
+            if kept is not None and kept < _SHORTEST:
+                raise ValueError(f"{name} is kept for a day at least: history is dropped by days")
+        if self.audit is not None and self.audit < 30 * _SHORTEST:
+            raise ValueError("audit is kept for 30 days at least")
+        return self
 
 
 class Upkeep(Section):

@@ -1,7 +1,8 @@
 """Large payloads, stored apart from their rows.
 
 Owns the reading of bodies in portions, so that memory stays bounded whatever a page's rows weigh
-(promise 9). Known limit: one body larger than the budget is still read whole.
+(promise 9), and that a body is found that was copied forward after its row had been claimed
+(migration 0012). Known limit: one body larger than the budget is still read whole.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,12 @@ async def read(connection: Connection, sql: Statements, rows: Sequence[Row]) -> 
     wanted = [row for row in rows if row["body_id"] is not None]
     if not wanted:
         return {}
-    found = await connection.fetch(
-        sql["read_bodies"], [row["body_id"] for row in wanted], [row["body_at"] for row in wanted]
-    )
-    return {row[0]: row[1] for row in found}
+    found = await _fetch(connection, sql["read_bodies"], wanted)
+    if missing := [row for row in wanted if row["body_id"] not in found]:
+        found |= await _fetch(connection, sql["read_moved_bodies"], missing)
+    return found
+
+
+async def _fetch(connection: Connection, query: str, rows: Sequence[Row]) -> dict[int, str]:
+    ids, times = [row["body_id"] for row in rows], [row["body_at"] for row in rows]
+    return {row[0]: row[1] for row in await connection.fetch(query, ids, times)}

@@ -43,6 +43,7 @@ class Metrics:
         self.registry.register(self.tally)
         ProcessCollector(registry=self.registry)
         self._make_processing()
+        self._make_growth()
         self._make_process(version)
 
     def _make_processing(self) -> None:
@@ -115,6 +116,33 @@ class Metrics:
             "inboxd_batches_expired", "Open batches that nobody closed in time."
         )
 
+    def _make_growth(self) -> None:
+        self.partitions_ahead = self._gauge(
+            "inboxd_partitions_ahead_days",
+            "Days after today that have partitions; -1: today has none, and nothing is claimed.",
+        )
+        self.oldest_partition = self._gauge(
+            "inboxd_oldest_partition_seconds",
+            "Time since the day of a table's oldest partition ended; shown by the leader.",
+            "table",
+        )
+        self.retention_lag = self._gauge(
+            "inboxd_retention_lag_seconds",
+            "How long the oldest partition of a table has been kept beyond its retention.",
+            "table",
+        )
+        self.partitions_dropped = self._counter(
+            "inboxd_partitions_dropped", "Partitions dropped by retention.", "table"
+        )
+        self.export_failures = self._counter(
+            "inboxd_export_failures",
+            "Partitions that could not be exported, and so were not dropped.",
+            "table",
+        )
+        self.purged = self._counter(
+            "inboxd_purged_rows", "Rows removed because of their age.", "table"
+        )
+
     def _make_process(self, version: str) -> None:
         self.lease_age = self._gauge(
             "inboxd_lease_age_seconds", "Time since this worker last showed that it lives."
@@ -158,6 +186,17 @@ class Metrics:
         for queue, held_by, keys, oldest in sorted(blocked, key=lambda b: -b[3])[:MAX_LANES]:
             self.blocked_keys.labels(queue, held_by).set(keys)
             self.blocked_age.labels(queue, held_by).set(oldest)
+
+    def show_partitions(self, tables: Iterable[tuple[str, float, float]]) -> None:
+        """Show of each table (name, age of the oldest partition, retention lag), in seconds."""
+        for table, age, lag in tables:
+            self.oldest_partition.labels(table).set(age)
+            self.retention_lag.labels(table).set(lag)
+
+    def hide_partitions(self) -> None:
+        """Another worker leads, and shows them."""
+        self.oldest_partition.clear()
+        self.retention_lag.clear()
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)

@@ -13,6 +13,7 @@ from inboxd.store import partitions
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
@@ -27,6 +28,7 @@ class History:
         ahead: timedelta,
         on_room: Callable[[str | None], None],
         leads: Callable[[], Awaitable[bool]],
+        metrics: Metrics,
     ) -> None:
         """`on_room` hears why nothing can be settled, or None; `leads`: whether this one leads."""
         self._pool = pool
@@ -34,6 +36,7 @@ class History:
         self._days = max(1, ahead.days)
         self._on_room = on_room
         self._leads = leads
+        self._metrics = metrics
 
     async def turn(self) -> None:
         """Look once."""
@@ -48,6 +51,7 @@ class History:
             self._judge(days)
 
     def _judge(self, days: int) -> None:
+        self._metrics.partitions_ahead.set(days)
         missing = "history has no partition for today: nothing is claimed until there is one"
         self._on_room(missing if days < 0 else None)
         if days < 0:

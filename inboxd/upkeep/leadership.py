@@ -59,3 +59,5 @@ class Leadership:
             _log.info("this worker leads" if leads else "this worker leads no more")
         self._led = leads
         self._metrics.leader.set(leads)
+        if not leads:
+            self._metrics.hide_partitions()

@@ -33,6 +33,7 @@ from inboxd.store import (
     listing,
     operations,
     producing,
+    purging,
     queues,
     schedules,
     story,
@@ -49,6 +50,7 @@ pytestmark = pytest.mark.anyio
 # A statement that takes a page of 10 may touch each row's heap page, index pages and a few more.
 BUFFERS = 400
 WORKER = UUID(int=1)
+AGE = timedelta(days=90)
 # From the sixth time on a plan is kept by sessions whose planner is left alone.
 TIMES = 7
 
@@ -92,6 +94,27 @@ insert into inboxd.commands_history (id, command_id, queue, type, schema_version
         updated_at, finished_at)
     select 1000000000 + n, inboxd.new_uuid(), 'big', 'big', 1, 0, 'succeeded', 1, 0, 1, now(),
            false, 'event', gen_random_uuid(), now(), now(), now() from generate_series(1, {rows}) n;
+"""
+
+_FILL += """
+insert into inboxd.stats select now() - n * interval '1 minute', '{worker}', 'event', 'big',
+    'succeeded', 1, 1, 1 from generate_series(1, {rows}) n;
+insert into inboxd.stats select now() - interval '91 days' - n * interval '1 minute', '{worker}',
+    'event', 'big', 'succeeded', 1, 1, 1 from generate_series(1, 500) n;
+insert into inboxd.audit (at, actor, action, target, count)
+    select now() - n * interval '1 minute', 'me', 'replay', 'events', 1
+      from generate_series(-130000, -130000 + {rows} / 2) n;
+insert into inboxd.audit (at, actor, action, target, count)
+    select now() - interval '91 days', 'me', 'replay', 'events', 1 from generate_series(1, 500);
+insert into inboxd.replays select 'event', n, n, now() - n * interval '1 s', 'me'
+    from generate_series(1, {rows}) n;
+insert into inboxd.replays select 'event', n, n, now() - interval '91 days', 'me'
+    from generate_series(1, 500) n;
+insert into inboxd.batches (name, status, created_at, finished_at, closed_at)
+    select 'old', 'succeeded', now() - interval '91 days', now() - interval '91 days', now()
+      from generate_series(1, 500);
+insert into inboxd.batches (name, status, finished_at, closed_at)
+    select 'new', 'succeeded', now(), now() from generate_series(1, {rows} / 2);
 """
 
 _TELL = """
@@ -270,6 +293,16 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_suspects",),
     ),
     "beat": (lambda c, k: workers.beat(c, SQL, k.worker, 0, "running"), ("commands_running",)),
+    "purge_stats": (lambda c, k: purging.remove(c, SQL, "stats", AGE, 10), ("stats_pkey",)),
+    "purge_audit": (
+        lambda c, k: purging.remove(c, SQL, "audit", AGE, 10),
+        ("audit_at", "audit_pkey"),
+    ),
+    "purge_replays": (lambda c, k: purging.remove(c, SQL, "replays", AGE, 10), ("replays_at",)),
+    "purge_batches": (
+        lambda c, k: purging.batches(c, SQL, AGE, 0, 10),
+        ("batches_pkey", "commands_batch", "commands_running", "batches_parent"),
+    ),
     "read_lease, take_lease": (lambda c, k: leases.hold(c, SQL, "upkeep", k.worker), ()),
     "write_progress": (
         lambda c, k: commands.write_progress(

@@ -12,6 +12,8 @@ WITH needed(object, wanted) AS (VALUES
     ('audit', 'SELECT INSERT'), ('schema_migrations', 'SELECT'),
     ('controls', 'SELECT INSERT UPDATE DELETE'), ('schedules', 'SELECT INSERT UPDATE DELETE'),
     ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT UPDATE'),
+    ('retired', 'SELECT INSERT UPDATE DELETE'), ('trimmed', 'SELECT INSERT UPDATE DELETE'),
+    ('partitions', 'SELECT'),
     ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE')
 ), lacking(privilege, object, remedy) AS (
     SELECT 'USAGE', 'schema {schema}', 'GRANT USAGE ON SCHEMA {schema}'
@@ -36,7 +38,8 @@ WITH needed(object, wanted) AS (VALUES
      WHERE pronamespace = to_regnamespace('{schema}')
        AND proname IN ('new_uuid', 'make_partitions', 'settle_command', 'emit_event', 'emit_events',
                        'send_command', 'send_commands', 'claim_limited', 'still_running', 'pick_lines',
-                       'pick_suspect', 'make_way')
+                       'pick_suspect', 'make_way', 'leave_partition', 'finalize_partition',
+                       'return_partition', 'drop_partition', 'keep_bodies', 'trim_partition', 'purge_audit')
        AND NOT has_function_privilege(oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking

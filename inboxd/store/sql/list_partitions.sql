@@ -1,0 +1,28 @@
+-- The partitions of history and bodies, oldest first: those that are attached, and those that are retired.
+-- parameters: $1 boolean with their sizes
+-- returns: parent, part, low, high (its range), state (attached, pending: its detaching was interrupted,
+--          detached), owned (whether this login may detach it itself), age (seconds since its range
+--          ended), rows (an estimate), bytes (with indexes; null without sizes), exported (rows in the
+--          file, null: none), retired (whether it is written down), trimmed (text[]: types that were
+--          removed from it)
+-- locks: nothing; one that is being dropped has no range, and is left out
+WITH known AS (
+    SELECT p.parent, p.part, p.oid, p.low, p.high, CASE WHEN p.pending THEN 'pending' ELSE 'attached' END AS state
+      FROM {schema}.partitions p WHERE p.low IS NOT NULL AND p.high IS NOT NULL
+    UNION ALL
+    SELECT r.parent, r.part, c.oid, r.low, r.high, 'detached'
+      FROM {schema}.retired r
+      JOIN pg_class c ON c.oid = to_regclass(format('{schema}.%I', r.part)) AND NOT c.relispartition
+     WHERE r.dropped_at IS NULL
+)
+SELECT k.parent, k.part, k.low, k.high, k.state,
+       pg_has_role((SELECT relowner FROM pg_class WHERE oid = to_regclass('{schema}.' || k.parent)), 'USAGE') AS owned,
+       extract(epoch FROM now() - k.high)::double precision AS age,
+       greatest(c.reltuples, 0)::bigint AS rows,
+       CASE WHEN $1::boolean THEN pg_total_relation_size(k.oid) END AS bytes,
+       r.rows AS exported, r.part IS NOT NULL AS retired,
+       ARRAY(SELECT t.type FROM {schema}.trimmed t WHERE t.part = k.part) AS trimmed
+  FROM known k
+  JOIN pg_class c ON c.oid = k.oid
+  LEFT JOIN {schema}.retired r ON r.part = k.part AND r.dropped_at IS NULL
+ ORDER BY k.parent, k.low, k.part

@@ -1,0 +1,5 @@
+-- Remove old lines of the audit; never what is younger than 30 days.
+-- parameters: $1 interval age, $2 integer rows
+-- returns: how many were removed
+-- locks: the rows
+SELECT {schema}.purge_audit($1::interval, $2)

@@ -1,0 +1,10 @@
+-- Write down that an attached partition is to go, before anything is done to it.
+-- parameters: $1 text part
+-- returns: nothing
+-- locks: the row
+INSERT INTO {schema}.retired AS old (part, parent, low, high)
+SELECT part, parent, low, high FROM {schema}.partitions WHERE part = $1
+ON CONFLICT (part) DO UPDATE
+   SET low = excluded.low, high = excluded.high, retired_at = now(), rows = NULL, bytes = NULL,
+       file = NULL, exported_at = NULL, dropped_at = NULL
+ WHERE old.dropped_at IS NOT NULL

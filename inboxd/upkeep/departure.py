@@ -1,0 +1,92 @@
+"""How a partition goes: exported where that is wanted, detached, dropped.
+
+Owns the order of the steps, each of which another worker can go on from when this one is killed.
+Promises: what fails to be exported stays; bodies that a living row needs (a dead letter, say) are
+copied forward before their partition is detached, and looked for once more when nobody can reach it
+any more, before it is dropped; what is needed after all is attached again. No advisory lock need be
+shared with replays: a body's place moves with its row, under the row's lock, and one look in one
+snapshot sees every row. Known limit: between detaching and attaching again, which only a
+transaction that was open for days can bring about, such a body is not found.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from inboxd.store import partitions
+from inboxd.store.connections import Connection
+from inboxd.store.partitions import BODIES, Partition
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.upkeep.exporting import Exporter
+
+_log = get_logger(__name__)
+
+# Bodies are needed by what was settled a day later at the most; what was settled later still is
+# looked up row by row (index events_history_late).
+_LATE = timedelta(days=1)
+
+
+def pins(partition: Partition, found: Sequence[Partition]) -> list[str]:
+    """The partitions of history that must go before this one of bodies."""
+    if partition.parent != BODIES:
+        return []
+    return [
+        each.part for each in found if each.parent != BODIES and each.low < partition.high + _LATE
+    ]
+
+
+class Departure:
+    """Lets partitions go, on a connection with no transaction."""
+
+    def __init__(self, connection: Connection, sql: Statements, exporter: Exporter | None) -> None:
+        """`exporter`: None when what goes is not exported."""
+        self._connection = connection
+        self._sql = sql
+        self._exporter = exporter
+
+    async def go(self, partition: Partition) -> bool:
+        """Take it as far as it gets; True when it is gone.
+
+        Raises ExportError and PartitionBusy; a later try goes on from there.
+        """
+        where = (self._connection, self._sql, partition)
+        exported = partition.exported is not None
+        if partition.state == "attached":
+            await partitions.retire(*where)
+            if partition.parent == BODIES:
+                if not await self._keep_bodies(partition):
+                    return False
+            elif self._exporter is not None and not exported:
+                rows = await self._exporter.export(*where)
+                exported = True
+                _log.info("exported a partition", partition=partition.part, rows=rows)
+            await partitions.detach(*where)
+        elif partition.state == "pending":
+            await partitions.finalize(*where)
+            if not partition.retired:
+                return False  # somebody else's, who meant it to stay
+        return await self._drop(partition, exported=exported)
+
+    async def _keep_bodies(self, partition: Partition) -> bool:
+        """Copy forward what is needed; False while somebody works on a row that needs it."""
+        if kept := await partitions.keep_bodies(self._connection, self._sql, partition):
+            _log.info("copied bodies forward", partition=partition.part, rows=kept)
+        return not await partitions.needed(self._connection, self._sql, partition)
+
+    async def _drop(self, partition: Partition, *, exported: bool) -> bool:
+        """Drop a detached partition, unless it is needed."""
+        gone: bool | None = False
+        if await self._may_go(partition, exported=exported):
+            gone = await partitions.drop(self._connection, self._sql, partition)
+        if gone:
+            _log.info("dropped a partition", partition=partition.part)
+        elif gone is False:
+            await partitions.give_back(self._connection, self._sql, partition)
+            _log.warning("a partition is needed; it is attached again", partition=partition.part)
+        return bool(gone)
+
+    async def _may_go(self, partition: Partition, *, exported: bool) -> bool:
+        """Whether a detached partition is needed by nobody."""
+        if partition.parent == BODIES:
+            return not await partitions.needed(self._connection, self._sql, partition)
+        return exported or self._exporter is None

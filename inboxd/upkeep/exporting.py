@@ -1,0 +1,120 @@
+"""A partition's rows in a file, before the partition goes.
+
+Owns the file: compressed, written beside its place, moved there when it is whole and on the disk.
+Promises bounded memory; that a file that is written down is whole (it was read back, and has as
+many rows as the partition), and is never written over; and that what fails leaves no draft. Known
+limits: the rows are those of several snapshots, which is the same as long as nobody changes rows of
+days that are over; erasure does not reach files.
+"""
+
+import gzip
+import itertools
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from anyio.to_thread import run_sync
+
+from inboxd.errors import ExportError, PartitionBusy
+from inboxd.store import copying, partitions
+from inboxd.store.connections import Connection
+from inboxd.store.partitions import Partition
+from inboxd.store.statements import Statements
+
+_BLOCK = 1024**2
+# Beyond it a file gets little smaller, and much later.
+_LEVEL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Exporter:
+    """Where exports go, and how they look: form is "jsonl" or "csv"."""
+
+    folder: Path
+    form: str
+
+    async def export(self, connection: Connection, sql: Statements, partition: Partition) -> int:
+        """Write the file, such as inboxd.events_history_20260131.jsonl.gz, and write it down.
+
+        Returns its rows. Raises ExportError, and PartitionBusy when somebody else was quicker.
+        """
+        name, end = f"{sql.schema}.{partition.part}", f".{self.form}.gz"
+        draft = self.folder / f".{name}{end}.{socket.gethostname()}-{os.getpid()}"
+        try:
+            rows, written = await self._write(connection, sql, partition, draft)
+            read = await run_sync(_length, draft)
+            there = await copying.count(connection, sql, partition)
+            if read != written or rows < there:
+                raise ExportError(
+                    f"{partition.part} has {there} rows, and {rows} were exported ({written} "
+                    f"bytes, {read} read back): it stays, and is exported again"
+                )
+            file = await run_sync(_place, draft, name, end)
+        except (OSError, EOFError) as error:
+            raise ExportError(
+                f"{partition.part} cannot be exported to {self.folder}: {error}; it stays: see to "
+                "history.export"
+            ) from error
+        finally:
+            draft.unlink(missing_ok=True)
+        size, where = file.stat().st_size, f"{socket.gethostname()}:{file}"
+        if not await partitions.record_export(connection, sql, partition, rows, size, where):
+            file.unlink()
+            raise PartitionBusy(f"{partition.part} was exported by somebody else")
+        return rows
+
+    async def _write(
+        self, connection: Connection, sql: Statements, partition: Partition, draft: Path
+    ) -> tuple[int, int]:
+        """Rows, and bytes before they were compressed."""
+        written = 0
+        with await run_sync(_begin, draft) as raw:
+            packed = gzip.GzipFile(
+                filename="", mode="wb", compresslevel=_LEVEL, fileobj=raw, mtime=0
+            )
+
+            async def write(block: bytes) -> None:
+                nonlocal written
+                written += len(block)
+                await run_sync(packed.write, block)
+
+            rows = await copying.copy_out(connection, sql, partition, self.form, write)
+            await run_sync(_end, packed, raw)
+        return rows, written
+
+
+def _begin(draft: Path) -> IO[bytes]:
+    # Payloads are nobody else's business.
+    return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+def _end(packed: gzip.GzipFile, raw: IO[bytes]) -> None:
+    packed.close()
+    raw.flush()
+    os.fsync(raw.fileno())
+
+
+def _length(draft: Path) -> int:
+    """Bytes in it, read back; the checksum of the format holds them against what was written."""
+    with gzip.open(draft) as packed:
+        return sum(iter(lambda: len(packed.read(_BLOCK)), 0))
+
+
+def _place(draft: Path, name: str, end: str) -> Path:
+    """Move it to the first free name: an earlier file may be all that is left of its rows."""
+    for number in itertools.count(1):
+        file = draft.with_name(f"{name}{f'-{number}' * (number > 1)}{end}")
+        try:
+            file.touch(mode=0o600, exist_ok=False)
+        except FileExistsError:
+            continue
+        draft.replace(file)
+        folder = os.open(file.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return file
+    raise AssertionError("numbers do not end")

@@ -1,0 +1,148 @@
+"""Old rows of the smaller tables: what is removed, and what stays although it is old."""
+
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+
+from inboxd.model.outcome import explain
+from inboxd.settings import History
+from inboxd.store import purging
+from inboxd.telemetry.metrics import Metrics
+from inboxd.telemetry.tally import Tally
+from inboxd.upkeep import purge
+from inboxd.upkeep.purge import Purge
+from inboxd.upkeep.statistics import Statistics
+from tests.support import Database
+from tests.support.rows import SQL, daemon_pool, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+OLD = "now() - interval '100 days'"
+
+
+async def clear(database: Database, **history: str) -> Metrics:
+    """One turn of the duty."""
+    metrics = Metrics("0")
+    async with daemon_pool(database) as pool:
+        await Purge(pool, SQL, metrics, History.model_validate(history)).turn()
+    return metrics
+
+
+async def test_statistics_go_after_90_days_and_the_rest_stays_unless_told(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purge, "_PAGE", 10)
+    for at in ("now()", OLD):
+        await database.execute(
+            f"insert into inboxd.stats select date_trunc('minute', {at}) - n * interval '1 minute',"
+            " gen_random_uuid(), 'event', 'a.b', 'succeeded', 1, 1, 1 from generate_series(1, 35) n"
+        )
+        await database.execute(
+            "insert into inboxd.audit (at, actor, action, target, count)"
+            f" values ({at}, 'ada', 'replay', 'events 1', 1);"
+            f"insert into inboxd.replays values ('event', 1, 1, {at}, 'ada')"
+        )
+    metrics = await clear(database)
+    removed = metrics.registry.get_sample_value("inboxd_purged_rows_total", {"table": "stats"})
+    assert removed == 35
+    count = "select (select count(*) from inboxd.audit), (select count(*) from inboxd.replays)"
+    assert tuple((await database.fetch(count))[0]) == (2, 2)
+    await clear(database, audit="60d", events="30d")
+    assert tuple((await database.fetch(count))[0]) == (1, 2), "replays go with both tables"
+    await clear(database, events="30d", commands="60d")
+    assert tuple((await database.fetch(count))[0]) == (1, 1)
+    assert await database.fetchval("select count(*) from inboxd.stats") == 35
+
+
+async def test_young_lines_of_the_audit_are_not_removed_whatever_is_asked(
+    database: Database,
+) -> None:
+    await database.execute(
+        "insert into inboxd.audit (at, actor, action, target, count)"
+        " values (now() - interval '29 days', 'ada', 'replay', 'events 1', 1)"
+    )
+    async with daemon_session(database) as session:
+        assert await purging.remove(session, SQL, "audit", timedelta(0), 10) == 0
+
+
+async def _batch(database: Database, at: str = OLD, **more: object) -> tuple[int, UUID]:
+    columns = {"status": "succeeded", "parent_id": None, **more}
+    (row,) = await database.fetch(
+        "insert into inboxd.batches (status, parent_id, created_at, finished_at, closed_at)"
+        f" values ($1, $2, {at}, {at}, {at}) returning id, batch_id",
+        *columns.values(),
+    )
+    return row[0], row[1]
+
+
+async def test_ended_batches_go_with_what_belongs_to_them(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purge, "_PAGE", 2)
+    gone = [await _batch(database) for _ in range(5)]
+    await database.execute("insert into inboxd.steps values ($1, 'one', $2)", gone[0][0], uuid4())
+    kept = {
+        "young": await _batch(database, "now()"),
+        "dead letter": await _batch(database, status="failed"),
+        "running": await _batch(database, status="failed"),
+        "awaited": await _batch(database, status="failed"),
+        "unfolded": await _batch(database),
+        "around": await _batch(database, "now()"),
+    }
+    kept["within"] = await _batch(database, parent_id=kept["around"][0])
+    send = "insert into inboxd.commands (type, queue, batch_id, status, worker_id) values {}"
+    for name, rest in (
+        ("dead letter", "'failed', null"),
+        ("running", "'running', gen_random_uuid()"),
+    ):
+        values = f"('test.noop', 'default', {kept[name][0]}, {rest})"
+        await database.execute(send.format(values))
+    await database.execute(
+        "insert into inboxd.dependencies values ($1, gen_random_uuid(), 'succeeded')",
+        kept["awaited"][1],
+    )
+    await database.execute("delete from inboxd.batch_progress")
+    await database.execute(
+        "insert into inboxd.batch_progress (batch_id) values ($1)", kept["unfolded"][0]
+    )
+    await clear(database, commands="90d")
+    left = {row[0] for row in await database.fetch("select id from inboxd.batches")}
+    names = {name for name, (id_, _) in kept.items() if id_ in left}
+    assert (names, len(left)) == (set(kept), len(kept))
+    assert await database.fetchval("select count(*) from inboxd.steps") == 0
+
+    await database.execute(f"update inboxd.batches set created_at = {OLD}, finished_at = {OLD}")
+    await clear(database, commands="90d")
+    await clear(database, commands="90d")
+    left = {row[0] for row in await database.fetch("select id from inboxd.batches")}
+    names = {name for name, (id_, _) in kept.items() if id_ in left}
+    assert names == {"dead letter", "running", "awaited", "unfolded"}
+
+
+async def test_two_writes_in_one_minute_add_up(database: Database) -> None:
+    """Also when the first could not be written, and what was counted meanwhile came on top."""
+    metrics = Metrics("0")
+    metrics.tally = Tally(clock=lambda: 1_000_000_000.0)
+    me = uuid4()
+    async with daemon_pool(database) as pool:
+        statistics = Statistics(pool, SQL, metrics, me)
+        metrics.tally.add("event", "a.b", "succeeded", 0.25, 1.0)
+        metrics.tally.add("event", "a.b", "succeeded", 0.5, 1.0)
+        await statistics.write()
+        metrics.tally.add("event", "a.b", "succeeded", 0.125, 1.0)
+        metrics.tally.add("event", "a.b", "failed", 2.0, 1.0)
+        await database.execute("alter table inboxd.stats rename to away")
+        with pytest.raises(Exception, match="stats") as failure:
+            await statistics.write()
+        assert "away" not in explain(failure.value).error
+        metrics.tally.add("event", "a.b", "succeeded", 1.0, 1.0)
+        await database.execute("alter table inboxd.away rename to stats")
+        await statistics.write()
+        await Statistics(pool, SQL, metrics, uuid4()).write()
+    rows = await database.fetch("select * from inboxd.stats order by outcome")
+    assert [tuple(row)[4:] for row in rows] == [
+        ("failed", 1, 2.0, 2.0),
+        ("succeeded", 4, 1.875, 1.0),
+    ]
+    assert {(row["minute"].timestamp(), row["worker_id"]) for row in rows} == {(999_999_960.0, me)}

@@ -1,0 +1,419 @@
+"""Retention: what goes, what stays, and what becomes of it when somebody is in the way."""
+
+import csv
+import gzip
+import io
+import json
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.settings import Settings
+from inboxd.store import bodies, partitions
+from inboxd.telemetry.metrics import Metrics
+from inboxd.upkeep.retention import Retention
+from tests.support import Database
+from tests.support.history import day, make_day, parts, settle, store_body
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+MONTH = {"events": "30d", "commands": "90d"}
+
+
+async def _leads() -> bool:
+    return True
+
+
+async def let_go(
+    database: Database,
+    history: Mapping[str, Any] = MONTH,
+    types: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Metrics:
+    """One turn of the duty."""
+    given = {"dsn": database.dsn, "lock_timeout": "200ms", **settings}
+    loaded = Settings(database=given, history=dict(history), types=dict(types or {}))  # type: ignore[arg-type]
+    metrics = Metrics("0")
+    await Retention(loaded, SQL, metrics, _leads).turn()
+    return metrics
+
+
+async def let_all_go(
+    database: Database, history: Mapping[str, Any] = MONTH, **settings: Any
+) -> None:
+    """Two turns: bodies go after the history that needed them."""
+    for _ in range(2):
+        await let_go(database, history, **settings)
+
+
+def told(metrics: Metrics, name: str, table: str) -> float | None:
+    return metrics.registry.get_sample_value(name, {"table": table})
+
+
+def files_in(folder: Path) -> list[str]:
+    """Their names, drafts included."""
+    return sorted(file.name for file in folder.iterdir())
+
+
+@asynccontextmanager
+async def reading(database: Database, table: str) -> AsyncIterator[asyncpg.Connection]:
+    """A transaction that has read a table, and goes on."""
+    async with database.connect() as connection, connection.transaction():
+        await connection.execute(f"select from inboxd.{table} limit 1")
+        yield connection
+
+
+@pytest.fixture
+async def humble(database: Database) -> AsyncIterator[Database]:
+    """The way to the database of a login with the worker's role, and no right to alter tables."""
+    role = f"humble_{uuid.uuid4().hex[:8]}"
+    await database.execute(f"create role {role} login; grant inboxd_worker to {role}")
+    url = urlsplit(database.dsn)
+    place = url.netloc.rpartition("@")[2]
+    yield Database(database.name, url._replace(netloc=f"{role}@{place}").geturl())
+    await database.execute(f"drop owned by {role}; drop role {role}")
+
+
+# -------------------------------------------------------------------------------- what goes
+
+
+async def test_each_table_has_a_retention_of_its_own_and_days_go_as_a_whole(
+    database: Database,
+) -> None:
+    for days in (10, 30, 31, 90, 91):
+        await make_day(database, days)
+        await settle(database, days, 5)
+        await settle(database, days, 5, parent="commands_history")
+    metrics = await let_go(database)
+    left = {f"events_history{day(10)}", f"events_history{day(30)}"}
+    left |= {f"commands_history{day(days)}" for days in (10, 30, 31, 90)}
+    # The rows of the bodies of a day are settled by the end of the next one.
+    left |= {f"bodies{day(days)}" for days in (10, 30, 31, 90, 91)}
+    assert await parts(database) == left
+    assert told(metrics, "inboxd_partitions_dropped_total", "events_history") == 3
+    assert told(metrics, "inboxd_partitions_dropped_total", "commands_history") == 1
+    gone = await database.fetchval(
+        "select count(*) from inboxd.retired where dropped_at is not null and parent <> 'bodies'"
+    )
+    assert gone == 4
+    assert told(await let_go(database), "inboxd_partitions_dropped_total", "events_history") is None
+
+
+async def test_nothing_goes_unless_a_retention_is_set(database: Database) -> None:
+    await make_day(database, 400)
+    metrics = await let_go(database, {})
+    assert len(await parts(database)) == 3
+    assert told(metrics, "inboxd_retention_lag_seconds", "events_history") == 0
+    oldest = told(metrics, "inboxd_oldest_partition_seconds", "events_history")
+    assert oldest is not None
+    assert timedelta(days=398) < timedelta(seconds=oldest) < timedelta(days=400)
+
+
+async def test_bodies_stay_where_a_table_is_kept_for_ever(database: Database) -> None:
+    await make_day(database, 400)
+    await let_go(database, {"events": "30d"})
+    assert await parts(database) == {f"bodies{day(400)}", f"commands_history{day(400)}"}
+
+
+async def test_a_login_without_the_right_to_alter_lets_partitions_go_as_well(
+    database: Database, humble: Database, tmp_path: Path
+) -> None:
+    await make_day(database, 100)
+    await settle(database, 100, 5)
+    async with daemon_session(humble) as session:
+        found = await partitions.listed(session, SQL)
+        assert not any(each.owned for each in found)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await session.execute(f"drop table inboxd.events_history{day(100)}")
+        for day_ in (f"events_history{day(0)}", f"events_history{day(100)}", "events", "x'; --"):
+            with pytest.raises(asyncpg.ObjectNotInPrerequisiteStateError):
+                await session.execute(SQL["leave_partition"], day_)
+            assert await session.fetchval(SQL["drop_partition"], day_) is None
+    await let_all_go(humble, MONTH | {"export": str(tmp_path)})
+    assert await parts(database) == set()
+    assert len(files_in(tmp_path)) == 2
+
+
+async def test_what_is_not_written_down_is_never_dropped(database: Database) -> None:
+    """Somebody detached a partition to keep it; another's detaching was interrupted."""
+    await make_day(database, 100)
+    await make_day(database, 200, "events_history")
+    await database.execute(
+        f"alter table inboxd.events_history detach partition inboxd.events_history{day(100)}"
+    )
+    await interrupt_detaching(database, f"events_history{day(200)}")
+    await let_all_go(database)
+    kept = {f"events_history{day(days)}" for days in (100, 200)}
+    assert await parts(database) == kept
+    await let_go(database)
+    assert await parts(database) == kept
+
+
+# ---------------------------------------------------------------------- who is in the way
+
+
+async def interrupt_detaching(database: Database, part: str) -> None:
+    """Leave a concurrent detach half done, as a crash does."""
+    parent = part.rpartition("_")[0]
+    async with reading(database, part), database.connect() as other:
+        await other.execute("set lock_timeout = '100ms'")
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await other.execute(
+                f"alter table inboxd.{parent} detach partition inboxd.{part} concurrently"
+            )
+    pending = "select inhdetachpending from pg_inherits where inhrelid = $1::text::regclass"
+    assert await database.fetchval(pending, f"inboxd.{part}")
+
+
+async def test_a_detaching_that_was_interrupted_is_ended(database: Database) -> None:
+    await make_day(database, 100, "events_history")
+    async with daemon_session(database) as session:
+        (oldest, *_) = [
+            each
+            for each in await partitions.listed(session, SQL)
+            if each.parent == "events_history"
+        ]
+        await partitions.retire(session, SQL, oldest)
+    await interrupt_detaching(database, f"events_history{day(100)}")
+    await let_go(database)
+    assert await parts(database) == set()
+
+
+@pytest.mark.parametrize("owner", [True, False])
+async def test_a_reader_delays_only_its_own_table_and_nobody_else(
+    database: Database, humble: Database, owner: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "_TRIES", 3)
+    way = database if owner else humble
+    await make_day(database, 100)
+    await settle(database, 100, 10)
+    async with reading(database, "events_history") as reader:
+        slowest = 0.0
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(let_go, way)
+            for _ in range(20):
+                began = anyio.current_time()
+                with anyio.fail_after(5):
+                    await settle(database, 0, 1)
+                    await database.fetch("select count(*) from inboxd.events_history")
+                slowest = max(slowest, anyio.current_time() - began)
+                await anyio.sleep(0.02)
+        assert slowest < 2, "nobody waits for the reader to end"
+        assert f"commands_history{day(100)}" not in await parts(database)
+        assert f"events_history{day(100)}" in await parts(database)
+        await reader.fetch("select count(*) from inboxd.events_history")
+    await let_all_go(way)
+    assert await parts(database) == set()
+
+
+async def test_two_leaders_at_once_do_no_harm(database: Database) -> None:
+    for days in range(91, 96):
+        await make_day(database, days)
+        await settle(database, days, 5)
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(let_go, database)
+    for _ in range(2):
+        await let_go(database)
+    left = await parts(database)
+    assert left <= {f"bodies{day(91)}", f"commands_history{day(90)}"}
+    dropped = "select count(*) from inboxd.retired where parent = 'events_history'"
+    assert await database.fetchval(f"{dropped} and dropped_at is not null") == 5
+
+
+# ----------------------------------------------------------------------------------- bodies
+
+
+async def test_a_body_that_a_row_needs_is_copied_forward(database: Database) -> None:
+    """By a dead letter, one that waits for a retry, one settled late; two that share one."""
+    await make_day(database, 120)
+    await make_day(database, 60, "commands_history", "events_history")
+    places = {name: await store_body(database, 120, name) for name in ("dead", "late", "both")}
+    large = "insert into inboxd.{} (type, body_id, body_at, status) values ($1, $2, $3, $4)"
+    for type_, name, status in (
+        ("test.dead", "dead", "failed"),
+        ("test.both", "both", "pending"),
+        ("test.both", "both", "failed"),
+    ):
+        await database.execute(large.format("events"), type_, *places[name], status)
+    await settle(database, 60, 1, "test.late", "commands_history", places["late"])
+    await let_all_go(database)
+    assert f"bodies{day(120)}" not in await parts(database)
+    for table, type_, text in (
+        ("events", "test.dead", "dead"),
+        ("events", "test.both", "both"),
+        ("commands_history", "test.late", "late"),
+    ):
+        rows = await database.fetch(
+            f"select b.payload ->> 'text' from inboxd.{table} r"
+            " left join inboxd.bodies b on b.id = r.body_id and b.created_at = r.body_at"
+            " where r.type = $1",
+            type_,
+        )
+        assert {row[0] for row in rows} == {text}
+    async with daemon_session(database) as session:
+        # Who claimed a row before its body moved finds it all the same.
+        id_, at = places["dead"]
+        stale = await session.fetch(
+            "select $1::bigint as body_id, $2::timestamptz as body_at", id_, at
+        )
+        assert await bodies.read(session, SQL, stale) == {id_: '{"text": "dead"}'}
+
+
+async def test_a_row_that_somebody_holds_keeps_its_body_where_it_is(database: Database) -> None:
+    await make_day(database, 120, "bodies")
+    place = await store_body(database, 120, "held")
+    await database.execute(
+        "insert into inboxd.events (type, body_id, body_at) values ('test.noop', $1, $2)", *place
+    )
+    async with database.connect() as holder, holder.transaction():
+        await holder.execute("select from inboxd.events for update")
+        await let_go(database)
+        assert await parts(database) == {f"bodies{day(120)}"}
+    await let_go(database)
+    assert await parts(database) == set()
+
+
+async def test_a_body_that_is_needed_after_all_comes_back(database: Database) -> None:
+    """It was detached when a transaction that was open for long wrote a row that needs it."""
+    await make_day(database, 120, "bodies")
+    place = await store_body(database, 120, "late")
+    async with daemon_session(database) as session:
+        oldest = (await partitions.listed(session, SQL))[0]
+        await partitions.retire(session, SQL, oldest)
+        await partitions.detach(session, SQL, oldest)
+    await database.execute(
+        "insert into inboxd.events (type, body_id, body_at) values ('test.noop', $1, $2)", *place
+    )
+    await let_go(database)
+    assert await database.fetchval("select count(*) from inboxd.bodies") == 1
+    await let_go(database)
+    assert await parts(database) == set()
+    assert await database.fetchval("select count(*) from inboxd.bodies") == 1, "copied forward"
+
+
+async def test_history_that_is_kept_keeps_the_bodies_of_its_days(database: Database) -> None:
+    for days in (91, 92):
+        await make_day(database, days, "bodies")
+    await make_day(database, 91, "commands_history")
+    await let_go(database, {"events": "30d", "commands": "92d"})
+    assert await parts(database) == {
+        f"bodies{day(92)}",
+        f"bodies{day(91)}",
+        f"commands_history{day(91)}",
+    }
+    await let_all_go(database, {"events": "30d", "commands": "80d"})
+    assert await parts(database) == set()
+
+
+# ------------------------------------------------------------------------------------ export
+
+
+async def test_a_partition_is_exported_whole_before_it_goes(
+    database: Database, tmp_path: Path
+) -> None:
+    await make_day(database, 100)
+    place = await store_body(database, 100, 'quotes " and \\ and \n and \x7f, ü')
+    await settle(database, 100, 500, "test.events")
+    await settle(database, 100, 1, "test.large", "events_history", place)
+    await settle(database, 100, 7, "test.commands", "commands_history")
+    await let_all_go(database, MONTH | {"export": str(tmp_path)})
+    assert await parts(database) == set()
+    files = files_in(tmp_path)
+    assert files == [
+        f"inboxd.{table}_history{day(100)}.jsonl.gz" for table in ("commands", "events")
+    ]
+    with gzip.open(tmp_path / files[1], "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    assert len(rows) == 501
+    assert sorted(row["payload"]["n"] for row in rows if row["type"] == "test.events") == [
+        *range(1, 501)
+    ]
+    (large,) = [row["payload"]["text"] for row in rows if row["type"] == "test.large"]
+    assert large == 'quotes " and \\ and \n and \x7f, ü'
+    assert (tmp_path / files[0]).stat().st_mode & 0o777 == 0o600
+    known = await database.fetch(
+        "select part, rows, file from inboxd.retired where rows is not null"
+    )
+    assert {row["part"]: row["rows"] for row in known} == {
+        f"events_history{day(100)}": 501,
+        f"commands_history{day(100)}": 7,
+    }
+
+
+async def test_csv_has_a_heading_and_as_many_rows_over_several_steps(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inboxd.store.copying._PAGES", 2)
+    await make_day(database, 100)
+    await settle(database, 100, 500)
+    await let_go(database, MONTH | {"export": str(tmp_path), "export_format": "csv"})
+    file = tmp_path / f"inboxd.events_history{day(100)}.csv.gz"
+    with gzip.open(file, "rt", encoding="utf-8", newline="") as text:
+        rows = list(csv.DictReader(io.StringIO(text.read())))
+    assert sorted(json.loads(row["payload"])["n"] for row in rows) == [*range(1, 501)]
+    assert {row["status"] for row in rows} == {"succeeded"}
+
+
+async def test_what_cannot_be_exported_stays(database: Database, tmp_path: Path) -> None:
+    await make_day(database, 100)
+    await settle(database, 100, 5)
+    metrics = await let_go(database, MONTH | {"export": str(tmp_path / "missing")})
+    assert {f"events_history{day(100)}", f"commands_history{day(100)}"} < await parts(database)
+    assert told(metrics, "inboxd_export_failures_total", "events_history") == 1
+    assert await database.fetchval("select count(*) from inboxd.events_history") == 5
+    (tmp_path / "missing").mkdir()
+    await let_all_go(database, MONTH | {"export": str(tmp_path / "missing")})
+    assert await parts(database) == set()
+
+
+async def test_rows_that_are_not_in_the_file_bring_the_partition_back(
+    database: Database, tmp_path: Path
+) -> None:
+    """Written down as exported with fewer rows than it has: attached, and exported again."""
+    await make_day(database, 100, "events_history")
+    await settle(database, 100, 5)
+    history = MONTH | {"export": str(tmp_path)}
+    async with daemon_session(database) as session:
+        (oldest, *_) = [
+            each
+            for each in await partitions.listed(session, SQL)
+            if each.parent == "events_history"
+        ]
+        await partitions.retire(session, SQL, oldest)
+        await partitions.record_export(session, SQL, oldest, 4, 1, "elsewhere")
+    await let_go(database, history)
+    assert await database.fetchval("select count(*) from inboxd.events_history") == 5
+    await let_go(database, history)
+    assert await parts(database) == set()
+    assert len(files_in(tmp_path)) == 1
+
+
+# ------------------------------------------------------------------------------ a type's own
+
+
+async def test_a_type_may_be_kept_for_less(database: Database, humble: Database) -> None:
+    for days in (3, 10):
+        await make_day(database, days)
+        for type_ in ("test.short", "test.long"):
+            await settle(database, days, 300, type_)
+    metrics = await let_go(humble, MONTH, {"test.short": {"retention": "7d"}})
+    assert told(metrics, "inboxd_purged_rows_total", "events_history") == 300
+    rows = await database.fetch(
+        "select type, count(*) from inboxd.events_history group by 1 order by 1"
+    )
+    assert [tuple(row) for row in rows] == [("test.long", 600), ("test.short", 300)]
+    again = await let_go(database, MONTH, {"test.short": {"retention": "7d"}})
+    assert not told(again, "inboxd_purged_rows_total", "events_history")
+    # A retention that comes later is heeded as well.
+    await let_go(database, MONTH, {"test.long": {"retention": "2d"}})
+    assert await database.fetchval("select count(*) from inboxd.events_history") == 300
