@@ -60,12 +60,13 @@ class Bench:
     rows: int
     repeat: int
     lines: str
+    database: str = "bench"
     _count: int = field(default=0)
 
     @property
     def dsn(self) -> str:
         """Of the database that `fresh` makes."""
-        return self.server.dsn("bench")
+        return self.server.dsn(self.database)
 
     def wants(self, what: str) -> bool:
         """Whether this line was asked for."""
@@ -100,8 +101,8 @@ class Bench:
     async def recreate(self) -> None:
         """Make the database anew, without anything in it."""
         admin = await asyncpg.connect(self.server.dsn())
-        await admin.execute("drop database if exists bench with (force)")
-        await admin.execute("create database bench")
+        await admin.execute(f"drop database if exists {self.database} with (force)")
+        await admin.execute(f"create database {self.database}")
         await admin.close()
 
     @contextmanager

@@ -1,0 +1,199 @@
+"""What a large history costs: nothing, or within a tenth of it.
+
+    make bench ONLY=growth           # or: python benchmarks/growth.py --rows 100000 --repeat 5
+
+Two databases on one server: an empty one, and one whose history has 200 times --rows rows, made by
+COPY, a day's partition after the other, today's included. Drains of events and commands (claims and
+settlements), raw claims and settlements, and `inboxd doctor` take turns on both; then an erasure
+looks for one entity. Needs 10 GB where temporary files go (TMPDIR), and ten minutes to fill it.
+"""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from uuid import uuid4
+
+import asyncpg
+from pydantic import SecretStr
+
+from harness.backlog import fill_commands, fill_events
+from harness.bench import Bench, called, emptied, main
+from harness.cpu import seconds
+from harness.figures import Comparison, Line, Run, Target
+from inboxd.model.lane import Lane
+from inboxd.operations.doctor import examine
+from inboxd.operations.erasing import subject_of, survey
+from inboxd.settings import Database, Settings
+from inboxd.store import events
+from inboxd.store.session import open_session
+from inboxd.store.statements import Statements
+
+SQL = Statements("inboxd")
+TIMES, DAYS, BLOCK = 200, 20, 20_000
+PAYLOAD = '{"n": 1, "pad": "' + "0123456789abcdef" * 8 + '"}'
+LOOKS = 5
+
+_SHARED = "id,uuid,type,schema_version,tenant,entity_type,entity_id,payload,status,attempts,crashes"
+COLUMNS = {
+    "events": _SHARED.replace("uuid", "event_id")
+    + ",run_at,created_at,updated_at,finished_at,occurred_at,topic,mode",
+    "commands": _SHARED.replace("uuid", "command_id")
+    + ",run_at,created_at,updated_at,finished_at,queue,origin_kind,priority,fence,cancel_requested"
+    ",awaited",
+}
+LAST = {"events": "{at},default,single", "commands": "default,api,0,1,f,f"}
+
+
+def lines(table: str, first: int, count: int, day: datetime) -> Iterator[bytes]:
+    """Rows of one day as COPY reads them: ids and uuids in the order of time."""
+    quoted = PAYLOAD.replace('"', '""')
+    for start in range(first, first + count, BLOCK):
+        at = (day + timedelta(days=(start - first) / count)).isoformat()
+        rest = f'"{quoted}",succeeded,1,0,{at},{at},{at},{at},{LAST[table].format(at=at)}'
+        yield "".join(
+            f"{n},{n:032x},bench.old,1,t{n % 97},user,{n % 100_003},{rest}\n"
+            for n in range(start, min(start + BLOCK, first + count))
+        ).encode()
+
+
+async def _blocks(table: str, first: int, count: int, day: datetime) -> AsyncIterator[bytes]:
+    for block in lines(table, first, count, day):
+        yield block
+
+
+async def fill_history(connection: asyncpg.Connection, rows: int) -> None:
+    """So many settled rows, half of them events, over twenty days that end today."""
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    each = rows // 2 // DAYS
+    for table, columns in COLUMNS.items():
+        for number in range(DAYS):
+            day = today - timedelta(days=DAYS - 1 - number)
+            await _make_partition(connection, f"{table}_history", day)
+            await connection.copy_to_table(
+                f"{table}_history",
+                schema_name="inboxd",
+                columns=columns.split(","),
+                source=_blocks(table, 1 + number * each, each, day),
+                format="csv",
+                timeout=1800,
+            )
+        await connection.execute(f"vacuum (analyze, freeze) inboxd.{table}_history", timeout=1800)
+        # What comes is newer than what was.
+        await connection.execute(f"select setval('inboxd.{table}_id_seq', {rows})")
+    await connection.execute("checkpoint", timeout=600)
+
+
+async def _make_partition(connection: asyncpg.Connection, parent: str, day: datetime) -> None:
+    name = f"inboxd.{parent}_{day:%Y%m%d}"
+    if await connection.fetchval("select to_regclass($1) is null", name):
+        await connection.execute(
+            f"create table {name} partition of inboxd.{parent} "
+            f"for values from ('{day.isoformat()}') to ('{(day + timedelta(days=1)).isoformat()}')"
+        )
+
+
+@asynccontextmanager
+async def database(bench: Bench, name: str, history: int) -> AsyncIterator[Bench]:
+    """A database of its own, with so many rows of history."""
+    folder = bench.folder / name
+    folder.mkdir()
+    own = replace(bench, database=name, folder=folder)
+    async with own.fresh() as connection:
+        if history:
+            started = time.monotonic()
+            await fill_history(connection, history)
+            size = await connection.fetchval("select pg_database_size(current_database())")
+            took = time.monotonic() - started
+            print(f"<!-- {history:,} rows: {size / 2**30:.1f} GB, in {took:.0f} s -->", flush=True)
+        yield own
+
+
+async def drain(bench: Bench, table: str) -> Run:
+    """How fast a worker drains a backlog."""
+    connection = await bench.connect()
+    try:
+        await (fill_events if table == "events" else fill_commands)(connection, bench.rows)
+        async with bench.held_daemons(1) as (daemons, release):
+            server, worker = bench.server_seconds(), seconds(daemons[0].pid)
+            await release()
+            await called(daemons, bench.rows)
+            ended = await emptied(connection, f"inboxd.{table}")
+            server = bench.server_seconds() - server
+            worker = seconds(daemons[0].pid) - worker
+        took = ended - daemons[0].marks.first
+    finally:
+        await connection.close()
+    each = 1e6 / bench.rows
+    return Run(bench.rows / took, worker * each, server * each)
+
+
+async def claims(bench: Bench) -> Run:
+    """How fast the statements alone claim and settle events."""
+    connection = await bench.connect()
+    try:
+        await fill_events(connection, bench.rows)
+        me, done, lane = uuid4(), 0, Lane(("default", "bench.noop"))
+        server, started = bench.server_seconds(), time.perf_counter()
+        while done < bench.rows:
+            async with connection.transaction():
+                page = await events.claim(connection, SQL, [lane], 1000)
+                await events.settle(connection, SQL, [(row["id"], 0.0) for row in page], me)
+            lane.advance(page[-1]["run_at"], page[-1]["id"])
+            done += len(page)
+        took, server = time.perf_counter() - started, bench.server_seconds() - server
+    finally:
+        await connection.close()
+    return Run(bench.rows / took, None, server * 1e6 / bench.rows)
+
+
+async def looks(bench: Bench) -> Run:
+    """How many times a second the doctor could look, connecting anew each time."""
+    settings = Settings(database=Database(dsn=SecretStr(bench.dsn)))
+    server, started = bench.server_seconds(), time.perf_counter()
+    for _ in range(LOOKS):
+        async with open_session(settings.database) as session:
+            unseen = [f async for _, f in examine(session, settings) if "not seen" in f.found]
+        if unseen:
+            raise SystemExit(f"the doctor could not look: {unseen[0].found}")
+    took, server = time.perf_counter() - started, bench.server_seconds() - server
+    return Run(LOOKS / took, None, server * 1e6 / LOOKS)
+
+
+async def search(bench: Bench) -> Run:
+    """How many rows of history a second an erasure looks at: all of them, for one entity."""
+    async with open_session(Database(dsn=SecretStr(bench.dsn))) as session:
+        server, started = bench.server_seconds(), time.perf_counter()
+        found = await survey(session, subject_of(None, "user", "42"))
+        took, server = time.perf_counter() - started, bench.server_seconds() - server
+    if not found.settled.total():
+        raise SystemExit("the erasure found nobody")
+    rows = TIMES * bench.rows
+    return Run(rows / took, None, server * 1e6 / rows)
+
+
+async def figures(bench: Bench) -> AsyncIterator[Line]:
+    """Each on the full database, beside the empty one."""
+    target = Target(share=0.9)
+    async with (
+        database(bench, "vacant", 0) as empty,
+        database(bench, "laden", TIMES * bench.rows) as full,
+    ):
+        comparisons = [
+            Comparison(what, partial(measure, full), target, "empty", partial(measure, empty))
+            for what, measure in (
+                ("drain of events", partial(drain, table="events")),
+                ("drain of commands", partial(drain, table="commands")),
+                ("claims and settlements alone", claims),
+                ("looks of the doctor", looks),
+            )
+        ]
+        comparisons.append(Comparison("rows that an erasure looks at", partial(search, full)))
+        async for line in bench.compare(comparisons):
+            yield line
+
+
+if __name__ == "__main__":
+    main(figures, __doc__)
