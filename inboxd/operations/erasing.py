@@ -118,6 +118,8 @@ async def erase(
 async def _settle(session: Session, place: Place, ids: Sequence[int]) -> None:
     """Bring hot rows into history, dead letters as dismissed, those that wait as cancelled."""
     async with session.connection.transaction():
+        if place == "events":
+            await store.hold_lines(session, ids)
         held = await actions.lock(session, place, ids, [])
         of: dict[bool, list[int]] = {True: [], False: []}
         for row in held:

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
+import anyio.to_thread
 import asyncpg
 import pytest
 
@@ -169,6 +170,29 @@ def test_what_it_refuses(cli: Cli, sql: Sql) -> None:
     assert answered.code == 1
     assert "dead letters events" in answered.out
     assert cli("erase", *USER, stdin="y\n", terminal=True).code == 0
+
+
+def test_it_waits_for_a_worker_that_is_at_the_line(
+    cli: Cli, sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line whose bucket is held is left alone, and nothing is half done."""
+    monkeypatch.setenv("INBOXD_DATABASE__LOCK_TIMEOUT", "200ms")
+    sql("insert into inboxd.topics (name, mode, source) values ('lines', 'sequential', 'plugin')")
+    (row,) = sql(
+        "insert into inboxd.events (type, topic, ordering_key, entity_type, entity_id) values"
+        " ('test.a', 'lines', 'k', 'user', 'SECRET42') returning topic, bucket"
+    )
+
+    async def erase() -> int:
+        async with daemon_session(database) as session, session.transaction():
+            await session.execute(SQL["hold_lines"], [row["topic"]], [row["bucket"]])
+            done = await anyio.to_thread.run_sync(cli, "erase", *USER, "--yes", "--unsettled")
+            return done.code
+
+    assert anyio.run(erase) == 75
+    assert len(sql("select from inboxd.events")) == 1
+    assert cli("erase", *USER, "--yes", "--unsettled").code == 0
+    assert not sql("select from inboxd.events")
 
 
 @pytest.fixture
