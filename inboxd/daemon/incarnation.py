@@ -175,6 +175,7 @@ class Incarnation:
         flags = self._flags(parts)
         run = CommandRun(parts)
         event_work = self._event_work = EventWork(parts, tasks)
+        event_work.lists.on_end = partial(flags["events"].wake, "timer")
         command_work = self._command_work = CommandWork(parts, run, tasks)
         command_work.on_room = run.settler.on_setback = partial(flags["commands"].wake, "timer")
         if await self._join(parts.pool):
@@ -272,6 +273,7 @@ class Incarnation:
                     await workers.leave(connection, self._sql, self.me.id)
                     if self._event_work is not None:
                         await self._event_work.give_back()
+                        await self._event_work.lists.give_back()
                     await self._wake_everybody(connection)
                 if released:
                     _log.info("gave back commands", commands=released)

@@ -8,10 +8,10 @@ one page run one after the other; slow work is a command.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import EventContext
@@ -67,6 +67,20 @@ class Results:
     met: int = 0
 
 
+class Alone(Protocol):
+    """Runs an event of a batch topic as a list of one."""
+
+    async def alone(
+        self,
+        task: Task,
+        connection: Connection,
+        row: Row,
+        payloads: Mapping[int, str],
+        results: Results,
+    ) -> None:
+        """Run it, and note what has to be written. Raises Spoiled."""
+
+
 class EventRun:
     """Runs the events of pages."""
 
@@ -77,6 +91,8 @@ class EventRun:
         # Some event was left to another worker, which should have the first go at its lane now.
         self.stepped_aside = False
         self._versions = Versions(parts)
+        # Runs what batch topics have in lanes: retries, replays, each a list of one.
+        self.lists: Alone | None = None
 
     async def run(self, connection: Connection, rows: Sequence[Row], results: Results) -> None:
         """Run events until the page's time, or its room for commands, is spent.
@@ -108,6 +124,10 @@ class EventRun:
     async def _run_one(
         self, task: Task, connection: Connection, row: Row, raw: str | None, results: Results
     ) -> None:
+        if self.lists is not None and row["topic"] in self._parts.registry.lists:
+            payloads = {} if row["body_id"] is None or raw is None else {row["body_id"]: raw}
+            await self.lists.alone(task, connection, row, payloads, results)
+            return
         started = time.monotonic()
         savepoint = PageSavepoint(connection, self._parts.pool.preamble)
         drafts: list[CommandDraft] = []

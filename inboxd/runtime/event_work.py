@@ -20,6 +20,7 @@ from inboxd.model.outcome import Dead, explain
 from inboxd.runtime.event_run import EventRun, Results, Spoiled
 from inboxd.runtime.event_source import Claim, Source
 from inboxd.runtime.lines import Lines
+from inboxd.runtime.list_work import ListWork
 from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import setback, site_of
 from inboxd.runtime.parts import Parts
@@ -71,6 +72,9 @@ class EventWork:
         self._tasks = tasks
         self.run = EventRun(parts)
         self.readings = Readings(parts.sql, parts.metrics)
+        self.lists = ListWork(parts, tasks, self.readings, self.run)
+        self.run.lists = self.lists.lists
+        self.lists.on_suspects = self.be_careful
         # Who is asked first had the last page the longest ago.
         self._sources: list[Source] = [Singles(parts), Lines(parts, self.readings)]
         self._most = self.run.limits.page_rows
@@ -85,16 +89,19 @@ class EventWork:
     @property
     def in_flight(self) -> int:
         """Events that are claimed and not settled yet."""
-        return sum(len(page.rows) for page in (self._running, self._behind) if page is not None)
+        pages = (self._running, self._behind)
+        return self.lists.in_flight + sum(len(page.rows) for page in pages if page is not None)
 
     def be_careful(self) -> None:
         """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
         self._careful = self.run.limits.page_rows
+        self.lists.be_careful()
         self._rewind()
 
     def forget(self) -> None:
         """The connection was lost: another server may answer next."""
         self._rewind()
+        self.lists.forget()
         self.readings.forget()
 
     async def room(self) -> None:
@@ -104,11 +111,20 @@ class EventWork:
         """Look at everything from its beginning."""
         async with borrow(self._parts.pool) as connection:
             seen = [await source.survey(connection) for source in self._sources]
+            seen.append(await self.lists.survey(connection))
         nearest = min((each.next for each in seen if each.next is not None), default=None)
         return Survey(any(each.due for each in seen), nearest)
 
     async def page(self) -> Page:
-        """Claim a page, run its events, and have it settled; that may go on during the next."""
+        """Claim a page, run its events, and have it settled; that may go on during the next.
+
+        Lists run in tasks of their own, and are only begun here.
+        """
+        begun = self.lists.start()
+        page = await self._page()
+        return replace(page, rows=page.rows + begun) if begun else page
+
+    async def _page(self) -> Page:
         await self.give_back()
         if self.run.stepped_aside:
             self.run.stepped_aside = False
@@ -128,6 +144,7 @@ class EventWork:
     async def finish(self) -> None:
         """Wait until the last page is settled; if that failed, its events are claimed again."""
         await self._end_behind()
+        await self.lists.finish()
 
     def _rewind(self) -> None:
         for source in self._sources:
@@ -187,7 +204,7 @@ class EventWork:
 
     def _again(self) -> float | None:
         """When rows that could not be had now may be had."""
-        waits = [source.again for source in self._sources]
+        waits = [self.lists.again, *(source.again for source in self._sources)]
         return min((each for each in waits if each is not None), default=None)
 
     async def _settle(self, page: _Open, stack: AsyncExitStack) -> None:

@@ -28,6 +28,7 @@ class Readings:
         self._metrics = metrics
         self._read_at = 0.0
         self._took = 0.0
+        self._reading = False
 
     def is_due(self, *, hurried: bool) -> bool:
         """Whether it is time for another reading."""
@@ -35,7 +36,23 @@ class Readings:
         return time.monotonic() - self._read_at >= least
 
     async def read(self, connection: Connection) -> bool:
-        """Read. False: ids were rewound, or the server is another one: forget all cursors."""
+        """Read. False: ids were rewound, or the server is another one: forget all cursors.
+
+        While another reading is under way, nothing is read: they have an order.
+        """
+        if self._reading:
+            return True
+        self._reading = True
+        try:
+            return await self._read(connection)
+        finally:
+            self._reading = False
+
+    async def read_if_due(self, connection: Connection) -> bool:
+        """As `read`, while rows wait for it, if it is time for one."""
+        return not self.is_due(hurried=True) or await self.read(connection)
+
+    async def _read(self, connection: Connection) -> bool:
         started = time.monotonic()
         reading = await lines.read_horizon(connection, self._sql)
         self._read_at = time.monotonic()

@@ -85,6 +85,16 @@ class Events(Section):
         description="What one event's handlers get; less than "
         "database.idle_in_transaction_timeout. Slow work is a command.",
     )
+    lists: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Most transactions with lists of batch topics at the same time, beside the "
+        "pages of single events; each has one of database.pool_size.",
+    )
+    list_timeout: Duration = Field(
+        seconds(300), description="What the handler of a list gets, unless it declares its own."
+    )
 
 
 class Commands(Section):

@@ -33,6 +33,9 @@ class Lane(NamedTuple):
     age: float | None
 
 
+_LIST_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_000_000)
+
+
 class Metrics:
     """The daemon's metrics; parts that measure get this object."""
 
@@ -85,6 +88,13 @@ class Metrics:
             "inboxd_horizon_waiting_buckets",
             "Buckets of sequential and batch topics whose next event waits for producers that are "
             "open still.",
+        )
+        self.list_events = Histogram(
+            "inboxd_list_events",
+            "Events in the lists that were run, whatever became of them.",
+            ["topic"],
+            buckets=_LIST_BUCKETS,
+            registry=self.registry,
         )
         self.wakeups = self._counter(
             "inboxd_wakeups",

@@ -29,7 +29,7 @@ from inboxd import (
     Reject,
     Retry,
 )
-from inboxd_testplugin import chaos, grouping, keyed, leaving, ordered
+from inboxd_testplugin import chaos, grouping, keyed, leaving, listed, ordered
 
 handlers = Handlers("testplugin")
 leaving.add_to(handlers)
@@ -37,6 +37,7 @@ chaos.add_to(handlers)
 keyed.add_to(handlers)
 grouping.add_to(handlers)
 ordered.add_to(handlers)
+listed.add_to(handlers)
 
 QUICK = Fixed(base="100ms", attempts=3, jitter="none")
 

@@ -1,0 +1,385 @@
+"""A visit to a bucket of a batch topic: one transaction, in which its lists are made and run.
+
+Owns the order of things under the bucket's lock: full lists of what has just arrived are run at
+once; what is left is filed, each event with its due time; then the lists that are due are run.
+Promises (promise 2) that all of it commits together with what the handlers did, and that the list
+of a period holds all that was written before the period's end: it is taken only when everything
+with an id drawn before that moment is committed or gone, and filed. Known limit: a producer whose
+transaction stays open over the end of a period holds up that period's lists in its bucket.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from inboxd.api.due import NEVER
+from inboxd.api.messages import moment
+from inboxd.api.records import ListHandler
+from inboxd.errors import HandlerTimeout
+from inboxd.model.arrivals import Bucket
+from inboxd.model.outcome import Dead, explain
+from inboxd.runtime.event_run import EventRun
+from inboxd.runtime.list_memory import Memory
+from inboxd.runtime.list_parts import Held, Part, Stored, Unread
+from inboxd.runtime.list_run import Listed, ListRun, Written, facts_of, left_of
+from inboxd.runtime.outcomes import error_entry, setback
+from inboxd.runtime.parts import Parts
+from inboxd.store import bodies, events, lines, lists
+from inboxd.store.connections import Connection, Row
+from inboxd.store.lists import Line, Stretch
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# What a visit takes, files, and runs at the most; a longer list is read in portions.
+ROWS = 5_000
+_LINES = 500
+_ENDS = 1_000
+# An event may have been written a little before one that comes earlier in the order.
+_SLACK = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A list that is set back as a whole."""
+
+    key: str
+    part: Part
+    error: BaseException
+
+
+@dataclass(slots=True)
+class Visit:
+    """One visit; `more` and `waits` say what it leaves behind.
+
+    keys: lines that are said to be due. waits: producers have to end first. last: the id up to
+    which everything was settled or filed, once this has committed.
+    """
+
+    parts: Parts
+    lists: ListRun
+    events: EventRun
+    memory: Memory
+    handler: ListHandler
+    bucket: Bucket
+    keys: set[str]
+    more: bool = False
+    waits: bool = False
+    rows: int = 0
+    last: int = 0
+    exhausted: bool = True
+    written: list[Written] = field(default_factory=list)
+    # How many rows are enough for this visit: 1 runs one list at a time.
+    enough: int = ROWS
+    # All lists are run one by one, after the transaction that files them.
+    careful: bool = False
+    # The lists that are being run, for who has to find the one that spoils the transaction.
+    ran: list[tuple[str, Part]] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+
+    async def run(self, connection: Connection, bound: int) -> None:
+        """Do all there is to do, in a transaction that has the bucket; ids up to `bound`."""
+        await connection.execute(self.lists.patience(self.handler))
+        after = self.last = self.memory.after(self.bucket)
+        full = self.handler.rule.full
+        seen: Sequence[Row] | None = None
+        if full is not None and full <= ROWS and not self.careful:
+            seen = await lines.claim_arrivals(
+                connection, self.parts.sql, [lines.Stretch(*self.bucket, after, bound)], ROWS
+            )
+            await self._run_full(connection, seen, full)
+            await self._write(connection)
+        grown = await self._file(connection, after, bound, seen)
+        await self.set_back(connection)
+        await self._run_due(connection, self.keys | set(grown), bound)
+        await self._write(connection)
+        await self.set_back(connection)
+
+    async def run_one(self, connection: Connection, line: Line) -> None:
+        """Run the list at a line's head alone; it is due."""
+        await connection.execute(self.lists.patience(self.handler))
+        listed = await self._listed(connection, line, self._cap(line))
+        await self._run(connection, line.key, listed)
+        await self._write(connection)
+        await self.set_back(connection)
+
+    # ------------------------------------------------------------------------------- arrivals
+
+    async def _run_full(self, connection: Connection, seen: Sequence[Row], full: int) -> None:
+        """Run the lists that what has just arrived makes full; it need not be filed first."""
+        fresh: dict[str, list[Row]] = defaultdict(list)
+        for row in seen:
+            fresh[row["ordering_key"]].append(row)
+        filed = await self._filed(connection, [row for row in seen if row["behind"]])
+        for key, rows in fresh.items():
+            line = filed.get(key)
+            if line is None and rows[0]["behind"]:
+                continue  # it waits for a retry
+            if self.memory.is_cut(self.bucket, key) or self._stops():
+                continue
+            if (0 if line is None else line.length) + len(rows) >= full:
+                before = [] if line is None else await self._read(connection, line, full)
+                await self._cut(connection, key, [*before, *rows], full)
+
+    async def _filed(self, connection: Connection, rows: Sequence[Row]) -> dict[str, Line]:
+        """The lines, not too long ones, behind which these rows stand."""
+        keys = list({row["ordering_key"] for row in rows})
+        if not keys:
+            return {}
+        found = await lists.open_lines(
+            connection, self.parts.sql, self.handler.topic, keys, len(keys), due=False
+        )
+        return {
+            line.key: line
+            for line in found
+            if not line.attempts and not line.crashes and line.length < ROWS
+        }
+
+    async def _read(self, connection: Connection, line: Line, most: int) -> list[Row]:
+        wanted = [(line, max(most, line.length))]
+        return (await lists.read_lines(connection, self.parts.sql, self.handler.topic, wanted))[0]
+
+    async def _cut(self, connection: Connection, key: str, rows: Sequence[Row], full: int) -> None:
+        """Run full lists, from the oldest row on."""
+        limit = self.parts.settings.events.page_bytes
+        start = 0
+        while len(rows) - start >= full and not self._stops():
+            taken = rows[start : start + full]
+            if self._belong(taken) < full or _weight(taken) > limit:
+                return
+            listed = await self._hold(connection, taken)
+            if await self._run(connection, key, listed) is not None:
+                return
+            start += full
+
+    async def _file(
+        self, connection: Connection, after: int, bound: int, seen: Sequence[Row] | None
+    ) -> list[str]:
+        """File what has arrived and was not run; the lines that have grown."""
+        if seen is not None:
+            self.last = seen[-1]["id"] if seen else after
+            bound = self.last if len(seen) == ROWS else bound
+            self.exhausted = len(seen) < ROWS
+        rule, sql = self.handler.rule, self.parts.sql
+        oldest = await lists.oldest_arrival(connection, sql, self.bucket, after, bound)
+        if oldest is None:
+            self.more = self.more or not self.exhausted
+            return []
+        created_at, now = oldest
+        ends = rule.ends(created_at - _SLACK, now, _ENDS)
+        filed = await lists.file_arrivals(
+            connection, sql, self.bucket, after, bound, ROWS, rule.age or NEVER, ends
+        )
+        if filed.keys and (rule.full is not None or rule.is_set):
+            await lists.complete(
+                connection, sql, self.handler.topic, filed.keys, rule.full, rule.expected
+            )
+        self.rows += filed.rows
+        self.last = max(self.last, filed.last)
+        cut_short = filed.rows == ROWS or (len(ends) == _ENDS and ends[-1] <= now)
+        self.exhausted = self.exhausted and not cut_short
+        self.more = self.more or not self.exhausted
+        return filed.keys
+
+    # ------------------------------------------------------------------------------ due lists
+
+    async def _run_due(self, connection: Connection, keys: set[str], bound: int) -> None:
+        """Run the lists of lines that are due."""
+        if not keys or self._stops():
+            return
+        sql, topic = self.parts.sql, self.handler.topic
+        due = await lists.open_lines(connection, sql, topic, list(keys), _LINES)
+        self.more = self.more or len(due) == _LINES
+        ready = [line for line in due if await self._is_closed(connection, line, bound)]
+        suspects = [line for line in ready if line.crashes or self.careful]
+        self.memory.suspects += [(self.bucket, line.key) for line in suspects]
+        ready = [line for line in ready if not (line.crashes or self.careful)]
+        longer: list[str] = []
+        for page in _pages([(line, self._cap(line)) for line in ready]):
+            found = await lists.read_lines(connection, sql, topic, page)
+            for (line, cap), rows in zip(page, found, strict=True):
+                if self._stops():
+                    self.more = True
+                    break
+                listed = await self._listed(connection, line, cap, rows)
+                await self._run(connection, line.key, listed)
+                if line.length > listed.whole.size:
+                    longer.append(line.key)
+            await self._write(connection)
+        if longer:
+            # What is left of these lines may be full again; the next visit sees.
+            await lists.complete(
+                connection, sql, topic, longer, self.handler.rule.full, self.handler.rule.expected
+            )
+            self.memory.hint(self.bucket, longer)
+            self.more = True
+
+    async def _is_closed(self, connection: Connection, line: Line, bound: int) -> bool:
+        """Whether nothing more can come into the list of a line that is due."""
+        closes_at = self.handler.rule.closes_at(line.created_at)
+        if closes_at is None or closes_at > line.now:
+            return True
+        drawn = self.memory.closing.get(closes_at)
+        if drawn is None:
+            drawn = await lists.newest(connection, self.parts.sql)
+            self.memory.close(closes_at, drawn)
+        if not self.exhausted and self.last < drawn:
+            return False  # there is more to file: the next visit comes at once
+        if bound < drawn:
+            self.waits = True
+            return False
+        return True
+
+    def _cap(self, line: Line) -> int:
+        """How many of a line to read into memory; one more than may be, if it could be longer."""
+        most = self.memory.most(self.bucket, line.key, self.handler.rule.full or ROWS + 1)
+        return min(most, ROWS + 1)
+
+    async def _listed(
+        self, connection: Connection, line: Line, cap: int, rows: Sequence[Row] | None = None
+    ) -> Listed:
+        """The list at the head of a line."""
+        if rows is None:
+            found = await lists.read_lines(
+                connection, self.parts.sql, self.handler.topic, [(line, cap)]
+            )
+            rows = found[0]
+        size = self._belong(rows)
+        if size <= ROWS and _weight(rows[:size]) <= self.parts.settings.events.page_bytes:
+            return await self._hold(connection, rows[:size])
+        closes_at = self.handler.rule.closes_at(line.created_at)
+        most = self.memory.most(self.bucket, line.key, self.handler.rule.full or line.length)
+        size, last = await lists.measure(
+            connection, self.parts.sql, self.handler.topic, line, closes_at, most
+        )
+        stretch = Stretch(self.handler.topic, line.key, line.place, last)
+        whole = Stored(self.parts, self.handler.readers, stretch, size, rows[0])
+        return Listed(self.handler, facts_of(self.handler, rows, size), whole, Unread())
+
+    async def _hold(self, connection: Connection, rows: Sequence[Row]) -> Listed:
+        payloads = await bodies.read(connection, self.parts.sql, rows)
+        return self.lists.listed(self.handler, rows, payloads)
+
+    def _belong(self, rows: Sequence[Row]) -> int:
+        """How many of these rows, a line's oldest, make a list."""
+        if self.handler.rule.cron is None:
+            return len(rows)
+        return self.handler.rule.takes([moment(row["created_at"]) for row in rows])
+
+    # -------------------------------------------------------------------------------- results
+
+    def _stops(self) -> bool:
+        """Whether this visit has done enough; or its topic was paused meanwhile."""
+        if self.rows >= self.enough:
+            self.more = True
+            return True
+        return not self.memory.allows(self.handler)
+
+    async def _run(self, connection: Connection, key: str, listed: Listed) -> BaseException | None:
+        """Run a list, and note what came of it."""
+        if not self.written:
+            self.written.append(Written())
+        self.ran.append((key, listed.whole))
+        written = self.written[-1]
+        error = await self.lists.run(asyncio.current_task(), connection, listed, written)
+        self.rows += listed.whole.size
+        if error is not None:
+            self.failed.append(Failed(key, listed.whole, error))
+        else:
+            self.memory.went_well(self.bucket, key, listed.whole.size)
+        self.parts.metrics.list_events.labels(self.handler.topic).observe(listed.whole.size)
+        return error
+
+    async def _write(self, connection: Connection) -> None:
+        """Write what came of the lists since the last time."""
+        if not self.written:
+            return
+        written, sql = self.written[-1], self.parts.sql
+        if written.leaving:
+            await lines.step_aside(connection, sql, written.leaving)
+        await self.events.write(connection, written.results)
+        for stretch, seconds, waited in written.settled:
+            for type_, rows in await lists.settle_stretch(
+                connection, sql, stretch, seconds, self.parts.me.id
+            ):
+                written.types.append((type_, rows, seconds, waited))
+        self.written.append(Written())
+
+    async def set_back(self, connection: Connection) -> None:
+        """Set back the lists that failed as a whole, which are filed by now."""
+        failed, self.failed = self.failed, []
+        for each in failed:
+            await self._set_back_one(connection, each)
+
+    async def _set_back_one(self, connection: Connection, failed: Failed) -> None:
+        part, first, sql = failed.part, failed.part.first, self.parts.sql
+        left: Sequence[Row] = ()
+        if isinstance(part, Held):
+            left = left_of(part, [written.results for written in self.written])
+            if not left:
+                return
+            first = left[0]
+        if isinstance(failed.error, HandlerTimeout) and self.handler.may_split and part.size > 1:
+            # Half of it may end in time: the next visit tries, and so on.
+            self.memory.cut(self.bucket, failed.key, part.size // 2)
+            # Whichever of its events comes to be the head is due.
+            rest = [row["id"] for row in left] or [first["id"]]
+            again = [events.Setback(id_, "waiting", delay=0.0) for id_ in rest]
+            await events.set_back(connection, sql, again)
+            self.more = True
+            return
+        await self._fail(connection, failed, first, left)
+
+    async def _fail(
+        self, connection: Connection, failed: Failed, first: Row, left: Sequence[Row]
+    ) -> None:
+        """Let a list wait for its retry as a whole, or be dead letters."""
+        part, sql = failed.part, self.parts.sql
+        outcome = self.events.judge(failed.error, first, self.handler.readers.get(first["type"]))
+        if not isinstance(outcome, Dead):
+            await events.set_back(
+                connection, sql, [_waiting(setback(outcome, first, self.parts.me.id))]
+            )
+        elif isinstance(part, Stored):
+            entry = error_entry(outcome.failure, first["attempts"] + 1, self.parts.me.id)
+            await lists.fail_stretch(
+                connection, sql, part.stretch, entry, outcome.failure.fingerprint
+            )
+        else:
+            await lines.step_aside(connection, sql, [row["id"] for row in left])
+            dead = [setback(outcome, row, self.parts.me.id) for row in left]
+            await events.set_back(connection, sql, dead)
+        _log.warning(
+            "list did not succeed",
+            topic=self.handler.topic,
+            key=failed.key,
+            events=part.size,
+            reason=explain(failed.error).error,
+        )
+
+
+def _waiting(back: events.Setback) -> events.Setback:
+    """What is set back stays in its line."""
+    return replace(back, status="waiting")
+
+
+def _weight(rows: Sequence[Row]) -> int:
+    """Bytes of large payloads."""
+    return sum(row["body_bytes"] or 0 for row in rows)
+
+
+def _pages(wanted: Sequence[tuple[Line, int]]) -> Iterator[list[tuple[Line, int]]]:
+    """Lines whose lists are read together: as many as fit in memory."""
+    page: list[tuple[Line, int]] = []
+    room = ROWS
+    for line, cap in wanted:
+        size = min(cap, line.length)
+        if page and size > room:
+            yield page
+            page, room = [], ROWS
+        page.append((line, cap))
+        room -= size
+    if page:
+        yield page

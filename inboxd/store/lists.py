@@ -1,0 +1,195 @@
+"""Lists of batch topics: filing what arrived, what is due, reading, settling whole stretches.
+
+Owns the statements on lists (ADR 13). Promises that a list costs a fixed number of statements, or
+one for each portion of what does not fit in memory. Known limit: all of them belong into one
+transaction, in which the bucket was taken by an earlier statement (`inboxd.store.lines`).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from inboxd.model.arrivals import Bucket
+from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
+
+# What is settled in one statement, so that none runs into its time limit.
+_STRETCH = 20_000
+
+
+class Line(NamedTuple):
+    """A line that has filed events: its key, its head, and its last place."""
+
+    key: str
+    id: int
+    place: int
+    last: int
+    attempts: int
+    crashes: int
+    created_at: datetime
+    run_at: datetime
+    now: datetime
+
+    @property
+    def length(self) -> int:
+        """How many events it has; or more, if an operator took some out."""
+        return self.last - self.place + 1
+
+
+class Stretch(NamedTuple):
+    """Events of a line, from a first to a last place."""
+
+    topic: str
+    key: str
+    first: int
+    last: int
+
+
+class Filed(NamedTuple):
+    """What was filed: the lines that grew, the number of events, the largest id."""
+
+    keys: list[str]
+    rows: int
+    last: int
+
+
+async def file_arrivals(
+    connection: Connection,
+    sql: Statements,
+    bucket: Bucket,
+    after: int,
+    bound: int,
+    rows: int,
+    age: timedelta,
+    ends: Sequence[datetime],
+) -> Filed:
+    """File up to `rows` arrivals with ids above `after`, up to `bound`; see the statement."""
+    found = await connection.fetch(
+        sql["file_arrivals"], *bucket, after, bound, rows, age, list(ends)
+    )
+    if not found:
+        return Filed([], 0, after)
+    return Filed([row[0] for row in found], found[0]["rows"], found[0]["last"])
+
+
+async def complete(
+    connection: Connection,
+    sql: Statements,
+    topic: str,
+    keys: Sequence[str],
+    full: int | None,
+    expected: Sequence[str],
+) -> None:
+    """Let those of these lines be due now that are full, or have all expected types."""
+    await connection.execute(sql["complete_lists"], topic, keys, full, list(expected))
+
+
+async def open_lines(
+    connection: Connection,
+    sql: Statements,
+    topic: str,
+    keys: Sequence[str],
+    most: int,
+    *,
+    due: bool = True,
+) -> list[Line]:
+    """The lines among these that have filed events and are due, or all (`due=False`)."""
+    rows = await connection.fetch(sql["open_lists"], topic, keys, most, not due)
+    return [Line(*row) for row in rows]
+
+
+async def read_lines(
+    connection: Connection, sql: Statements, topic: str, wanted: Sequence[tuple[Line, int]]
+) -> list[list[Row]]:
+    """The oldest events of lines, so many of each at the most; in the order given."""
+    rows = await connection.fetch(
+        sql["read_lists"],
+        topic,
+        [line.key for line, _ in wanted],
+        [line.place for line, _ in wanted],
+        [most for _, most in wanted],
+    )
+    found: list[list[Row]] = [[] for _ in wanted]
+    for row in rows:
+        found[row["lane"] - 1].append(row)
+    for each in found:
+        each.sort(key=_place)
+    return found
+
+
+def _place(row: Row) -> int:
+    place: int = row["place"]
+    return place
+
+
+async def measure(
+    connection: Connection,
+    sql: Statements,
+    topic: str,
+    line: Line,
+    closes_at: datetime | None,
+    most: int | None,
+) -> tuple[int, int]:
+    """How many events belong to the list that begins with a line's head, and its last place."""
+    row = await connection.fetchrow(
+        sql["measure_list"], topic, line.key, line.place, closes_at, most
+    )
+    assert row is not None  # noqa: S101 - an aggregate has one row
+    return row["size"], row["last"]
+
+
+async def settle_stretch(
+    connection: Connection, sql: Statements, stretch: Stretch, seconds: float, worker: UUID
+) -> list[tuple[str, int]]:
+    """Move what is left of a stretch into history; how many of which type."""
+    found: list[tuple[str, int]] = []
+    for first in range(stretch.first, stretch.last + 1, _STRETCH):
+        last = min(first + _STRETCH - 1, stretch.last)
+        rows = await connection.fetch(
+            sql["settle_list"], stretch.topic, stretch.key, first, last, seconds, worker
+        )
+        found += [(row[0], row[1]) for row in rows]
+    return found
+
+
+async def fail_stretch(
+    connection: Connection,
+    sql: Statements,
+    stretch: Stretch,
+    error: str | None,
+    fingerprint: str | None,
+    crashes: int = 0,
+) -> None:
+    """Make dead letters of a stretch."""
+    for first in range(stretch.first, stretch.last + 1, _STRETCH):
+        last = min(first + _STRETCH - 1, stretch.last)
+        await connection.execute(
+            sql["fail_list"], stretch.topic, stretch.key, first, last, error, fingerprint, crashes
+        )
+
+
+async def scatter(connection: Connection, sql: Statements, stretch: Stretch) -> None:
+    """Let the events of a stretch be run alone, from their lanes."""
+    for first in range(stretch.first, stretch.last + 1, _STRETCH):
+        last = min(first + _STRETCH - 1, stretch.last)
+        await connection.execute(sql["scatter_list"], stretch.topic, stretch.key, first, last)
+
+
+async def unmark(connection: Connection, sql: Statements, line: Line) -> None:
+    """Take back the crash that was counted on a line's head; `line` is as it was."""
+    await connection.execute(sql["unmark_list"], line.id, line.crashes, line.run_at)
+
+
+async def oldest_arrival(
+    connection: Connection, sql: Statements, bucket: Bucket, after: int, bound: int
+) -> tuple[datetime, datetime] | None:
+    """When the first arrival behind a cursor was written, and the time now; None: there is none."""
+    row = await connection.fetchrow(sql["oldest_arrival"], *bucket, after, bound)
+    return None if row is None else (row["created_at"], row["now"])
+
+
+async def newest(connection: Connection, sql: Statements) -> int:
+    """The largest id that was drawn so far."""
+    value: int = await connection.fetchval(sql["newest_event"])
+    return value

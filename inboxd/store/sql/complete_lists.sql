@@ -1,0 +1,20 @@
+-- Let lines that are full, or that have an event of each expected type, be due now: the head says so, so
+-- that whoever comes next knows it. A head that waits for a retry goes on waiting. Of a line, its first
+-- 1,000 events are asked for their types.
+-- parameters: $1 text topic, $2 text[] ordering keys, $3 integer: so many are a full list (null: any number),
+--             $4 text[] expected types (none: no set is expected)
+-- returns: nothing (the command tag counts the lines)
+-- locks: the heads; the caller has the buckets
+UPDATE {schema}.events e SET run_at = clock_timestamp()
+  FROM unnest($2::text[]) AS line(key)
+ WHERE e.topic = $1 AND e.ordering_key = line.key AND e.head AND e.status = 'waiting' AND e.attempts = 0
+   AND e.run_at > clock_timestamp()
+   AND (CASE WHEN $3::integer IS NULL THEN false
+             ELSE (SELECT l.place FROM {schema}.events l
+                    WHERE l.place IS NOT NULL AND l.topic = $1 AND l.ordering_key = line.key
+                    ORDER BY l.place DESC LIMIT 1) - e.place + 1 >= $3 END
+        OR CASE WHEN cardinality($4::text[]) = 0 THEN false
+                ELSE $4::text[] <@ (SELECT array_agg(DISTINCT l.type) FROM (
+                         SELECT l.type FROM {schema}.events l
+                          WHERE l.place IS NOT NULL AND l.topic = $1 AND l.ordering_key = line.key
+                          ORDER BY l.place LIMIT 1000) l) END)

@@ -1,0 +1,13 @@
+-- How far a list reaches in its line, and how many events it has.
+-- parameters: $1 text topic, $2 text ordering key, $3 integer its first place, $4 timestamptz: what was written
+--             from then on belongs to the next list (null: all belong to this one), $5 integer most events
+-- returns: size, last (place)
+-- locks: nothing
+SELECT count(*)::integer AS size, max(member.place) AS last
+  FROM (SELECT e.place FROM {schema}.events e
+         WHERE e.place IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.place >= $3
+           AND e.place < coalesce((SELECT b.place FROM {schema}.events b
+                                    WHERE b.place IS NOT NULL AND b.topic = $1 AND b.ordering_key = $2
+                                      AND b.place >= $3 AND b.created_at >= $4::timestamptz
+                                    ORDER BY b.place LIMIT 1), 2147483647)
+         ORDER BY e.place LIMIT $5) member

@@ -1,0 +1,16 @@
+-- The oldest events of lines, in order, line by line.
+-- parameters: $1 text topic, arrays, one entry a line: $2 text[] ordering keys, $3 integer[] places of their
+--             heads, $4 integer[] how many of each
+-- returns: as claim_events.sql; place; lane: the line's position in the arrays, from 1
+-- locks: nothing: whoever changes the rows has the bucket first, as the caller has
+SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, e.entity_type,
+       e.entity_id, e.payload, e.headers, e.correlation_id, e.causation_id, e.traceparent, e.attempts,
+       e.crashes, date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
+       e.ordering_key, nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
+       date_part('epoch', clock_timestamp() - e.run_at) AS waited,
+       date_part('epoch', clock_timestamp() - e.created_at) AS age, e.place, line.lane
+  FROM unnest($2::text[], $3::integer[], $4::integer[]) WITH ORDINALITY AS line(key, place, rows, lane)
+ CROSS JOIN LATERAL (
+     SELECT * FROM {schema}.events e
+      WHERE e.place IS NOT NULL AND e.topic = $1 AND e.ordering_key = line.key AND e.place >= line.place
+      ORDER BY e.place LIMIT line.rows) e

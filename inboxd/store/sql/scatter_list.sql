@@ -1,0 +1,7 @@
+-- Let the events of a stretch of a line be run alone, from their lanes: one of them may kill its worker.
+-- parameters: $1 text topic, $2 text ordering key, $3 and $4 integer first and last place
+-- returns: nothing (the command tag counts the rows)
+-- locks: the rows; the caller has the bucket
+UPDATE {schema}.events e
+   SET status = 'pending', place = NULL, head = false, run_at = clock_timestamp(), updated_at = clock_timestamp()
+ WHERE e.place IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.place BETWEEN $3 AND $4

@@ -1,0 +1,327 @@
+"""Batch mode: lists by count, age, cron and expectation, and what becomes of their events."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import asyncpg
+import pytest
+
+from inboxd_testplugin.listed import TABLES
+from tests.daemon.inbox import Inbox
+from tests.support import eventually
+
+pytestmark = pytest.mark.anyio
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(shared_database: Any) -> None:
+    """The tables of the handlers of lists."""
+    import psycopg  # noqa: PLC0415
+
+    with psycopg.connect(shared_database.dsn, autocommit=True) as connection:
+        connection.execute(TABLES)
+
+
+async def lists(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
+    """The lists of a line, once there are so many."""
+
+    async def find() -> list[asyncpg.Record]:
+        found = await inbox.database.fetch(
+            "select * from lists where topic = $1 and key = $2 order by id", topic, key
+        )
+        return found if len(found) >= count else []
+
+    return await eventually(find)
+
+
+async def emit(
+    inbox: Inbox, topic: str, key: str, payloads: Sequence[dict[str, Any]], type_: str = ""
+) -> list[int]:
+    """Events of a line, in their order."""
+    return await inbox.write_many(
+        "event", type_ or f"listed.{topic}", [{"key": key, **each} for each in payloads]
+    )
+
+
+async def test_a_full_list(inbox: Inbox) -> None:
+    ids = await emit(inbox, "counted", "full", [{"n": n} for n in range(10)])
+    found = await lists(inbox, "counted", "full", 2)
+    assert [each["ids"] for each in found] == [ids[:5], ids[5:]]
+    await inbox.succeeded("event", *ids)
+
+
+async def test_a_list_that_fills_up_slowly(inbox: Inbox) -> None:
+    ids = []
+    for n in range(7):
+        ids += await emit(inbox, "counted", "slowly", [{"n": n}])
+    (found,) = await lists(inbox, "counted", "slowly", 1)
+    assert found["ids"] == ids[:5]
+    ids += await emit(inbox, "counted", "slowly", [{"n": n} for n in range(7, 10)])
+    assert [each["ids"] for each in await lists(inbox, "counted", "slowly", 2)] == [
+        ids[:5],
+        ids[5:],
+    ]
+
+
+async def test_each_key_has_lists_of_its_own(inbox: Inbox) -> None:
+    left, right = await emit(inbox, "counted", "left", [{}] * 4), []
+    right += await emit(inbox, "counted", "right", [{}] * 5)
+    assert (await lists(inbox, "counted", "right", 1))[0]["ids"] == right
+    left += await emit(inbox, "counted", "left", [{}])
+    assert (await lists(inbox, "counted", "left", 1))[0]["ids"] == left
+
+
+async def test_the_key_is_the_producers_or_in_the_payload(inbox: Inbox) -> None:
+    ids = await inbox.write_many("event", "listed.threaded", [{}] * 3, ordering_key="given")
+    (found,) = await lists(inbox, "threaded", "given", 1)
+    assert (found["ids"], found["size"]) == (ids, 3)
+
+
+async def test_a_list_is_due_when_its_oldest_event_is_of_age(inbox: Inbox) -> None:
+    ids = await emit(inbox, "aged", "a", [{"n": n} for n in range(3)])
+    (found,) = await lists(inbox, "aged", "a", 1)
+    assert found["ids"] == ids
+    row = await inbox.settled("event", ids[0])
+    assert (found["until"] - found["since"]).total_seconds() >= 0.3
+    assert found["since"] == row["created_at"]
+
+
+async def test_what_comes_while_a_list_waits_joins_it(inbox: Inbox) -> None:
+    ids = await emit(inbox, "aged", "joined", [{}])
+    await filed(inbox, "aged", "joined", 1)
+    ids += await emit(inbox, "aged", "joined", [{}])
+    assert (await lists(inbox, "aged", "joined", 1))[0]["ids"] == ids
+
+
+async def failed(inbox: Inbox, row_id: int) -> asyncpg.Record:
+    """The event, once it is a dead letter."""
+
+    async def find() -> list[asyncpg.Record]:
+        return await inbox.database.fetch(
+            "select * from inboxd.events where id = $1 and status = 'failed'", row_id
+        )
+
+    return (await eventually(find))[0]
+
+
+async def filed(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
+    """The filed events of a line, once there are so many."""
+
+    async def find() -> list[asyncpg.Record]:
+        found = await inbox.database.fetch(
+            "select * from inboxd.events where topic = $1 and ordering_key = $2 "
+            "and place is not null order by place",
+            topic,
+            key,
+        )
+        return found if len(found) == count else []
+
+    return await eventually(find)
+
+
+# ---------------------------------------------------------------------------------- aggregation
+
+
+async def test_a_complete_set_is_run_at_once(inbox: Inbox) -> None:
+    ids = await emit(inbox, "paired", "order 1", [{}], "listed.left")
+    await filed(inbox, "paired", "order 1", 1)
+    ids += await emit(inbox, "paired", "order 1", [{}], "listed.right")
+    (found,) = await lists(inbox, "paired", "order 1", 1)
+    assert (found["ids"], found["missing"], found["short"]) == (ids, [], 0)
+    assert (found["until"] - found["since"]).total_seconds() < 2
+
+
+async def test_an_incomplete_set_is_run_at_its_deadline(inbox: Inbox) -> None:
+    ids = await emit(inbox, "paired", "order 2", [{}, {}], "listed.right")
+    (found,) = await lists(inbox, "paired", "order 2", 1)
+    assert (found["ids"], found["missing"], found["short"]) == (ids, ["listed.left"], 1)
+    assert (found["until"] - found["since"]).total_seconds() >= 2
+
+
+async def test_a_number_of_events_is_expected(inbox: Inbox) -> None:
+    ids = await emit(inbox, "three", "whole", [{}] * 3)
+    few = await emit(inbox, "three", "few", [{}] * 2)
+    (found,) = await lists(inbox, "three", "whole", 1)
+    assert (found["ids"], found["short"]) == (ids, 0)
+    (found,) = await lists(inbox, "three", "few", 1)
+    assert (found["ids"], found["missing"], found["short"]) == (few, [], 1)
+
+
+# ------------------------------------------------------------------------------------- periods
+
+
+async def written_at(inbox: Inbox, topic: str, key: str, times: Sequence[datetime]) -> list[int]:
+    """Events that were written then, and that nobody has looked at since."""
+    rows = await inbox.database.fetch(
+        """
+        insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, payload,
+                                   created_at, run_at)
+        select $1, 'batch', 'listed.' || $1, $2, inboxd.bucket_of($1, $2), 'waiting', '{}', at, at
+          from unnest($3::timestamptz[]) as at returning id
+        """,
+        topic,
+        key,
+        times,
+    )
+    await inbox.database.fetch("select pg_notify('inboxd_events', '')")
+    return [row["id"] for row in rows]
+
+
+def berlin(month: int, day: int, hour: int, minute: int = 0) -> datetime:
+    return datetime(2025, month, day, hour, minute, tzinfo=BERLIN)
+
+
+@pytest.mark.parametrize(("month", "day", "hours"), [(3, 30, 23), (10, 26, 25)])
+async def test_each_missed_day_has_its_own_list_once(
+    inbox: Inbox, month: int, day: int, hours: int
+) -> None:
+    """Nobody ran at two midnights, around either change of the clock."""
+    key, after = f"missed {month}", berlin(month, day, 0) + timedelta(days=2)
+    times = [
+        *(berlin(month, day - 1, 9), berlin(month, day - 1, 23, 59)),
+        *(berlin(month, day, 0), berlin(month, day, 3, 30), berlin(month, day, 23, 59)),
+        berlin(month, day + 1, 0),
+    ]
+    ids = await written_at(inbox, "daily", key, times)
+    found = await lists(inbox, "daily", key, 3)
+    assert [each["ids"] for each in found] == [ids[:2], ids[2:5], ids[5:]]
+    assert [each["until"] for each in found] == [
+        *(berlin(month, day, 0), berlin(month, day + 1, 0), after)
+    ]
+    assert found[1]["since"] == berlin(month, day, 0)
+    assert (found[1]["until"] - found[1]["since"]).total_seconds() == hours * 3600
+    await inbox.succeeded("event", *ids)
+    assert len(await lists(inbox, "daily", key, 3)) == 3
+
+
+async def test_today_waits_for_its_midnight(inbox: Inbox) -> None:
+    yesterday = datetime.now(BERLIN).replace(hour=0, minute=0) - timedelta(hours=1)
+    ids = await written_at(inbox, "daily", "today", [yesterday])
+    later = await emit(inbox, "daily", "today", [{}])
+    assert (await lists(inbox, "daily", "today", 1))[0]["ids"] == ids
+    (waiting,) = await filed(inbox, "daily", "today", 1)
+    assert waiting["id"] == later[0]
+    midnight = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
+    assert waiting["run_at"] == midnight + timedelta(days=1)
+    assert waiting["head"]
+
+
+# --------------------------------------------------------------------------- outcomes of events
+
+
+async def test_single_events_are_rejected_or_tried_again(inbox: Inbox) -> None:
+    payloads = [{}, {"rejected": True}, {}, {"again": True}, {}]
+    ids = await emit(inbox, "counted", "outcomes", payloads)
+    whole, alone = await lists(inbox, "counted", "outcomes", 2)
+    assert (whole["ids"], whole["size"]) == (ids, 5)
+    assert (alone["ids"], alone["size"], alone["attempt"]) == (ids[3:4], 1, 2)
+    await inbox.succeeded("event", *ids[:1], *ids[2:])
+    dead = await inbox.hot("event", ids[1])
+    assert dead is not None
+    assert (dead["status"], dead["place"], dead["head"]) == ("failed", None, False)
+    assert "not this one" in dead["errors"]
+
+
+async def test_what_cannot_be_read_is_a_dead_letter_of_its_own(inbox: Inbox) -> None:
+    ids = await emit(inbox, "counted", "unreadable", [{}, {"n": "many"}, {}, {}, {}])
+    (found,) = await lists(inbox, "counted", "unreadable", 1)
+    assert found["ids"] == [ids[0], *ids[2:]]
+    dead = await inbox.hot("event", ids[1])
+    assert dead is not None
+    assert dead["status"] == "failed"
+
+
+async def test_a_type_that_the_handler_does_not_take(inbox: Inbox) -> None:
+    """It is no part of the list; another worker may serve it, or else it will be a dead letter."""
+    odd = await inbox.write("event", "listed.odd", {"key": "odd"}, topic="counted")
+    ids = await emit(inbox, "counted", "odd", [{}] * 4)
+    (found,) = await lists(inbox, "counted", "odd", 1)
+    assert found["ids"] == ids
+    left = await inbox.hot("event", odd)
+    assert left is not None
+    assert left["status"] == "pending"
+
+
+async def test_poison_is_found_among_a_hundred(inbox: Inbox) -> None:
+    payloads: list[dict[str, Any]] = [{"n": n, "sends": 1} for n in range(100)]
+    payloads[57]["poison"] = True
+    ids = await emit(inbox, "hundreds", "poison", payloads)
+    await inbox.succeeded("event", *ids[:57], *ids[58:])
+    dead = await failed(inbox, ids[57])
+    assert dead["attempts"] == 3
+    found = await lists(inbox, "hundreds", "poison", 1)
+    done = [id_ for each in found for id_ in each["ids"]]
+    assert sorted(done) == sorted([*ids[:57], *ids[58:]])
+    assert all(each["ids"] == sorted(each["ids"]) for each in found)
+    # What was sent by a part that failed was not sent.
+    sent = await inbox.database.fetch(
+        "select count(*) from (select origin_id from inboxd.commands union all "
+        "select origin_id from inboxd.commands_history) c where origin_id = any($1)",
+        ids,
+    )
+    assert sent[0][0] == 99
+
+
+async def test_a_list_that_fails_whatever_is_in_it_is_tried_again_as_a_whole(inbox: Inbox) -> None:
+    ids = await emit(inbox, "hopeless", "all", [{}] * 50)
+    dead = [await failed(inbox, id_) for id_ in ids]
+    assert {each["attempts"] for each in dead} <= {1, 3}
+    assert dead[0]["attempts"] == 3
+    assert "no list of" in dead[0]["errors"]
+    assert all(each["place"] is None and not each["head"] for each in dead)
+
+
+async def test_a_list_that_is_not_to_be_split(inbox: Inbox) -> None:
+    ids = await inbox.write_many("event", "listed.whole", [{}, {}, {"poison": True}, {}])
+    for id_ in ids:
+        assert (await failed(inbox, id_))["place"] is None
+    assert await inbox.database.fetch("select from lists where topic = 'whole'") == []
+
+
+async def test_a_list_is_deferred_as_a_whole(inbox: Inbox) -> None:
+    ids = await emit(inbox, "counted", "deferred", [{}] * 4 + [{"again": True}])
+    assert (await lists(inbox, "counted", "deferred", 2))[1]["ids"] == ids[4:]
+
+
+async def test_a_list_that_does_not_end_in_time_is_cut_down(inbox: Inbox) -> None:
+    ids = await inbox.write_many("event", "listed.slow", [{}, {}, {"wait": 5}, {}])
+    await inbox.succeeded("event", ids[0], ids[1])
+    dead = await failed(inbox, ids[2])
+    assert "HandlerTimeout" in dead["errors"]
+    await inbox.succeeded("event", ids[3])
+
+
+async def test_a_list_that_spoils_its_commit_costs_the_others_nothing(inbox: Inbox) -> None:
+    payloads: list[dict[str, Any]] = [{"n": n} for n in range(5)]
+    payloads[2]["spoils"] = True
+    ids = await emit(inbox, "counted", "spoils", payloads)
+    other = await emit(inbox, "counted", "unspoilt", [{}] * 5)
+    assert (await lists(inbox, "counted", "unspoilt", 1))[0]["ids"] == other
+    await inbox.succeeded("event", ids[0], ids[1], ids[3], ids[4])
+    await failed(inbox, ids[2])
+
+
+async def test_a_dead_letter_is_replayed_alone(inbox: Inbox) -> None:
+    ids = await emit(inbox, "counted", "replayed", [{}, {"rejected": True}, {}, {}, {}])
+    await failed(inbox, ids[1])
+    await inbox.database.fetch(
+        "update inboxd.events set status = 'pending', run_at = now() where id = $1", ids[1]
+    )
+    found = await lists(inbox, "counted", "replayed", 2)
+    assert (found[1]["ids"], found[1]["size"]) == (ids[1:2], 1)
+
+
+# ---------------------------------------------------------------------------------- long lists
+
+
+async def test_a_list_that_does_not_fit_in_memory(inbox: Inbox) -> None:
+    """6,000 events of one day come in order, in portions; single outcomes are heeded."""
+    times = [berlin(6, 1, 12)] * 6_000
+    ids = await written_at(inbox, "daily", "long", times)
+    (found,) = await lists(inbox, "daily", "long", 1)
+    assert found["size"] == 6_000
+    assert found["ids"] == sorted(ids)
+    await inbox.succeeded("event", *ids)

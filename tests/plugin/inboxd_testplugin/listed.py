@@ -1,0 +1,114 @@
+"""Events of batch topics: each list leaves a row in `lists`, with its events in their order."""
+
+import asyncio
+import os
+import signal
+
+from pydantic import BaseModel
+
+from inboxd import (
+    BlockingEventContext,
+    BlockingEventList,
+    Defer,
+    EventContext,
+    EventList,
+    Fixed,
+    Handlers,
+)
+
+TABLES = """
+create table lists (id serial, topic text, key text, ids bigint[], size int, since timestamptz,
+                    until timestamptz, missing text[], short int, attempt int, pid int);
+"""
+
+_NOTE = (
+    "insert into lists (topic, key, ids, size, since, until, missing, short, attempt, pid) "
+    "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+)
+_QUICK = Fixed(base="50ms", attempts=3, jitter="none")
+
+
+class Item(BaseModel):
+    """What one event does to its list; `wait` in seconds."""
+
+    n: int = 0
+    poison: bool = False
+    rejected: bool = False
+    again: bool = False
+    kills: bool = False
+    deferred: bool = False
+    sends: int = 0
+    wait: float = 0
+    spoils: bool = False
+
+
+async def _take(events: EventList[Item], ctx: EventContext) -> None:
+    ids = []
+    async for event in events:
+        item = event.payload
+        ids.append(event.id)
+        if item.wait:
+            await asyncio.sleep(item.wait)
+        if item.kills:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if item.poison:
+            raise ValueError("poison")
+        if item.deferred and ctx.attempt == 1 and event.attempt == 1:
+            await ctx.connection.execute("insert into ledger values ('deferred', $1)", event.id)
+            raise Defer(after="200ms")
+        if item.rejected:
+            events.reject(event, "not this one")
+        if item.again and event.attempt == 1:
+            events.retry(event, after="50ms")
+        for _ in range(item.sends):
+            ctx.send({"n": item.n}, type="test.noop_command")
+        if item.spoils:
+            await ctx.connection.execute("insert into child values (1)")
+    await ctx.connection.execute(
+        _NOTE,
+        events.topic,
+        events.key,
+        ids,
+        len(events),
+        events.since,
+        events.until,
+        list(events.missing),
+        events.short,
+        ctx.attempt,
+        os.getpid(),
+    )
+
+
+async def _fail(events: EventList[Item], ctx: EventContext) -> None:
+    raise ValueError(f"no list of {len(events)} at attempt {ctx.attempt}")
+
+
+def _take_in_thread(events: BlockingEventList[Item], ctx: BlockingEventContext) -> None:
+    ids = [event.id for event in events]
+    ctx.connection.execute(
+        _NOTE,
+        *(events.topic, events.key, ids, len(events), events.since, events.until),
+        *(list(events.missing), events.short, ctx.attempt, os.getpid()),
+    )
+
+
+def add_to(handlers: Handlers) -> None:
+    """Register them."""
+
+    def topic(name: str, *types: str, func: object = _take, **options: object) -> None:
+        handlers.topic(name, mode="batch", key="/key", retry=_QUICK, **options)  # type: ignore[arg-type]
+        handlers.events(*types or (f"listed.{name}",), topic=name)(func)  # type: ignore[type-var]
+
+    topic("counted", count=5)
+    topic("hundreds", count=100)
+    topic("aged", age="300ms")
+    topic("old", age="1h")
+    topic("daily", cron="0 0 * * *", zone="Europe/Berlin")
+    topic("paired", "listed.left", "listed.right", expect=["listed.left", "listed.right"], age="2s")
+    topic("three", expect=3, age="2s")
+    topic("threaded", count=3, func=_take_in_thread)
+    topic("hopeless", count=50, func=_fail)
+    handlers.topic("whole", mode="batch", count=4, retry=_QUICK)
+    handlers.events("listed.whole", topic="whole", split=False)(_take)
+    handlers.topic("slow", mode="batch", count=4, retry=_QUICK)
+    handlers.events("listed.slow", topic="slow", timeout="400ms")(_take)
