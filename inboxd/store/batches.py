@@ -186,7 +186,11 @@ async def _asked(connection: Connection, statement: str, batch_id: UUID, *rest: 
 async def fold(
     connection: Connection, sql: Statements, ids: Sequence[int], patience: str | None = None
 ) -> list[Folded]:
-    """Fold batches in one transaction, waiting so long for a lock: for what the session says."""
+    """Fold batches in one transaction.
+
+    patience: how long a folder waits for a lock, and it does not wait for the flush; None: whoever
+    asks needs to know that it has happened, and waits for both as its session says.
+    """
     rows = await connection.fetch(sql["fold_batches"], ids, patience)
     return [Folded(*row) for row in rows]
 

@@ -3,10 +3,13 @@
 import json
 import random
 from collections import Counter
+from functools import partial
 
 import anyio
+import anyio.to_thread
 import pytest
 
+from inboxd.embedded import Server
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.rows import Hasty, daemon_session, emit
 
@@ -133,6 +136,31 @@ async def test_killed_again_and_again_each_continuation_runs_once(
     rows = await ledger.fetch("select status, count(*) from inboxd.batches group by 1")
     # Of each story: a batch with two within, a workflow with one.
     assert [tuple(row) for row in rows] == [("succeeded", 5 * stories)]
+
+
+async def test_a_fold_that_the_server_forgets_is_folded_again(
+    restartable_server: Server,
+    restartable_database: Database,
+    ledger: Database,
+    start_worker: StartWorker,
+) -> None:
+    """A folder does not wait for the flush; the server dies as soon as the release shows."""
+    await start_worker()
+    for _ in range(3):
+        batch = await send_batch(ledger, 2)
+        await eventually(partial(_is_released, ledger, batch))
+        await anyio.to_thread.run_sync(restartable_server.restart, "immediate")
+    await eventually(lambda: settled(ledger))
+    await clean(ledger)
+    assert await told(ledger) == {"then": 3}
+    assert await ledger.fetchval("select bool_and(status = 'succeeded') from inboxd.batches")
+
+
+async def _is_released(database: Database, batch: int) -> bool:
+    found: bool = await database.fetchval(
+        "select status = 'succeeded' from inboxd.batches where id = $1", batch
+    )
+    return found
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from inboxd import operations
 from inboxd.model.lane import Lane
-from inboxd.store import commands
+from inboxd.store import batches, commands
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
@@ -200,6 +200,16 @@ async def _until_blocked(database: Database, by: Connection) -> None:
             return bool(await looking.fetchval(waits, by.get_server_pid()))
 
         await eventually(blocked)
+
+
+async def test_only_a_folder_does_not_wait_for_the_flush(database: Database) -> None:
+    async with daemon_session(database) as session:
+        batch = await _send_batch(session, 1)
+        for patience, flush in (("100ms", "off"), (None, "on")):
+            async with session.transaction():
+                await batches.fold(session, SQL, [batch], patience)
+                assert await session.fetchval("show synchronous_commit") == flush
+        assert await session.fetchval("show synchronous_commit") == "on"
 
 
 async def test_a_folder_that_died_after_the_append_is_made_up_for(database: Database) -> None:
