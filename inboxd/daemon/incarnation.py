@@ -217,9 +217,13 @@ class Incarnation:
 
     def _flags(self, parts: Parts) -> Mapping[Place, WakeUp]:
         mode = self.settings.wakeups.mode
-        poll = self.settings.worker.poll_interval.total_seconds()
+        poll = self.settings.worker.poll_interval
+        topics = (topic.poll_interval for topic in self._registry.topics.values())
+        polls = {"events": min([poll, *filter(None, topics)]), "commands": poll}
         return {
-            place: WakeUp(place, parts.pool, self._sql, mode, poll, self._fleet)
+            place: WakeUp(
+                place, parts.pool, self._sql, mode, polls[place].total_seconds(), self._fleet
+            )
             for place in _PLACES
         }
 
