@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from inboxd.model.arrivals import Arrivals, Bucket
 from inboxd.model.lane import Key, Lane
+from inboxd.runtime.bounds import Bounds
 from inboxd.runtime.event_source import Claim
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Survey
@@ -56,6 +57,7 @@ class Lines:
         self._going: dict[Line, None] = {}
         self._wanting = False
         self._pause = _SOON
+        self._bounds = Bounds(parts)
 
     def forget(self) -> None:
         """Drop everything remembered of the server."""
@@ -68,7 +70,7 @@ class Lines:
     def again(self) -> float | None:
         """How long to wait for producers that are open still, or for other workers."""
         if not self._wanting:
-            return None
+            return self._bounds.again
         self._pause = min(2 * self._pause, _LATE)
         return self._pause
 
@@ -100,6 +102,9 @@ class Lines:
         going = await self._due(connection)
         arrived = await self._arrived(connection)
         wanted = list(dict.fromkeys([*((line.topic, line.bucket) for line in going), *arrived]))
+        allowed = await self._bounds.allow(connection, (topic for topic, _ in wanted), most)
+        wanted = [bucket for bucket in wanted if bucket[0] in allowed.topics]
+        most = allowed.most
         had = await lines.try_buckets(connection, self._parts.sql, wanted) if wanted else set()
         self._wanting = len(had) < len(wanted) or bool(self._arrivals.free())
         going = [line for line in going if (line.topic, line.bucket) in had]

@@ -7,6 +7,7 @@ commits behind a cursor waits for the next sweep.
 from collections.abc import Sequence
 
 from inboxd.model.lane import Lane, Lanes
+from inboxd.runtime.bounds import Bounds
 from inboxd.runtime.event_source import Claim
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Survey
@@ -19,12 +20,17 @@ class Singles:
     """The lanes of pending events."""
 
     exclusive = False
-    again = None
 
     def __init__(self, parts: Parts) -> None:
         """Take what the plugins serve."""
         self._parts = parts
         self._lanes = Lanes()
+        self._bounds = Bounds(parts)
+
+    @property
+    def again(self) -> float | None:
+        """When a slot of a topic may be free."""
+        return self._bounds.again
 
     def forget(self) -> None:
         """Drop the cursors."""
@@ -44,10 +50,20 @@ class Singles:
     async def claim(self, connection: Connection, most: int) -> Claim:
         """Take due events from the cursors on."""
         lanes = self._open()
-        if not lanes:
-            return Claim([])
-        rows = await events.claim(connection, self._parts.sql, lanes, most)
-        return Claim(rows, full=len(rows) == most, lanes=lanes)
+        while lanes:
+            topics = (str(lane.key[0]) for lane in lanes)
+            allowed = await self._bounds.allow(connection, topics, most)
+            asked = [lane for lane in lanes if lane.key[0] in allowed.topics]
+            if not asked:
+                break
+            rows = await events.claim(connection, self._parts.sql, asked, allowed.most)
+            if rows:
+                return Claim(rows, full=len(rows) == allowed.most, lanes=asked)
+            # A topic that is bounded was asked alone: the others have their turn.
+            for lane in asked:
+                self._lanes.took(lane)
+            lanes = [lane for lane in lanes if lane.key[0] not in allowed.topics]
+        return Claim([])
 
     def ran(self, claim: Claim, met: int) -> None:
         """The next claim starts behind these, although they are locked still."""

@@ -80,7 +80,8 @@ class Topic(Section):
         None, ge=1, le=10_000, description="Most of its events in one transaction."
     )
     poll_interval: Duration | None = Field(
-        None, description="Longest sleep without a look at it, if shorter than worker.poll_interval."
+        None,
+        description="Longest sleep without a look at it, if shorter than worker.poll_interval.",
     )
     retry: dict[str, Any] | None = Field(
         None, description="Keys of a retry policy, laid over the handlers' own."

@@ -62,6 +62,14 @@ async def forget_undeclared(connection: Connection, sql: Statements) -> tuple[li
     return [row["name"] for row in topics], subscriptions
 
 
+async def try_slots(
+    connection: Connection, sql: Statements, topics: Sequence[str], slots: Sequence[int]
+) -> set[str]:
+    """Those of the topics of which a slot could be taken, until the transaction ends."""
+    rows = await connection.fetch(sql["try_slots"], topics, slots)
+    return {row["topic"] for row in rows}
+
+
 async def unsubscribe(
     connection: Connection, sql: Statements, topic: str, type_: str | None
 ) -> list[str]:

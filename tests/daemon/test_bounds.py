@@ -1,0 +1,71 @@
+"""The bounds of topics: rows of a page, and pages at a time over all workers."""
+
+import pytest
+
+from tests.daemon.inbox import Inbox
+from tests.support import Config, StartWorker, eventually
+
+pytestmark = pytest.mark.anyio
+
+BOUNDED: Config = {
+    "topics.narrow": {"page_rows": 7},
+    "topics.alone": {"concurrency": 1},
+    "topics.in_order": {"mode": "sequential", "page_rows": 7, "concurrency": 1},
+}
+# Which transaction wrote each effect, and when: what ran together, and in how large a page.
+_PAGES = """
+alter table ledger add column page xid8 default pg_current_xact_id(),
+    add column at timestamptz default clock_timestamp()
+"""
+_LARGEST = """
+select max(rows) from (select count(*) as rows from ledger join inboxd.events_history e
+    on e.id = row_id where e.topic = $1 group by page) as pages
+"""
+_TOGETHER = """
+with pages as (
+    select page, e.worker_id, tstzrange(min(at), max(at), '[]') as span
+      from ledger join inboxd.events_history e on e.id = row_id where e.topic = $1 group by 1, 2)
+select (select count(*) from pages a join pages b on a.page < b.page and a.span && b.span),
+       (select count(distinct worker_id) from pages)
+"""
+
+
+async def all_settled(own: Inbox, rows: int) -> None:
+    async def count() -> bool:
+        found = await own.database.fetch("select count(*) from inboxd.events_history")
+        return bool(found[0][0] == rows)
+
+    await eventually(count)
+
+
+async def write(own: Inbox, topic: str, rows: int) -> None:
+    await own.write_many("event", "test.ledger", [{"n": n} for n in range(rows)], topic=topic)
+
+
+async def test_a_page_has_no_more_rows_than_its_topic_allows(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    await own.database.execute(_PAGES)
+    await start_worker(BOUNDED)
+    for topic in ("narrow", "in_order", "default"):
+        await write(own, topic, 60)
+    await all_settled(own, 180)
+    largest = [(await own.database.fetch(_LARGEST, t))[0][0] for t in ("narrow", "in_order")]
+    assert largest == [7, 7]
+    assert (await own.database.fetch(_LARGEST, "default"))[0][0] > 7
+
+
+@pytest.mark.parametrize("topic", ["alone", "in_order"])
+async def test_no_more_pages_at_a_time_than_the_topic_allows(
+    own: Inbox, start_worker: StartWorker, topic: str
+) -> None:
+    await own.database.execute(_PAGES)
+    config = {**BOUNDED, "events": {"page_rows": 20}}
+    for _ in range(2):
+        await start_worker(config)
+    for _ in range(10):
+        await write(own, topic, 50)
+    await write(own, "default", 200)
+    await all_settled(own, 700)
+    together, _ = (await own.database.fetch(_TOGETHER, topic))[0]
+    assert together == 0
