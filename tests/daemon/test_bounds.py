@@ -38,8 +38,9 @@ async def all_settled(own: Inbox, rows: int) -> None:
     await eventually(count)
 
 
-async def write(own: Inbox, topic: str, rows: int) -> None:
-    await own.write_many("event", "test.ledger", [{"n": n} for n in range(rows)], topic=topic)
+async def write(own: Inbox, topic: str, rows: int, key: str | None = None) -> None:
+    payloads = [{"n": n} for n in range(rows)]
+    await own.write_many("event", "test.ledger", payloads, topic=topic, ordering_key=key)
 
 
 async def test_a_page_has_no_more_rows_than_its_topic_allows(
@@ -63,8 +64,8 @@ async def test_no_more_pages_at_a_time_than_the_topic_allows(
     config = {**BOUNDED, "events": {"page_rows": 20}}
     for _ in range(2):
         await start_worker(config)
-    for _ in range(10):
-        await write(own, topic, 50)
+    for n in range(10):
+        await write(own, topic, 50, key=f"k{n}")
     await write(own, "default", 200)
     await all_settled(own, 700)
     together, _ = (await own.database.fetch(_TOGETHER, topic))[0]
