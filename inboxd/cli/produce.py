@@ -38,7 +38,9 @@ def emit(
     type: Type,
     *,
     payload: Payload = "{}",
-    topic: Annotated[str | None, typer.Option(metavar="TEXT", help="Its topic.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Its topic; else those of its type.")
+    ] = None,
     tenant: Tenant = None,
     source: Annotated[str | None, typer.Option(metavar="TEXT", help="Who says it.")] = None,
     entity_type: EntityType = None,
@@ -49,6 +51,12 @@ def emit(
     correlation_id: Correlation = None,
     schema_version: Version = 1,
     delay: Delay = None,
+    ordering_key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="In order with those of the same key.")
+    ] = None,
+    dedup_key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The same one twice is one event.")
+    ] = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
@@ -67,6 +75,8 @@ def emit(
         entity_id=entity_id,
         correlation_id=correlation_id,
         delay=_read_delay(delay),
+        ordering_key=ordering_key,
+        dedup_key=dedup_key,
     )
     settings = load_settings(config)
     _confirm("event", ask(settings, lambda session: producing.emit(session, entry)), json=json)
@@ -163,8 +173,14 @@ def _read_delay(given: str | None) -> timedelta | None:
 def _confirm(what: str, receipt: "Receipt", *, json: bool) -> None:
     if json:
         found = {"id": receipt.id, f"{what}_id": receipt.uuid, "duplicate": receipt.duplicate}
+        if what == "event":
+            found["conflict"] = receipt.conflict
         print_json(found)
     elif receipt.duplicate:
-        typer.echo(f"{what} {receipt.id} {receipt.uuid} was there already; nothing was written")
+        number = "(settled)" if receipt.id is None else receipt.id
+        typer.echo(f"{what} {number} {receipt.uuid} was there already; nothing was written")
+    elif receipt.conflict:
+        why = "its dedup key belongs to an event that said something else"
+        typer.echo(f"{what} {receipt.id} {receipt.uuid} is a dead letter: {why}")
     else:
         typer.echo(f"{what} {receipt.id} {receipt.uuid}")

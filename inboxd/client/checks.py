@@ -43,8 +43,14 @@ def name(value: object) -> str | None:
 
 
 def key(value: object) -> str | None:
-    """An ordering key or a unique key: text of 1 to 255 bytes."""
+    """An ordering key, a unique key or a dedup key: text of 1 to 255 bytes."""
     return name(value)
+
+
+def mode(value: object) -> str | None:
+    """How the events of a topic are processed."""
+    known = value in ("single", "sequential", "batch")
+    return None if known else "must be 'single', 'sequential' or 'batch'"
 
 
 def on_conflict(value: object) -> str | None:

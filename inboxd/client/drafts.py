@@ -11,19 +11,24 @@ from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
-from inboxd.client.checks import count, key, name, on_conflict, small, text, time, uuid
+from inboxd.client.checks import count, key, mode, name, on_conflict, small, text, time, uuid
 
 R = TypeVar("R")
 OnConflict: TypeAlias = Literal["keep", "replace", "reject"]
+Mode: TypeAlias = Literal["single", "sequential", "batch"]
 
 
 @dataclass(slots=True)
 class NewEvent:
     """A fact to be written.
 
-    `payload` is a dict, a list, a dataclass or a pydantic model; None is `{}`. `event_id` makes the
-    write repeatable: while that event is unsettled, a second one is a duplicate and is not written.
-    `occurred_at` and `run_at` carry a time zone and lie between 1970 and 9999; None is now.
+    `payload` is a dict, a list, a dataclass or a pydantic model; None is `{}`. Without a `topic`
+    the event goes to every topic that its type is subscribed to. `mode` is the topic's; give it
+    only for a topic that nobody declares. Events of a sequential topic with the same `ordering_key`
+    run in the order in which they were written. Of the events of a topic and `source` with the same
+    `dedup_key` one is written (docs/deduplication.md); `event_id` alone does that only while that
+    event is unsettled. `occurred_at` and `run_at` carry a time zone and lie between 1970 and 9999;
+    None is now.
     """
 
     type: str
@@ -42,6 +47,9 @@ class NewEvent:
     traceparent: str | None = None
     occurred_at: datetime | None = None
     run_at: datetime | None = None
+    mode: Mode | None = None
+    ordering_key: str | None = None
+    dedup_key: str | None = None
 
 
 @dataclass(slots=True)
@@ -93,6 +101,9 @@ class EventFields(TypedDict, total=False):
     traceparent: str | None
     occurred_at: datetime | None
     run_at: datetime | None
+    mode: Mode | None
+    ordering_key: str | None
+    dedup_key: str | None
 
 
 class CommandFields(TypedDict, total=False):
@@ -119,19 +130,23 @@ class CommandFields(TypedDict, total=False):
 class Emitted(NamedTuple):
     """The receipt of an event.
 
-    `duplicate`: a row with this event_id was there already and nothing was written; `id` is that
-    row's, or None if it was settled at that very moment.
+    `duplicate`: an event with this event_id is unsettled, or one with this dedup key is known, and
+    nothing was written; `event_id` and `id` are that one's, `id` is None once it is settled.
+    `conflict`: the one that has the dedup key said something else; this one is a dead letter. Of
+    an event that goes to several topics, what is said is true of the first of them.
     """
 
     id: int | None
     event_id: UUID
     duplicate: bool
+    conflict: bool = False
 
 
 class Sent(NamedTuple):
-    """The receipt of a command; as `Emitted`.
+    """The receipt of a command.
 
-    With a unique key that another has, it is a duplicate too, and names the one that was kept.
+    `duplicate`: a command with this command_id, or with this unique key, is unsettled and nothing
+    was written; `command_id` and `id` are that one's, `id` is None if it was settled just then.
     """
 
     id: int | None
@@ -155,13 +170,17 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[R]):
-    """Events or commands: the noun, the draft, the SQL function, the columns, the receipt."""
+    """Events or commands: the noun, the draft, the SQL function, the columns, the receipt.
+
+    `answer`: the function's columns that the receipt is made of; id, duplicate and UUID first.
+    """
 
     noun: str
     draft: type[Any]
     function: str
     columns: tuple[Column, ...]
-    receipt: Callable[[int | None, UUID, bool], R]
+    answer: str
+    receipt: Callable[..., R]
 
 
 _SHARED = (
@@ -186,7 +205,11 @@ EVENTS: Kind[Emitted] = Kind(
         Column("topic", "topics", "text", name),
         Column("source", "sources", "text", text),
         Column("occurred_at", "occurred_ats", "timestamptz", time),
+        Column("mode", "modes", "text", mode),
+        Column("ordering_key", "ordering_keys", "text", key),
+        Column("dedup_key", "dedup_keys", "text", key),
     ),
+    "id, duplicate, event_id, conflict",
     Emitted,
 )
 
@@ -205,5 +228,6 @@ COMMANDS: Kind[Sent] = Kind(
         Column("unique_key", "unique_keys", "text", key),
         Column("on_conflict", "on_conflicts", "text", on_conflict, default="keep"),
     ),
+    "id, duplicate, command_id",
     Sent,
 )

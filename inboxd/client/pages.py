@@ -106,12 +106,12 @@ def _query(kind: Kind[R], schema: str, page: _Page) -> Query[R]:
             for number, (parameter, type_) in enumerate(parameters, 1)
         )
         # The call of a public function (docs/producers.md); `schema` was checked by Inbox.
-        columns = f"id, duplicate, {kind.noun}_id"
-        return f"SELECT {columns} FROM {schema}.{kind.function}({given}) ORDER BY ordinal"  # noqa: S608
+        call = f"{schema}.{kind.function}({given})"
+        return f"SELECT {kind.answer} FROM {call} ORDER BY ordinal"  # noqa: S608
 
     def receipts(answer: Iterable[Any]) -> list[R]:
         return [
-            kind.receipt(row[0], _uuid(row[2]) if row[1] else id_, row[1])
+            kind.receipt(row[0], _uuid(row[2]) if row[1] else id_, row[1], *row[3:])
             for row, id_ in zip(answer, ids, strict=True)
         ]
 

@@ -9,11 +9,13 @@ statements of every duty see to it that two do not harm each other.
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 
+from inboxd.model.dedup import Windows
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.wakeup import WakeUp
 from inboxd.settings import Queue
 from inboxd.store.wakeups import Place
 from inboxd.upkeep.batches import Abandoned
+from inboxd.upkeep.dedup import Forgetting, Telling
 from inboxd.upkeep.history import History
 from inboxd.upkeep.leadership import Leadership
 from inboxd.upkeep.purge import Purge
@@ -88,6 +90,11 @@ def _of_the_leader(parts: Parts, leads: Callable[[], Awaitable[bool]]) -> Iterat
     yield "undeclared topics", interval, Topics(pool, sql).look_after
     yield "retention", interval, Retention(settings, sql, metrics, leads).turn
     yield "purge", interval, Purge(pool, sql, metrics, settings.history).turn
+    told = settings.upkeep.stats_interval.total_seconds()
+    yield "duplicates", told, Telling(pool, sql, metrics, parts.me.id).turn
+    sources = {name: source.window for name, source in settings.dedup.sources.items()}
+    windows = Windows(settings.dedup.window, sources)
+    yield "dedup", 1.0, Forgetting(pool, sql, metrics, windows).turn
 
 
 async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:

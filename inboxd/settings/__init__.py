@@ -11,12 +11,14 @@ from inboxd.settings.loading import load
 from inboxd.settings.processing import Commands, Events, Wakeups, Worker
 from inboxd.settings.secrets import redact
 from inboxd.settings.sections import Settings
-from inboxd.settings.upkeep import History, Upkeep
+from inboxd.settings.upkeep import Dedup, DedupSource, History, Upkeep
 
 __all__ = [
     "Changes",
     "Commands",
     "Database",
+    "Dedup",
+    "DedupSource",
     "Events",
     "History",
     "Http",

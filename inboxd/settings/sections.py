@@ -17,7 +17,7 @@ from inboxd.settings.database import Database
 from inboxd.settings.faces import Http, Log
 from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
 from inboxd.settings.processing import Commands, Events, Wakeups, Worker
-from inboxd.settings.upkeep import History, Upkeep
+from inboxd.settings.upkeep import Dedup, History, Upkeep
 
 
 class Settings(BaseSettings):
@@ -44,6 +44,7 @@ class Settings(BaseSettings):
     http: Http = Field(default_factory=Http)
     log: Log = Field(default_factory=Log)
     history: History = Field(default_factory=History)
+    dedup: Dedup = Field(default_factory=Dedup)
     upkeep: Upkeep = Field(default_factory=Upkeep)
 
     _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What is kept, and the duties beside the processing: `[history]`, `[upkeep]`.
+"""What is kept, and the duties beside the processing: `[history]`, `[dedup]`, `[upkeep]`.
 
 Owns how long and how often. Promises the bounds of each value. Known limit: none of its own.
 """
@@ -57,6 +57,28 @@ class History(Section):
         if self.audit is not None and self.audit < 30 * _SHORTEST:
             raise ValueError("audit is kept for 30 days at least")
         return self
+
+
+class DedupSource(Section):
+    """What one source's events need."""
+
+    window: Duration = Field(
+        description="How long the dedup keys of this source are kept; a topic's longer one counts.",
+    )
+
+
+class Dedup(Section):
+    """How long it is remembered which events there were."""
+
+    window: Duration = Field(
+        timedelta(days=30),
+        description="How long a dedup key is kept: longer than the longest time after which a "
+        "producer sends again.",
+    )
+    sources: dict[str, DedupSource] = Field(
+        default_factory=dict,
+        description="The same for single sources, by the name that their events carry.",
+    )
 
 
 class Upkeep(Section):

@@ -16,6 +16,7 @@ from inboxd.errors import DatabaseError, UniqueKeyTaken, UsageError
 from inboxd.store.session import Session
 
 _UNIQUE_KEY_TAKEN = "IB006"
+_ANOTHER_MODE = "IB007"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +36,24 @@ class Entry:
     delay: timedelta | None = None
     priority: int = 0
     max_attempts: int | None = None
+    mode: str | None = None
     ordering_key: str | None = None
+    dedup_key: str | None = None
     unique_key: str | None = None
     on_conflict: str = "keep"
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The row that was written; with `duplicate`, the one that was there already."""
+    """The row that was written; with `duplicate`, the one that was there already.
+
+    `conflict`: its dedup key is another event's, so it is a dead letter.
+    """
 
     id: int | None
     uuid: UUID
     duplicate: bool
+    conflict: bool = False
 
 
 async def emit(session: Session, entry: Entry) -> Receipt:
@@ -57,6 +64,7 @@ async def emit(session: Session, entry: Entry) -> Receipt:
         *(entry.type, entry.payload, entry.lane, entry.uuid, entry.schema_version),
         *(entry.source, entry.tenant, entry.entity_type, entry.entity_id),
         *(entry.correlation_id, entry.delay),
+        *(entry.mode, entry.ordering_key, entry.dedup_key),
     )
 
 
@@ -77,7 +85,7 @@ async def _call(session: Session, statement: str, *arguments: object) -> Receipt
         row = await session.connection.fetchrow(session.sql[statement], *arguments)
     if row is None:
         raise DatabaseError(f"{statement} answered nothing; run: inboxd check")
-    return Receipt(row["id"], row["uuid"], row["duplicate"])
+    return Receipt(**row)
 
 
 @contextmanager
@@ -90,4 +98,6 @@ def _refusals() -> Iterator[None]:
     except asyncpg.PostgresError as error:
         if error.sqlstate == _UNIQUE_KEY_TAKEN:
             raise UniqueKeyTaken(f"{error.args[0]}: see --on-conflict") from None
+        if error.sqlstate == _ANOTHER_MODE:
+            raise UsageError(f"{error.args[0]}: leave the mode out") from None
         raise

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
-from inboxd.telemetry.tally import Kind, Tally
+from inboxd.telemetry.tally import OTHER, Kind, Tally
 
 MAX_LANES = 500
 
@@ -125,6 +125,24 @@ class Metrics:
         self.batches_expired = self._counter(
             "inboxd_batches_expired", "Open batches that nobody closed in time."
         )
+        self._make_dedup()
+
+    def _make_dedup(self) -> None:
+        self.duplicates = self._counter(
+            "inboxd_duplicates",
+            "Events that were sent again and not written, by the dedup key.",
+            "topic",
+        )
+        self.dedup_conflicts = self._counter(
+            "inboxd_dedup_conflicts",
+            "Events that are dead letters, since their dedup key is that of one that said "
+            "something else.",
+            "topic",
+        )
+        self.dedup_forgotten = self._counter(
+            "inboxd_dedup_forgotten", "Dedup keys whose window was over."
+        )
+        self._repeated: set[str] = set()
 
     def _make_growth(self) -> None:
         self.partitions_ahead = self._gauge(
@@ -176,6 +194,13 @@ class Metrics:
             "inboxd_build_info", "1, with the versions that run.", "version", "python"
         )
         build.labels(version, platform.python_version()).set(1)
+
+    def count_repeats(self, topic: str, count: int, *, conflict: bool) -> None:
+        """Count events that were sent again; beyond `MAX_LANES` topics as `(other)`."""
+        if topic not in self._repeated and len(self._repeated) >= MAX_LANES:
+            topic = OTHER
+        self._repeated.add(topic)
+        (self.dedup_conflicts if conflict else self.duplicates).labels(topic).inc(count)
 
     def show_lanes(self, lanes: Iterable[Lane]) -> None:
         """Replace the shown backlog; beyond `MAX_LANES` only the fullest lanes are shown."""

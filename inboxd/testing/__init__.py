@@ -1,8 +1,9 @@
 """Run a plugin's handlers in its tests, without PostgreSQL and without a daemon.
 
-Owns `run_event` and `run_command`. Promises: the payload is encoded, upcast, decoded and checked as
-the daemon does it; middleware runs; sync handlers run in a thread; the outcome is decided by the
-same code, with the wait unjittered, so that a test can name it.
+Owns `run_event`, `run_command` and, for what receives events, `MemoryRecord`. Promises: the payload
+is encoded, upcast, decoded and checked as the daemon does it; middleware runs; sync handlers run in
+a thread; the outcome is decided by the same code, with the wait unjittered, so that a test can name
+it.
 Known limit: a handler declared for a process runs in a thread, where nothing can kill it; settings
 are not read, so a type's timeout and policy are its declaration's, or none and `Exponential()`.
 """
@@ -35,9 +36,18 @@ from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.runtime.plugins import build_registry
 from inboxd.runtime.registry import Registry
+from inboxd.testing.dedup import MemoryRecord
 from inboxd.testing.sent import GivenResults, Sent, SentBatch, SentStep, look
 
-__all__ = ["Result", "Sent", "SentBatch", "SentStep", "run_command", "run_event"]
+__all__ = [
+    "MemoryRecord",
+    "Result",
+    "Sent",
+    "SentBatch",
+    "SentStep",
+    "run_command",
+    "run_event",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ def test_emit_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
         *("--correlation-id", "story", "--schema-version", 3, "--delay", "1h", "--json"),
     )
     receipt = cli(*arguments).json
-    assert receipt == {"id": receipt["id"], "event_id": str(key), "duplicate": False}
+    answer = {"event_id": str(key), "duplicate": False, "conflict": False}
+    assert receipt == {"id": receipt["id"], **answer}
     assert cli(*arguments).json["duplicate"] is True
     (row,) = sql("SELECT *, run_at > now() + interval '59 minutes' AS late FROM inboxd.events")
     assert (row["type"], row["topic"], row["tenant"]) == ("order.created", "orders", "t1")

@@ -101,7 +101,7 @@ async def test_many_keep_their_order(producer: Producer, database: Database) -> 
     rows = await database.fetch(
         "SELECT id, event_id, payload, tenant FROM inboxd.events ORDER BY id"
     )
-    assert [(row["id"], row["event_id"], False) for row in rows] == receipts
+    assert [(row["id"], row["event_id"], False, False) for row in rows] == receipts
     assert [json.loads(row["payload"])["n"] for row in rows] == list(range(2500))
     assert [row["tenant"] for row in rows[:2]] == [None, "x"]
 
@@ -111,7 +111,7 @@ async def test_duplicates_are_told_and_not_written(producer: Producer, database:
     known, twice = uuid4(), uuid4()
     first = await settled(inbox.emit(producer.connection, "a.b", {"n": 1}, event_id=known))
     again = await settled(inbox.emit(producer.connection, "a.b", {"n": 2}, event_id=known))
-    assert again == (first.id, known, True)
+    assert again == (first.id, known, True, False)
     drafts = [
         NewCommand("a.b", command_id=twice),
         NewCommand("a.c"),

@@ -91,7 +91,7 @@ async def test_the_client_writes_in_the_callers_transaction(
         await settled(inbox.send_many(producer.connection, [NewCommand("a.b")] * 3))
         await settled(producer.commit())
     rows = await database.fetch("select id, event_id, payload from inboxd.events order by id")
-    assert [(row["id"], row["event_id"], False) for row in rows] == receipts
+    assert [(row["id"], row["event_id"], False, False) for row in rows] == receipts
     assert [json.loads(row["payload"])["n"] for row in rows] == list(range(1500))
     assert await database.fetchval("select count(*) from inboxd.commands") == 3
 

@@ -29,7 +29,7 @@ async def producer(database: Database) -> AsyncIterator[asyncpg.Connection]:
         "INSERT INTO inboxd.events (type, payload) VALUES ('a.b', '{}') RETURNING id, event_id",
         (
             "INSERT INTO inboxd.events (event_id, type) VALUES (gen_random_uuid(), 'a.b') "
-            "ON CONFLICT (event_id) DO NOTHING"
+            "ON CONFLICT (event_id, topic) DO NOTHING"
         ),
         (
             "INSERT INTO inboxd.events (type, payload) "
@@ -40,6 +40,11 @@ async def producer(database: Database) -> AsyncIterator[asyncpg.Connection]:
             "INSERT INTO inboxd.commands (command_id, queue, type, priority, deadline) "
             "VALUES (gen_random_uuid(), 'q', 'a.b', 1, now()) ON CONFLICT (command_id) DO NOTHING"
         ),
+        (
+            "INSERT INTO inboxd.events (type, mode, ordering_key, dedup_key, source) "
+            "VALUES ('a.b', 'sequential', 'o', 'd', 's') RETURNING id, event_id, topic"
+        ),
+        "SELECT * FROM inboxd.emit_event('a.b', '{}', dedup_key => 'd', ordering_key => 'o')",
         "SELECT * FROM inboxd.emit_event('a.b', '{}')",
         "SELECT * FROM inboxd.send_command('a.b', '{}')",
         """SELECT * FROM inboxd.emit_events('[{"type": "a.b"}]')""",
@@ -71,7 +76,7 @@ async def test_it_may(producer: asyncpg.Connection, statement: str) -> None:
         "SELECT setval('inboxd.{table}_flag', 0)",
         "SELECT inboxd.make_partitions(1)",
         "SELECT inboxd.declared_queue('a.b')",
-        "SELECT inboxd.unsettled_event(gen_random_uuid())",
+        "SELECT inboxd.remember('t', 's', 'k', gen_random_uuid(), 1)",
         "SELECT inboxd.settle_command(1, 1, gen_random_uuid(), 1)",
         "CREATE TABLE inboxd.mine ()",
     ],

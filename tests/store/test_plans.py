@@ -20,6 +20,7 @@ import pytest
 
 from inboxd.api.drafts import CommandDraft
 from inboxd.embedded import Server
+from inboxd.model.dedup import Received, Windows
 from inboxd.model.lane import BEGINNING, Lane, Sighting
 from inboxd.model.lineage import Lineage
 from inboxd.settings import Queue
@@ -27,6 +28,7 @@ from inboxd.store import (
     batches,
     commands,
     controls,
+    dedup,
     events,
     leases,
     limits,
@@ -83,6 +85,12 @@ insert into inboxd.commands (queue, type, ordering_key)
     select 'keyed', 'keyed', 'd' || n % 10 from generate_series(1, 20) n;
 insert into inboxd.commands (queue, type, status, needs)
     select 'big', 'big', 'waiting', 1 from generate_series(1, {rows} / 2);
+insert into inboxd.dedup (topic, source, key, event_id, seen_at)
+    select 'default', '', n::text, gen_random_uuid(), now() - interval '1 hour'
+      from generate_series(1, {rows}) n;
+insert into inboxd.duplicates (topic, source, key, type, event_id, first_event, conflict)
+    select 'default', '', n::text, 'few', gen_random_uuid(), gen_random_uuid(), false
+      from generate_series(1, {rows}) n;
 insert into inboxd.limits (queue) values ('big'), ('keyed');
 delete from inboxd.commands where type = 'gone';
 insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, status,
@@ -334,6 +342,22 @@ def _claim_limited(queue: str, bounds: limits.Bounds, **want: Any) -> Case:
     )
 
 
+def _received(topic: str, key: str) -> Received:
+    return Received(topic=topic, key=key, event_id=uuid4(), type="few")
+
+
+DAEMON |= {
+    "purge_dedup": (
+        lambda c, k: dedup.forget(c, SQL, Windows(timedelta(minutes=1)), 0, 1),
+        (),
+    ),
+    "drain_duplicates": (lambda c, k: dedup.drain(c, SQL, 10), ("duplicates_pkey",)),
+    "remember": (
+        lambda c, k: dedup.DatabaseRecord(c, SQL).remember(_received("default", "7")),
+        ("dedup_pkey",),
+    ),
+}
+
 _KEYS = [f"k{n}" for n in range(10)]
 DAEMON |= {
     "claim_limited from lines": (
@@ -542,6 +566,10 @@ def _entry(uuid: UUID) -> producing.Entry:
     return producing.Entry(type="few", payload="{}", lane="big", uuid=uuid)
 
 
+def _fact(uuid: UUID | None, dedup_key: str | None = None) -> producing.Entry:
+    return producing.Entry(type="few", payload="{}", uuid=uuid, dedup_key=dedup_key)
+
+
 def _bulk(function: str, table: str, key: str) -> Case:
     def case(session: Connection, known: Known) -> Awaitable[object]:
         rows = [{"type": "few", key: str(uuid)} for uuid in (known.one(table), uuid4())]
@@ -555,8 +583,12 @@ def _bulk(function: str, table: str, key: str) -> Case:
 
 PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
     "emit_event": (
-        _operator(lambda s, k: producing.emit(s, _entry(k.one("events")))),
+        _operator(lambda s, k: producing.emit(s, _fact(k.one("events")))),
         ("events_event_id",),
+    ),
+    "emit_known_event": (
+        _operator(lambda s, k: producing.emit(s, _fact(None, "7"))),
+        ("dedup_pkey", "events_event_id"),
     ),
     "send_command": (
         _operator(lambda s, k: producing.send(s, _entry(k.one("commands")))),
@@ -567,7 +599,7 @@ PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
     "insert": (
         lambda c, k: c.execute(
             "insert into inboxd.events (type, event_id) values ('few', $1)"
-            " on conflict (event_id) do nothing",
+            " on conflict (event_id, topic) do nothing",
             k.one("events"),
         ),
         (),
@@ -722,7 +754,7 @@ async def _ask(stand: Stand, session: Connection, case: Case, indexes: tuple[str
 def _hold(stand: Stand, nodes: list[dict[str, Any]], indexes: tuple[str, ...]) -> None:
     """These indexes are used, no large table is read from end to end, and little is touched."""
     scanned = {n.get("Relation Name", "") for n in nodes if n["Node Type"] == "Seq Scan"}
-    large = {t for t in scanned if t.startswith(("events", "commands"))}
+    large = {t for t in scanned if t.startswith(("events", "commands", "dedup", "duplicates"))}
     filled = {t for t in large if _rows_of(nodes, t) > 1000}
     assert not filled, "read from end to end"
     used = {n.get("Index Name") for n in nodes}

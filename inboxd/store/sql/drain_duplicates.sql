@@ -1,0 +1,7 @@
+-- Take what was noted of events that were sent again, oldest first.
+-- parameters: $1 integer rows
+-- returns: topic, source, key, type, event_id, first_event, conflict, minute (of the sending, UTC)
+-- locks: the rows; rows that another worker takes are skipped
+DELETE FROM {schema}.duplicates
+ WHERE id IN (SELECT id FROM {schema}.duplicates ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)
+RETURNING topic, source, key, type, event_id, first_event, conflict, date_trunc('minute', at) AS minute

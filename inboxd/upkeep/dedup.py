@@ -1,0 +1,145 @@
+"""Keys that are over are forgotten, and what was sent again is told.
+
+Owns two duties of the leader. `Forgetting` walks the record of dedup keys from its first block to
+its last and begins again. Promises: a walk takes a small part of the shortest window, but steps are
+short (they adapt to how long they take) and half of the time nothing is done, so that producers
+are not slowed; what it did is lost with nobody, since a new leader begins at the front. `Telling`
+counts and logs each event that was sent again, and forgets it.
+Known limit: duplicates are told as late as the leader comes by; without a worker they are kept.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+from uuid import UUID
+
+from inboxd.model.dedup import Windows
+from inboxd.store import dedup, statistics
+from inboxd.store.pools import Pool, borrow
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+# Seconds: how long one statement may aim to run, and how much of each turn is worked.
+_STEP = 0.05
+_BUSY = 0.5
+_FEWEST, _MOST = 16, 4_096  # blocks of a step: 128 KB to 32 MB
+_WALKS = 24  # walks in a window, the longest of them an hour
+_LONGEST = 3600.0
+_PAGE = 1_000
+_PAGES = 50
+
+
+@dataclass(slots=True)
+class Walk:
+    """Where a walk over so many blocks should be by now, to take `period` seconds in all."""
+
+    blocks: int
+    period: float
+    started: float
+    block: int = 0
+
+    def behind(self, now: float) -> bool:
+        """Whether there is more to do by now."""
+        due = self.blocks * (now - self.started + _BUSY) / self.period
+        return self.block < min(due, self.blocks)
+
+    def over(self, now: float) -> bool:
+        """Whether the next walk is due."""
+        return self.block >= self.blocks and now - self.started >= self.period
+
+
+class Forgetting:
+    """One turn a second: some steps of the walk."""
+
+    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, windows: Windows) -> None:
+        """Forget on connections of `pool`; `windows` are those of the settings."""
+        self._pool = pool
+        self._sql = sql
+        self._metrics = metrics
+        self._settings = windows
+        self._windows = windows
+        self._walk: Walk | None = None
+        self._size = _FEWEST
+
+    async def turn(self) -> None:
+        """Take the steps that are due, for half a second at most."""
+        end = monotonic() + _BUSY
+        async with borrow(self._pool) as connection:
+            if self._walk is None or self._walk.over(monotonic()):
+                blocks, self._windows = await dedup.survey(connection, self._sql, self._settings)
+                self._walk = Walk(blocks, self._period(), monotonic())
+            walk = self._walk
+            while walk.behind(now := monotonic()) and now < end:
+                gone = await dedup.forget(
+                    connection, self._sql, self._windows, walk.block, walk.block + self._size
+                )
+                walk.block += self._size
+                self._metrics.dedup_forgotten.inc(gone)
+                self._adapt(monotonic() - now)
+
+    def _adapt(self, took: float) -> None:
+        """Twice the blocks after a quick step, half of them after a slow one."""
+        if took > _STEP:
+            self._size = max(_FEWEST, self._size // 2)
+        elif took < _STEP / 2:
+            self._size = min(_MOST, self._size * 2)
+
+    def _period(self) -> float:
+        windows = self._windows
+        shortest: timedelta = min(
+            [windows.default, *windows.topics.values(), *windows.sources.values()]
+        )
+        return min(_LONGEST, max(1.0, shortest.total_seconds() / _WALKS))
+
+
+class Telling:
+    """One turn: count and log what was sent again."""
+
+    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, me: UUID) -> None:
+        """Count for the worker `me`."""
+        self._pool = pool
+        self._sql = sql
+        self._metrics = metrics
+        self._me = me
+
+    async def turn(self) -> None:
+        """Tell what there is; the rest of a flood at the next turn."""
+        for _ in range(_PAGES):
+            async with borrow(self._pool) as connection, connection.transaction():
+                repeats = await dedup.drain(connection, self._sql, _PAGE)
+                if repeats:
+                    await statistics.add(connection, self._sql, self._me, _statistics(repeats))
+            self._tell(repeats)
+            if len(repeats) < _PAGE:
+                return
+
+    def _tell(self, repeats: Sequence[dedup.Repeat]) -> None:
+        for (topic, conflict), count in Counter((r.topic, r.conflict) for r in repeats).items():
+            self._metrics.count_repeats(topic, count, conflict=conflict)
+        for repeat in repeats:
+            log, what = (
+                (_log.warning, "dedup key of another event: it is a dead letter")
+                if repeat.conflict
+                else (_log.debug, "duplicate")
+            )
+            log(
+                what,
+                topic=repeat.topic,
+                source=repeat.source,
+                key=repeat.key,
+                event_id=str(repeat.event_id),
+                first_event=str(repeat.first_event),
+            )
+
+
+def _statistics(repeats: Sequence[dedup.Repeat]) -> list[statistics.Counts]:
+    counts = Counter((r.minute, r.type) for r in repeats if not r.conflict)
+    return [
+        (minute, "event", type_, "duplicate", count, 0.0, 0.0)
+        for (minute, type_), count in sorted(counts.items())
+    ]

@@ -1,0 +1,258 @@
+"""Each event once: races, rollbacks, COPY, contradictions, deadlocks, whichever way it comes."""
+
+import json
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.client import Inbox, NewEvent
+from tests.support import Database, eventually
+
+pytestmark = pytest.mark.anyio
+
+INSERT = """insert into inboxd.events (topic, type, source, dedup_key, payload)
+            values ('stock', 'a.b', 'shop', $1, $2) returning event_id"""
+EMIT = """select new_event_id from inboxd.emit_event(
+              'a.b', $2, topic => 'stock', source => 'shop', dedup_key => $1)"""
+BULK = """select event_id from inboxd.emit_events(jsonb_build_array(jsonb_build_object(
+              'type', 'a.b', 'topic', 'stock', 'source', 'shop', 'dedup_key', $1::text,
+              'payload', $2::jsonb)))"""
+COUNT = "select count(*) from inboxd.events"
+WAYS = pytest.mark.parametrize("way", [INSERT, EMIT, BULK], ids=["insert", "emit", "bulk"])
+
+
+@WAYS
+async def test_of_fifty_concurrent_duplicates_one_is_written(database: Database, way: str) -> None:
+    ready = anyio.Event()
+
+    async def send() -> None:
+        async with database.connect() as producer:
+            statement = await producer.prepare(way)
+            await ready.wait()
+            await statement.fetch("order-7", '{"n": 1}')
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for _ in range(50):
+                group.start_soon(send)
+            await anyio.wait_all_tasks_blocked()
+            ready.set()
+    assert await database.fetchval(COUNT) == 1
+    assert await database.fetchval("select count(*) from inboxd.dedup") == 1
+    assert await database.fetchval("select count(*) from inboxd.duplicates") == 49
+
+
+@WAYS
+async def test_a_rollback_leaves_no_record(database: Database, way: str) -> None:
+    async with database.connect() as producer:
+        transaction = producer.transaction()
+        await transaction.start()
+        await producer.fetch(way, "order-7", "{}")
+        await transaction.rollback()
+        await producer.fetch(way, "order-7", "{}")
+    assert await database.fetchval(COUNT) == 1
+    assert await database.fetchval("select count(*) from inboxd.duplicates") == 0
+
+
+async def test_who_waits_for_a_duplicate_that_rolls_back_is_written(database: Database) -> None:
+    async with database.connect() as first, database.connect() as second:
+        transaction = first.transaction()
+        await transaction.start()
+        await first.fetch(INSERT, "order-7", "{}")
+        async with anyio.create_task_group() as group:
+            group.start_soon(second.fetch, INSERT, "order-7", "{}")
+            await _blocked(database)
+            await transaction.rollback()
+    assert await database.fetchval(COUNT) == 1
+
+
+@WAYS
+async def test_a_settled_event_is_a_duplicate_still(database: Database, way: str) -> None:
+    (first,) = await database.fetch(way, "order-7", "{}")
+    await database.execute("delete from inboxd.events")
+    again = await database.fetch(way, "order-7", "{}")
+    assert await database.fetchval(COUNT) == 0
+    assert again == ([] if way is INSERT else [first])  # the answer names the first
+
+
+@WAYS
+async def test_another_source_or_topic_is_another_event(database: Database, way: str) -> None:
+    other = way.replace("'shop'", "'market'"), way.replace("'stock'", "'billing'")
+    for statement in (way, *other, way):
+        await database.fetch(statement, "order-7", "{}")
+    assert await database.fetchval(COUNT) == 3
+
+
+@WAYS
+async def test_the_same_key_with_another_body_is_a_dead_letter_that_tells_why(
+    database: Database, way: str
+) -> None:
+    async with database.connect() as producer:
+        heard: list[asyncpg.PostgresLogMessage] = []
+        producer.add_log_listener(lambda _, message: heard.append(message))
+        (first,) = await producer.fetch(way, "order-7", '{"n": 1, "m": 2}')
+        await producer.fetch(way, "order-7", '{"m": 2, "n": 1}')  # the same, written otherwise
+        assert heard == []
+        (second,) = await producer.fetch(way, "order-7", '{"n": 2}')
+    (message,) = heard
+    assert (message.sqlstate, message.severity) == ("IB008", "WARNING")
+    rows = await database.fetch("select * from inboxd.events order by id")
+    assert [row["event_id"] for row in rows] == [first[0], second[0]]
+    assert [row["status"] for row in rows] == ["pending", "failed"]
+    error = json.loads(rows[1]["errors"])[0]["error"]
+    assert error.startswith("DedupConflict: ")
+    assert str(first[0]) in error
+    told = await database.fetch("select conflict from inboxd.duplicates order by id")
+    assert [row[0] for row in told] == [False, True]
+
+
+@pytest.mark.parametrize("way", [EMIT, BULK], ids=["emit", "bulk"])
+async def test_the_answer_says_duplicate_and_conflict(database: Database, way: str) -> None:
+    way = way.replace("new_event_id", "duplicate, conflict").replace("select event_id", "select *")
+    answers = [(await database.fetch(way, "k", body))[0] for body in ("{}", "{}", "[1]")]
+    told = [(row["duplicate"], row["conflict"]) for row in answers]
+    assert told == [(False, False), (True, False), (False, True)]
+
+
+async def test_copy_counts_each_event_once(database: Database) -> None:
+    keys = [f"order-{n % 300}" for n in range(900)]
+    async with database.connect() as producer:
+        await producer.execute("set role inboxd_producer")
+        for _ in range(2):
+            await producer.copy_records_to_table(
+                "events",
+                schema_name="inboxd",
+                columns=["type", "dedup_key"],
+                records=[("a.b", key) for key in keys],
+            )
+    assert await database.fetchval(COUNT) == 300
+    assert await database.fetchval("select count(*) from inboxd.duplicates") == 1500
+
+
+async def test_duplicates_within_one_page(database: Database) -> None:
+    one, two = uuid4(), uuid4()
+    drafts = [
+        NewEvent("a.b", {"n": 1}, event_id=one, dedup_key="k"),
+        NewEvent("a.b", {"n": 1}, event_id=one, dedup_key="k"),
+        NewEvent("a.b", {"n": 1}, event_id=two, dedup_key="k"),
+        NewEvent("a.b", {"n": 2}, dedup_key="k"),
+        NewEvent("a.b", {"n": 3}, dedup_key="l"),
+    ]
+    async with database.connect() as producer:
+        receipts = await Inbox().emit_many(producer, drafts)
+    assert [r.duplicate for r in receipts] == [False, True, True, False, False]
+    assert [r.conflict for r in receipts] == [False, False, False, True, False]
+    assert [r.event_id for r in receipts[:3]] == [one] * 3
+    assert len({r.id for r in receipts}) == 3
+    assert await database.fetchval(COUNT) == 3
+    assert await database.fetchval("select count(*) from inboxd.duplicates") == 3
+
+
+def _by_event_id(key: str) -> dict[str, str]:
+    return {"event_id": key}
+
+
+def _by_payload(key: str) -> dict[str, object]:
+    return {"payload": {"order": {"id": key}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "given"), [("{}", _by_event_id), ("{order,id}", _by_payload)], ids=["id", "payload"]
+)
+async def test_a_topic_declares_what_its_keys_are(
+    database: Database, path: str, given: Callable[[str], dict[str, object]]
+) -> None:
+    await database.execute(
+        "insert into inboxd.topics (name, mode, dedup_path, source)"
+        " values ('stock', 'single', $1::text::text[], 'test')",
+        path,
+    )
+    key = str(uuid4())
+    events = json.dumps([{"type": "a.b", "topic": "stock", **given(key)}])
+    for _ in range(2):
+        await database.fetch("select * from inboxd.emit_events($1)", events)
+        await database.execute("delete from inboxd.events")
+    insert = (
+        "insert into inboxd.events (type, topic, event_id, payload)"
+        " select 'a.b', 'stock', coalesce(e.event_id, gen_random_uuid()), coalesce(e.payload, '{}')"
+        " from jsonb_to_record($1) as e(event_id uuid, payload jsonb) returning id"
+    )
+    assert await database.fetch(insert, json.dumps(given(key))) == []
+    assert await database.fetchval("select array_agg(key) from inboxd.dedup") == [key]
+
+
+async def test_without_the_declared_field_there_is_no_key(database: Database) -> None:
+    await database.execute(
+        "insert into inboxd.topics (name, mode, dedup_path, source)"
+        " values ('stock', 'single', '{order}', 'test')"
+    )
+    for _ in range(2):
+        await database.fetch("select inboxd.emit_event('a.b', '{}', 'stock')")
+        long = json.dumps({"order": "x" * 1000})
+        await database.fetch("select inboxd.emit_event('a.b', $1, 'stock')", long)
+    assert await database.fetchval(COUNT) == 3
+    assert len(await database.fetchval("select key from inboxd.dedup")) == 64  # its SHA-256
+
+
+@pytest.mark.parametrize("mode", ["single", "sequential"])
+async def test_same_keys_in_opposite_orders_do_not_deadlock(database: Database, mode: str) -> None:
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source) values ('t', $1, 'test')", mode
+    )
+
+    async def emit(keys: list[str], owner: str) -> None:
+        async with database.connect() as producer:
+            events = [
+                NewEvent("a.b", {"n": key}, topic="t", ordering_key=owner, dedup_key=key)
+                for key in keys
+            ]
+            await Inbox().emit_many(producer, events)
+
+    for turn in range(5):
+        keys = [f"{turn}-{n}" for n in range(300)]
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                group.start_soon(emit, keys, "a")
+                group.start_soon(emit, keys[::-1], "b")
+    assert await database.fetchval(COUNT) == 1500
+
+
+async def test_in_a_line_the_order_given_is_kept(database: Database) -> None:
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source) values ('t', 'sequential', 'test')"
+    )
+    keys = [f"{n * 7919 % 500:03}" for n in range(500)]
+    async with database.connect() as producer:
+        events = [
+            NewEvent("a.b", {"key": k}, topic="t", ordering_key="o", dedup_key=k) for k in keys
+        ]
+        await Inbox().emit_many(producer, events)
+        again = await Inbox().emit_many(producer, events)
+    rows = await database.fetch("select dedup_key, status from inboxd.events order by id")
+    assert [row["dedup_key"] for row in rows] == keys
+    assert {row["status"] for row in rows} == {"waiting"}
+    assert all(receipt.duplicate for receipt in again)
+
+
+async def test_old_callers_give_fewer_arguments_by_place(database: Database) -> None:
+    event_id = uuid4()
+    by_place = "select * from inboxd.emit_event('a.b', '{}', null, $1, 1, 's', 't', 'et', 'ei')"
+    (row,) = await database.fetch(by_place, event_id)
+    assert tuple(row)[1:] == (event_id, False, False)
+    arrays = (
+        "select id, duplicate, event_id from inboxd.emit_event_arrays("
+        "array['a.b', 'a.c'], array['{}', '{}']::jsonb[], null, array[$1, $2]::uuid[])"
+    )
+    first, second = await database.fetch(arrays, event_id, UUID(int=7))
+    assert (first["id"], first["duplicate"], second["duplicate"]) == (row["id"], True, False)
+
+
+async def _blocked(database: Database) -> None:
+    async def waits() -> bool:
+        waiting = "select count(*) from pg_locks where locktype = 'transactionid' and not granted"
+        return bool(await database.fetchval(waiting))
+
+    await eventually(waits)
