@@ -106,6 +106,7 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
     yield Line("schema", "ok", f"{settings.database.schema_name!r} fits this release")
     yield Line("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
     yield _line(judge_partitions(await listing.partition_days(session)))
+    yield await _retention(session, settings)
     for look in (undeclared_schedules, silenced):
         for finding in await only(look, session, settings):
             if finding.verdict is not Verdict.OK:
@@ -117,6 +118,23 @@ def _line(finding: "Finding", subject: str | None = None) -> Line:
     verdict = _VERDICTS[finding.verdict]
     code = Exit.PROBLEMS if verdict == "fail" else Exit.OK
     return Line(subject or finding.subject, verdict, finding.found, finding.remedy, code)
+
+
+async def _retention(session: "Session", settings: "Settings") -> Line:
+    """How long history is kept, and how it goes."""
+    from inboxd.store import partitions
+    from inboxd.upkeep.retention import kept
+
+    keep = kept(settings)
+    if set(keep.values()) == {None}:
+        remedy = "set history.events and history.commands, unless disks are for ever, too"
+        return Line("retention", "ok", "history is kept for ever", remedy)
+    days = (f"{table} {'for ever' if age is None else age.days}" for table, age in keep.items())
+    found = f"days kept: {', '.join(days)}"
+    if all(each.owned for each in await partitions.listed(session.connection, session.sql)):
+        return Line("retention", "ok", f"{found}; detached concurrently")
+    remedy = "nothing; or grant the role of the schema's owner, so that it detaches concurrently"
+    return Line("retention", "ok", f"{found}; detached in moments without readers", remedy)
 
 
 def _plugins(settings: "Settings") -> Iterator[Line]:

@@ -9,7 +9,9 @@ from enum import IntEnum
 from inboxd.errors import (
     Conflict,
     DatabaseError,
+    ExportError,
     NotFound,
+    PartitionBusy,
     PluginError,
     SchemaError,
     SettingsError,
@@ -41,8 +43,10 @@ def exit_code(error: BaseException) -> Exit:
             return Exit.CONFIG
         case UsageError():
             return Exit.USAGE
-        case NotFound() | Conflict():
+        case NotFound() | Conflict() | ExportError():
             return Exit.PROBLEMS
+        case PartitionBusy():
+            return Exit.TEMPORARY
         case DatabaseError():
             sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
             return Exit.TEMPORARY if sqlstate.startswith(_TEMPORARY) else Exit.UNAVAILABLE

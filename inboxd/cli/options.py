@@ -65,14 +65,19 @@ def load_settings(config: Path | None) -> "Settings":
     return load(config)
 
 
-def ask(settings: "Settings", question: "Callable[[Session], Awaitable[T]]") -> T:
-    """Run a function on a session of its own. Raises DatabaseError or SchemaError."""
+def ask(
+    settings: "Settings", question: "Callable[[Session], Awaitable[T]]", *, patient: bool = False
+) -> T:
+    """Run a function on a session of its own; patient: its statements may take any time.
+
+    Raises DatabaseError or SchemaError.
+    """
     import anyio
 
     from inboxd.store.session import open_session
 
     async def run() -> T:
-        async with open_session(settings.database) as session:
+        async with open_session(settings.database, patient=patient) as session:
             return await question(session)
 
     return anyio.run(run)

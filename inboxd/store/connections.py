@@ -49,8 +49,11 @@ PASSING = (*LOST, asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableErro
 
 def is_passing(error: BaseException) -> bool:
     """Whether `error` is no row's fault: an outage, a full disk, a deadlock, no partition."""
-    no_partition = isinstance(error, asyncpg.CheckViolationError) and "no partition" in str(error)
-    return no_partition or isinstance(error, PASSING)
+    return _is_without_partition(error) or isinstance(error, PASSING)
+
+
+def _is_without_partition(error: BaseException) -> bool:
+    return isinstance(error, asyncpg.CheckViolationError) and "no partition" in str(error)
 
 
 # A peer that answers none of so many probes, so far apart, is gone.
@@ -216,6 +219,8 @@ def explain(error: asyncpg.PostgresError) -> DatabaseError | SchemaError:
             | asyncpg.InvalidSchemaNameError()
         ):
             return SchemaError(f"{said}: the schema is missing or too old; run: inboxd migrate")
+        case _ if _is_without_partition(error):
+            return DatabaseError(f"{said}: nothing was changed; run: inboxd history make")
         case asyncpg.InsufficientPrivilegeError():
             return DatabaseError(f"{said}: grant it to the daemon's role; see: inboxd check")
         case _:

@@ -29,9 +29,13 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session(database: Database) -> AsyncIterator[Session]:
-    """A connection for the `async with` block. Raises DatabaseError or SchemaError."""
-    connection = await connect(database, "cli", plans=ERRAND_PLANS)
+async def open_session(database: Database, *, patient: bool = False) -> AsyncIterator[Session]:
+    """A connection for the `async with` block; patient: its statements may take any time.
+
+    Raises DatabaseError or SchemaError.
+    """
+    plans = ERRAND_PLANS | ({"statement_timeout": "0"} if patient else {})
+    connection = await connect(database, "cli", plans=plans)
     try:
         yield Session(connection, Statements(database.schema_name))
     except asyncpg.PostgresError as error:

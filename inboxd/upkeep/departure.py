@@ -9,17 +9,14 @@ snapshot sees every row. Known limit: between detaching and attaching again, whi
 transaction that was open for days can bring about, such a body is not found.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from inboxd.store import partitions
 from inboxd.store.connections import Connection
 from inboxd.store.partitions import BODIES, Partition
 from inboxd.store.statements import Statements
-from inboxd.telemetry.logs import get_logger
 from inboxd.upkeep.exporting import Exporter
-
-_log = get_logger(__name__)
 
 # Bodies are needed by what was settled a day later at the most; what was settled later still is
 # looked up row by row (index events_history_late).
@@ -38,8 +35,15 @@ def pins(partition: Partition, found: Sequence[Partition]) -> list[str]:
 class Departure:
     """Lets partitions go, on a connection with no transaction."""
 
-    def __init__(self, connection: Connection, sql: Statements, exporter: Exporter | None) -> None:
-        """`exporter`: None when what goes is not exported."""
+    def __init__(
+        self,
+        connection: Connection,
+        sql: Statements,
+        exporter: Exporter | None,
+        tell: Callable[..., object] = lambda _, **__: None,
+    ) -> None:
+        """`exporter`: None when nothing is exported; `tell` hears each step, as a log does."""
+        self._tell = tell
         self._connection = connection
         self._sql = sql
         self._exporter = exporter
@@ -59,7 +63,7 @@ class Departure:
             elif self._exporter is not None and not exported:
                 rows = await self._exporter.export(*where)
                 exported = True
-                _log.info("exported a partition", partition=partition.part, rows=rows)
+                self._tell("exported a partition", partition=partition.part, rows=rows)
             await partitions.detach(*where)
         elif partition.state == "pending":
             await partitions.finalize(*where)
@@ -70,7 +74,7 @@ class Departure:
     async def _keep_bodies(self, partition: Partition) -> bool:
         """Copy forward what is needed; False while somebody works on a row that needs it."""
         if kept := await partitions.keep_bodies(self._connection, self._sql, partition):
-            _log.info("copied bodies forward", partition=partition.part, rows=kept)
+            self._tell("copied bodies forward", partition=partition.part, rows=kept)
         return not await partitions.needed(self._connection, self._sql, partition)
 
     async def _drop(self, partition: Partition, *, exported: bool) -> bool:
@@ -79,10 +83,10 @@ class Departure:
         if await self._may_go(partition, exported=exported):
             gone = await partitions.drop(self._connection, self._sql, partition)
         if gone:
-            _log.info("dropped a partition", partition=partition.part)
+            self._tell("dropped a partition", partition=partition.part)
         elif gone is False:
             await partitions.give_back(self._connection, self._sql, partition)
-            _log.warning("a partition is needed; it is attached again", partition=partition.part)
+            self._tell("a partition is needed; it is attached again", partition=partition.part)
         return bool(gone)
 
     async def _may_go(self, partition: Partition, *, exported: bool) -> bool:

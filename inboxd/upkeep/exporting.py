@@ -36,14 +36,28 @@ class Exporter:
     form: str
 
     async def export(self, connection: Connection, sql: Statements, partition: Partition) -> int:
-        """Write the file, such as inboxd.events_history_20260131.jsonl.gz, and write it down.
+        """Write the file, and write it down, so that the partition may go; returns its rows.
 
-        Returns its rows. Raises ExportError, and PartitionBusy when somebody else was quicker.
+        Raises ExportError, and PartitionBusy when somebody else was quicker.
+        """
+        rows, file = await self.write(connection, sql, partition)
+        size, where = file.stat().st_size, f"{socket.gethostname()}:{file}"
+        if not await partitions.record_export(connection, sql, partition, rows, size, where):
+            file.unlink()
+            raise PartitionBusy(f"{partition.part} was exported by somebody else")
+        return rows
+
+    async def write(
+        self, connection: Connection, sql: Statements, partition: Partition
+    ) -> tuple[int, Path]:
+        """Write a file such as inboxd.events_history_20260131.jsonl.gz; its rows, and where it is.
+
+        Raises ExportError.
         """
         name, end = f"{sql.schema}.{partition.part}", f".{self.form}.gz"
         draft = self.folder / f".{name}{end}.{socket.gethostname()}-{os.getpid()}"
         try:
-            rows, written = await self._write(connection, sql, partition, draft)
+            rows, written = await self._stream(connection, sql, partition, draft)
             read = await run_sync(_length, draft)
             there = await copying.count(connection, sql, partition)
             if read != written or rows < there:
@@ -51,7 +65,7 @@ class Exporter:
                     f"{partition.part} has {there} rows, and {rows} were exported ({written} "
                     f"bytes, {read} read back): it stays, and is exported again"
                 )
-            file = await run_sync(_place, draft, name, end)
+            return rows, await run_sync(_place, draft, name, end)
         except (OSError, EOFError) as error:
             raise ExportError(
                 f"{partition.part} cannot be exported to {self.folder}: {error}; it stays: see to "
@@ -59,13 +73,8 @@ class Exporter:
             ) from error
         finally:
             draft.unlink(missing_ok=True)
-        size, where = file.stat().st_size, f"{socket.gethostname()}:{file}"
-        if not await partitions.record_export(connection, sql, partition, rows, size, where):
-            file.unlink()
-            raise PartitionBusy(f"{partition.part} was exported by somebody else")
-        return rows
 
-    async def _write(
+    async def _stream(
         self, connection: Connection, sql: Statements, partition: Partition, draft: Path
     ) -> tuple[int, int]:
         """Rows, and bytes before they were compressed."""

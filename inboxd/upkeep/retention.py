@@ -107,7 +107,7 @@ class Retention:
             yield table, max(oldest, 0.0), max(late, 0.0)
 
     async def _let_go(self, connection: Connection, found: Sequence[Partition]) -> None:
-        departure = Departure(connection, self._sql, exporter(self._settings))
+        departure = Departure(connection, self._sql, exporter(self._settings), _log.info)
         stuck: set[str] = set()
         for each in served(found, self._kept):
             if each.parent in stuck or not await self._leads():

@@ -33,7 +33,7 @@ def test_all_is_well(cli: Cli) -> None:
     assert result.code == 0
     verdicts = {line["subject"]: line["verdict"] for line in result.json["checks"]}
     assert verdicts == dict.fromkeys(
-        ("database", "schema", "privileges", "partitions", "plugins"), "ok"
+        ("database", "schema", "privileges", "partitions", "retention", "plugins"), "ok"
     )
     dsn = result.json["settings"]["database.dsn"]
     assert dsn["source"] == "environment"

@@ -7,6 +7,7 @@ from inboxd.store import leases, workers
 from inboxd.telemetry.metrics import Metrics
 from inboxd.upkeep.leadership import Leadership
 from tests.support import Config, Database, StartWorker, Worker, eventually
+from tests.support.history import day, make_day, parts, settle
 from tests.support.rows import SQL, daemon_pool, daemon_session, join
 
 pytestmark = pytest.mark.anyio
@@ -85,6 +86,35 @@ async def test_the_duties_move_when_the_leader_leaves_or_dies(
         return bool(await database.fetchval("select count(*) from inboxd.workers") == 2)
 
     await eventually(forgotten)
+
+
+async def test_another_ends_what_a_leader_was_killed_in(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """In the middle of detaching a partition, and its session with it."""
+    await make_day(database, 100)
+    await settle(database, 100, 10)
+    config = {**QUICK, "history": {"events": "30d", "commands": "30d"}}
+    async with database.connect() as reader:
+        await reader.execute("begin; select from inboxd.events_history limit 1")
+        first = await start_worker(config)
+        detaching = "from pg_stat_activity where query like 'ALTER TABLE%events_history%'"
+
+        async def detaches() -> bool:
+            return bool(await database.fetchval(f"select count(*) {detaching}"))
+
+        await eventually(detaches)
+        first.kill()
+        await database.execute(f"select pg_terminate_backend(pid) {detaching}")
+        second = await start_worker(config)
+        await eventually(lambda: _leads(second))
+        assert f"events_history{day(100)}" in await parts(database)
+        await reader.execute("rollback")
+
+    async def gone() -> bool:
+        return not await parts(database)
+
+    await eventually(gone)
 
 
 async def _leads(worker: Worker) -> bool:

@@ -4,9 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from inboxd import operations
+from inboxd.errors import DatabaseError
 from inboxd.store import partitions
+from inboxd.store.session import open_session
 from tests.support import Database, StartWorker, Worker, eventually
-from tests.support.rows import SQL, create_ledger, daemon_session, emit, send
+from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -77,12 +80,7 @@ async def test_without_a_partition_nothing_is_claimed_until_there_is_one(
 ) -> None:
     await create_ledger(database)
     worker = await start_worker({"upkeep": {"interval": "500ms"}})
-    # The worker's role may not make tables; so it sees that the partition is missing.
-    await database.execute(
-        "alter function inboxd.make_partitions(integer) rename to make_partitions_no_more;"
-        "create function inboxd.make_partitions(integer) returns integer language plpgsql"
-        " as $$ begin raise insufficient_privilege; end $$"
-    )
+    await _let_nobody_make_any(database)
     await _drop(database, 0)
     await eventually(lambda: _is_held(worker))
     await emit(database, 3)
@@ -102,6 +100,63 @@ async def test_without_a_partition_nothing_is_claimed_until_there_is_one(
         " union all select attempts from inboxd.commands_history) t"
     )
     assert tries == 1
+
+
+async def test_what_ends_while_there_is_no_partition_is_settled_once_there_is_one(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """Midnight, and nobody has made tomorrow: handlers are in the middle of their work."""
+    await create_ledger(database)
+    worker = await start_worker({"upkeep": {"interval": "300ms"}})
+    await _let_nobody_make_any(database)
+    ids = await send(database, 2, wait=1.5)
+    others = await send(database, 2, "test.wait", "slow", wait=1.5)
+    events = await emit(database, 2, wait=0.7)
+
+    async def under_way() -> bool:
+        running = "select count(*) from inboxd.commands where status = 'running'"
+        return bool(await database.fetchval(running) == 4)
+
+    await eventually(under_way)
+    await _drop(database, 0, parents=["commands_history", "events_history"])
+    await eventually(lambda: _is_held(worker))
+    await worker.logged("no partition of relation")
+    left = "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands)"
+    assert await database.fetchval(left) == len([*ids, *others, *events])
+    await database.execute("select inboxd.make_partitions_no_more(14)")
+    await eventually(lambda: _all_settled(database))
+    assert set((await effects(database, "command")).values()) == {1}
+    assert set((await effects(database, "event")).values()) == {1}
+    worst = "select max(attempts), max(crashes) from inboxd.commands_history"
+    assert tuple((await database.fetch(worst))[0]) == (1, 0)
+
+
+async def test_without_a_partition_an_operator_is_told_and_nothing_is_changed(
+    database: Database,
+) -> None:
+    (waiting,) = await send(database, 1)
+    (dead,) = await send(database, 1)
+    await database.execute("update inboxd.commands set status = 'failed' where id = $1", dead)
+    await _drop(database, 0, parents=["commands_history"])
+    for action in (
+        lambda session: operations.cancel(session, [waiting], actor="ada"),
+        lambda session: operations.dismiss(session, "commands", [dead], actor="ada"),
+    ):
+        with pytest.raises(DatabaseError, match="inboxd history make"):
+            async with open_session(settings_of(database)) as session:
+                await action(session)
+    rows = await database.fetch("select status from inboxd.commands order by id")
+    assert [row[0] for row in rows] == ["pending", "failed"]
+    assert await database.fetchval("select count(*) from inboxd.audit") == 0
+
+
+async def _let_nobody_make_any(database: Database) -> None:
+    """As when the function's owner may not make tables any more."""
+    await database.execute(
+        "alter function inboxd.make_partitions(integer) rename to make_partitions_no_more;"
+        "create function inboxd.make_partitions(integer) returns integer language plpgsql"
+        " as $$ begin raise insufficient_privilege; end $$"
+    )
 
 
 async def _is_held(worker: Worker) -> bool:

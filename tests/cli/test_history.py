@@ -1,0 +1,110 @@
+"""`inboxd history`: what is there, and what is done to it by hand."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import asyncpg
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.support import Database
+from tests.support.history import day, make_day, parts, settle, store_body
+
+Sql = Callable[..., list[asyncpg.Record]]
+
+
+@pytest.fixture(autouse=True)
+def old_days(database: Database) -> None:
+    """Two days of history, and a payload of the older one."""
+
+    async def fill() -> None:
+        for days in (40, 20):
+            await make_day(database, days)
+            await settle(database, days, 30)
+        place = await store_body(database, 40, "large")
+        await settle(database, 40, 1, "test.large", "events_history", place)
+
+    anyio.run(fill)
+
+
+def test_the_list_says_what_retention_lets_go(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cli("history", "list", "--json").json
+    assert set(found["retention"].values()) == {None}
+    assert not any(each["due"] for each in found["partitions"])
+    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "30d")
+    found = cli("history", "list", "--json").json
+    (due,) = (each for each in found["partitions"] if each["due"])
+    assert (due["partition"], due["state"]) == (f"events_history{day(40)}", "attached")
+    assert due["bytes"] > 8192
+    out = cli("history", "list").out
+    assert "events_history: kept for 30 days" in out
+    assert "commands_history: kept for ever" in out
+
+
+def test_a_day_is_exported_by_hand_and_stays(
+    cli: Cli, sql: Sql, database: Database, tmp_path: Path
+) -> None:
+    part = f"events_history{day(40)}"
+    for _ in range(2):
+        done = cli("history", "export", part, "--to", tmp_path, "--json")
+        assert done.json == {"exported": {part: 31}}
+    files = sorted(file.name for file in tmp_path.iterdir())
+    assert files == [f"inboxd.{part}-2.jsonl.gz", f"inboxd.{part}.jsonl.gz"]
+    with gzip.open(tmp_path / files[0], "rt") as lines:
+        assert sum('"large"' in line for line in lines) == 1
+    assert part in anyio.run(parts, database)
+    (line,) = sql("select action, target, count from inboxd.audit order by id limit 1")
+    assert tuple(line) == ("export", f"partition {part}", 31)
+    refused = cli("history", "export", part, "--to", tmp_path / "missing")
+    assert refused.code == 1
+    assert "history.export" in refused.err
+
+
+def test_days_are_dropped_by_hand(cli: Cli, sql: Sql, database: Database) -> None:
+    body, part = f"bodies{day(40)}", f"events_history{day(40)}"
+    other = f"commands_history{day(40)}"
+    before = anyio.run(parts, database)
+    refused = cli("history", "drop", body)
+    assert refused.code == 1
+    assert "2 more" not in refused.err
+    assert "commands_history" in refused.err
+    assert cli("history", "drop", part, "--dry-run").code == 0
+    assert cli("history", "drop", part, stdin="n\n", terminal=True).code == 1
+    assert anyio.run(parts, database) == before
+    assert sql("select from inboxd.audit") == []
+    done = cli("history", "drop", body, part, other, "--json", "--reason", "the disk is full")
+    assert done.json == {"dropped": {part: True, other: True, body: True}}
+    assert anyio.run(parts, database) == before - {body, part, other}
+    lines = sql("select action, target, reason, count from inboxd.audit order by id")
+    assert [tuple(line)[:3] for line in lines] == [
+        ("drop", f"partition {name}", "the disk is full") for name in (part, other, body)
+    ]
+
+
+@pytest.mark.parametrize("action", ["drop", "export"])
+def test_what_is_not_over_or_not_there_is_refused(cli: Cli, action: str, tmp_path: Path) -> None:
+    more = ("--to", tmp_path) if action == "export" else ()
+    for part, reason in (
+        (f"events_history{day(0)}", "not over"),
+        ("events_history_19990101", "no partition"),
+    ):
+        refused = cli("history", action, part, *more)
+        assert refused.code == 1
+        assert reason in refused.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_missing_is_made(cli: Cli, sql: Sql) -> None:
+    assert cli("history", "make", "--days", "16", "--json").json == {"made": 6}
+    assert cli("history", "make").out == "Made 0 partitions.\n"
+    lines = sql("select action, count from inboxd.audit order by id")
+    assert [tuple(line) for line in lines] == [("make", 6), ("make", 0)]
+
+
+def test_check_says_how_long_history_is_kept(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "30d")
+    lines = {line["subject"]: line for line in cli("check", "--json").json["checks"]}
+    assert "events_history 30, commands_history for ever" in lines["retention"]["found"]
+    assert "concurrently" in lines["retention"]["found"]
