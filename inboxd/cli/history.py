@@ -100,7 +100,9 @@ def export(
         typer.echo(f"Exported: {part}, {count:,} rows")
 
 
-@app.command("drop", epilog=examples(_EXAMPLE.format("drop"), _EXAMPLE.format("drop --dry-run")))
+@app.command(
+    "drop", epilog=examples(_EXAMPLE.format("drop"), _EXAMPLE.format("drop") + " --dry-run")
+)
 def drop(
     parts: Parts,
     no_export: Annotated[
