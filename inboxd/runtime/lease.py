@@ -31,6 +31,9 @@ _SAFE_SHARE = 0.7
 # A page that takes longer must not keep producers silent (design section 5).
 _LONGEST_SILENCE = 0.05
 _GUARD_INTERVAL = 0.25
+# A beat that failed is tried again after twice so many seconds, then twice as many, up to an
+# interval: a session that was ended must not cost the lease a whole one.
+_FIRST_RETRY = 0.025
 
 
 class Lease:
@@ -118,7 +121,7 @@ class Lease:
     async def _beat_forever(self) -> None:
         interval = self._settings.worker.heartbeat_interval.total_seconds()
         connection: Connection | None = None
-        due = time.monotonic()
+        due, retry = time.monotonic(), _FIRST_RETRY
         while not (self._stopping or self.dead):
             try:
                 if connection is None or connection.is_closed():
@@ -129,9 +132,11 @@ class Lease:
                         await self._beat(connection)
                         due = time.monotonic() + interval
                     await self._break_silence(connection)
+                retry = _FIRST_RETRY
             except Exception as error:  # noqa: BLE001 - whatever it was, the next beat tries again
                 _log.warning("heartbeat failed", reason=explain(error).error)
-                due = time.monotonic() + min(1.0, interval)
+                retry = min(1.0, interval, 2 * retry)
+                due = time.monotonic() + retry
                 if connection is not None:
                     connection.terminate()
                     connection = None
