@@ -140,7 +140,7 @@ def drop(
             _print_wanted(wanted, exported=writer is not None)
         if dry_run:
             return
-        typer.confirm("Drop them now?", abort=True)
+        typer.confirm("Let them go now?", abort=True)
     done = ask(settings, do, patient=True)
     if json:
         print_json({"dropped": done})
