@@ -79,6 +79,23 @@ def test_partitions_that_run_out(cli: Cli, sql: Sql) -> None:
     Report(cli).one("partitions", "critical", "no partition for today")
 
 
+def test_history_that_retention_does_not_drop(
+    cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Report(cli).one("retention", "ok", "events for ever")
+    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "30d")
+    sql(
+        "create table inboxd.events_history_20200101 partition of inboxd.events_history"
+        " for values from ('2020-01-01Z') to ('2020-01-02Z')"
+    )
+    report = Report(cli)
+    report.one("retention", "warning", "events for 30.0d", "1 partitions", "leads")
+    report.one("drift", "ok")
+    sql("alter table inboxd.events_history detach partition inboxd.events_history_20200101")
+    report = Report(cli)
+    report.one("drift", "notice", "events_history_20200101 is extra")
+
+
 def test_no_schema(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__SCHEMA", "nowhere")
     report = Report(cli)

@@ -29,6 +29,7 @@ from inboxd.store import (
     commands,
     controls,
     dedup,
+    erasing,
     events,
     leases,
     limits,
@@ -403,6 +404,11 @@ def _match(statuses: Sequence[str], **of: Any) -> Case:
 
 
 _CANCEL = ("pending", "waiting", "running")
+_WHO = erasing.Subject("nobody", None, None)
+_WHOM = _WHO.arguments()
+_TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+# One page of one partition.
+_HERE = erasing.Stretch(_TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
 _DEAD = ("commands_failed",)
 
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
@@ -557,6 +563,29 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("commands_children", "commands_failed_children", "commands_running"),
     ),
+    "doctor_running": (
+        _operator(lambda s, k: s.connection.fetch(SQL["doctor_running"], 100)),
+        ("commands_running",),
+    ),
+    "doctor_lines": (
+        _operator(lambda s, k: s.connection.fetch(SQL["doctor_lines"], 100)),
+        ("events_blocking",),
+    ),
+    "doctor_failed": (
+        _operator(lambda s, k: s.connection.fetch(SQL["doctor_failed"], 60)),
+        ("stats_pkey",),
+    ),
+    "erase_scan_events": (
+        _operator(lambda s, k: s.connection.fetch(SQL["erase_scan_events"], *_WHOM, 0, 100)),
+        ("events_pkey",),
+    ),
+    "erase_scan_commands": (
+        _operator(lambda s, k: s.connection.fetch(SQL["erase_scan_commands"], *_WHOM, 0, 100)),
+        ("commands_pkey",),
+    ),
+    "erase_count_events": (_operator(lambda s, k: erasing.count(s, "events", _WHO, _HERE)), ()),
+    "erase_events": (_operator(lambda s, k: erasing.erase(s, "events", _WHO, _HERE, "[]")), ()),
+    "erase_commands": (_operator(lambda s, k: erasing.erase(s, "commands", _WHO, _HERE, "[]")), ()),
     "workers": (_operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
     "throughput": (_operator(lambda s, k: listing.throughput(s, 5)), ()),
 }

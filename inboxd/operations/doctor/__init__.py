@@ -19,7 +19,13 @@ from inboxd.store.session import Session
 __all__ = ["GROUPS", "Finding", "Levels", "Verdict", "examine", "only", "worst"]
 
 GROUPS: Mapping[str, Sequence[Check]] = {
-    "schema": (schema.version, schema.drift, schema.indexes, schema.partitions),
+    "schema": (
+        schema.version,
+        schema.drift,
+        schema.indexes,
+        schema.partitions,
+        schema.retention,
+    ),
     "work": (
         work.topics,
         work.lanes,

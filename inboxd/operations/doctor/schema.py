@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 
 from inboxd.errors import SchemaError
 from inboxd.operations.doctor import thresholds
-from inboxd.operations.doctor.finding import Finding, Verdict
+from inboxd.operations.doctor.finding import Finding, Verdict, span
 from inboxd.operations.doctor.look import Look
-from inboxd.store import catalogue, listing, migrations
+from inboxd.store import catalogue, migrations
+from inboxd.store import partitions as store
 from inboxd.store.catalogue import Difference
 
 # What is gone costs safety or speed at once; what was added costs a little at each write.
@@ -54,6 +55,11 @@ async def drift(look: Look) -> AsyncIterator[Finding]:
         yield Finding("drift", Verdict.NOTICE, "not compared: the schema is another release's")
         return
     compared, found = await catalogue.differences(connection, sql)
+    # What retention has detached is no partition any more, until it is dropped.
+    leaving = {
+        each.part for each in await store.listed(connection, sql) if each.state == "detached"
+    }
+    found = [each for each in found if each.name not in leaving]
     if not found:
         yield Finding("drift", Verdict.OK, f"all {compared} things are as migrations make them")
         return
@@ -95,14 +101,43 @@ async def indexes(look: Look) -> AsyncIterator[Finding]:
 
 async def partitions(look: Look) -> AsyncIterator[Finding]:
     """How far ahead history has room, and detaches that were interrupted."""
-    yield judge_partitions(await listing.partition_days(look.session))
-    for row in await look.rows("doctor_detaches"):
-        yield Finding(
-            "partitions",
-            Verdict.WARNING,
-            f"the detach of {row['partition']} was interrupted",
-            f"run: ALTER TABLE {row['parent']} DETACH PARTITION {row['partition']} FINALIZE;",
-        )
+    connection, sql = look.session.connection, look.session.sql
+    yield judge_partitions(await store.days_ahead(connection, sql))
+    for each in await store.listed(connection, sql):
+        if each.state == "pending":
+            parent, part = f"{look.schema}.{each.parent}", f"{look.schema}.{each.part}"
+            yield Finding(
+                "partitions",
+                Verdict.WARNING,
+                f"the detach of {part} was interrupted",
+                "the leading worker ends it; or run: "
+                f"ALTER TABLE {parent} DETACH PARTITION {part} FINALIZE;",
+            )
+
+
+async def retention(look: Look) -> AsyncIterator[Finding]:
+    """Whether history goes when the settings say so."""
+    history = look.settings.history
+    keep = {"events_history": history.events, "commands_history": history.commands}
+    found = await store.listed(look.session.connection, look.session.sql)
+    late = [
+        each.age - kept.total_seconds()
+        for each in found
+        if (kept := keep.get(each.parent)) is not None and each.age > kept.total_seconds()
+    ]
+    longest = max(late, default=0.0)
+    verdict = thresholds.RETENTION_SECONDS.judge(longest)
+    times = {
+        parent.partition("_")[0]: "ever" if kept is None else span(kept.total_seconds())
+        for parent, kept in keep.items()
+    }
+    text = "kept: " + ", ".join(f"{place} for {time}" for place, time in times.items())
+    if late:
+        text += f"; {len(late)} partitions should be gone, the oldest for {span(longest)}"
+    remedy = ""
+    if verdict is not Verdict.OK:
+        remedy = "see the log of the worker that leads: an export that fails, or a lock"
+    yield Finding("retention", verdict, text, remedy, longest, "seconds")
 
 
 def judge_partitions(days: int) -> Finding:

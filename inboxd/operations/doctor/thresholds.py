@@ -13,6 +13,9 @@ SHOWN = 5  # of a kind of trouble so many are named, the gravest first
 # Days with partitions, today not counted; fewer is worse.
 DAYS_AHEAD_ENOUGH = 3
 
+# How long partitions are there that retention should have dropped.
+RETENTION_SECONDS = Levels(notice=None, warning=2 * 86_400, critical=None)
+
 # Dead rows, as a multiple of what autovacuum waits for; and the least that is worth a word.
 DEAD_TIMES_DUE = Levels(notice=2, warning=5, critical=50)
 DEAD_ROWS_LEAST = 20_000
