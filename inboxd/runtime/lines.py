@@ -99,6 +99,7 @@ class Lines:
 
     async def claim(self, connection: Connection, most: int) -> Claim:
         """Take buckets, and then what may run of them."""
+        self._wanting = False
         going = await self._due(connection)
         arrived = await self._arrived(connection)
         wanted = list(dict.fromkeys([*((line.topic, line.bucket) for line in going), *arrived]))
@@ -106,7 +107,7 @@ class Lines:
         wanted = [bucket for bucket in wanted if bucket[0] in allowed.topics]
         most = allowed.most
         had = await lines.try_buckets(connection, self._parts.sql, wanted) if wanted else set()
-        self._wanting = len(had) < len(wanted) or bool(self._arrivals.free())
+        self._wanting |= len(had) < len(wanted) or bool(self._arrivals.free())
         going = [line for line in going if (line.topic, line.bucket) in had]
         arrived = [bucket for bucket in arrived if bucket in had]
         share = -(-most // 2) if arrived else most
@@ -185,6 +186,7 @@ class Lines:
         if (picked or waiting) and self._readings.is_due(hurried=waiting):
             if not await self._readings.read(connection):
                 self.forget()
+                self._wanting = True  # what is there, from the beginning
             picked = self._pick(most)
         self._parts.metrics.horizon_buckets.set(
             sum(first > bound(lane[1]) for lane, first in self._arrivals.free())

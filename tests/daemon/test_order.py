@@ -1,9 +1,19 @@
-"""Sequential topics with whole workers: promise 5."""
+"""Sequential topics with whole workers (promise 5): what is out of order, lost or twice is found.
 
+Every handler leaves a step in `trail`, in its own transaction; `in_order` holds it against the ids.
+"""
+
+import random
+
+import anyio
+import asyncpg
 import pytest
 
+from inboxd import operations
+from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, eventually
-from tests.support.order import TRAIL, in_order, settled, turns
+from tests.support.order import TRAIL, in_order, settled, trail, turns
+from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
 
@@ -12,24 +22,213 @@ QUICK: Config = {"worker": {"lease": "2s", "heartbeat_interval": "200ms", "crash
 
 @pytest.fixture
 async def lines(database: Database) -> Database:
-    """A database with the trail that the handlers leave."""
+    """A database with the trail that the handlers leave, and the topics declared."""
     await database.execute(TRAIL)
+    await database.execute(
+        "insert into inboxd.topics (name, mode, key_path, source) values"
+        " ('ordered', 'sequential', '{key}', 'test'), ('skipping', 'sequential', '{key}', 'test')"
+    )
+    await database.execute(
+        "insert into inboxd.subscriptions (type, topic) values ('test.turn', 'ordered'),"
+        " ('test.other_turn', 'ordered'), ('test.skipping_turn', 'skipping')"
+    )
     return database
 
 
-async def declared(database: Database) -> None:
-    """Wait until a worker has declared the topics."""
-    await eventually(
-        lambda: database.fetchval("select count(*) = 1 from inboxd.topics where name = 'ordered'")
-    )
+async def head(database: Database, key: str = "k") -> asyncpg.Record | None:
+    """The head of a line."""
+    rows = await database.fetch("select * from inboxd.events where head and ordering_key = $1", key)
+    return rows[0] if rows else None
 
 
-async def test_events_of_a_key_are_handled_in_order(
+async def blocked(database: Database, key: str = "k") -> asyncpg.Record:
+    """The head of a line, once it is a dead letter."""
+
+    async def find() -> list[asyncpg.Record]:
+        found = await head(database, key)
+        return [found] if found is not None and found["status"] == "failed" else []
+
+    return (await eventually(find))[0]
+
+
+async def test_events_of_a_key_are_handled_in_order_whatever_fails(
     lines: Database, start_worker: StartWorker
 ) -> None:
+    """Retries, dead letters that step aside, pages that cannot commit, arrivals meanwhile."""
     await start_worker()
-    ids = await turns(lines, [f"k{n % 10}" for n in range(500)])
-    await settled(lines, len(ids))
+    chance = random.Random(5)
+    for _ in range(6):
+        keys = [f"k{chance.randrange(12)}" for _ in range(60)]
+        await turns(lines, keys)
+        await turns(lines, keys[:4], good_at=2)
+        await turns(lines, keys[:4], type_="test.other_turn", wait=0.01)
+        await turns(lines, [f"s{key}" for key in keys[:9]], type_="test.skipping_turn", good_at=2)
+    refused = await turns(lines, ["sk1", "sk2"], type_="test.skipping_turn", refused=True)
+    spoiled = await turns(lines, ["k1"], spoils=True)
+    after = await turns(lines, ["k1", "k1"])
+    await turns(lines, ["sk1", "sk2"], type_="test.skipping_turn")
+    await settled(lines, 6 * (60 + 4 + 4 + 9) + 2)
+    assert (await blocked(lines, "k1"))["id"] == spoiled[0]
+    await in_order(lines)
+    left = await lines.fetch("select id, status, place, head from inboxd.events order by id")
+    assert [(row["id"], row["status"], row["place"]) for row in left] == [
+        *((id_, "failed", None) for id_ in refused),
+        (spoiled[0], "failed", 1),
+        (after[0], "waiting", 2),
+        (after[1], "waiting", 3),
+    ]
+
+
+async def test_a_head_in_backoff_keeps_its_line_waiting_and_no_other(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    await turns(lines, ["k"], good_at=3)
+    behind = await turns(lines, ["k", "k"])
+    others = await turns(lines, ["other"] * 5)
+    await start_worker()
+    await settled(lines, 8)
+    found = await in_order_of_attempts(lines)
+    assert found == [3, 1, 1]
+    assert (await trail(lines))["other"] == others
+    assert (await trail(lines))["k"][-2:] == behind
+
+
+async def in_order_of_attempts(database: Database) -> list[int]:
+    """At which attempt each event of the key `k` took effect."""
+    rows = await database.fetch("select attempt from trail where key = 'k' order by place")
+    return [row["attempt"] for row in rows]
+
+
+@pytest.mark.parametrize("action", ["replay", "dismiss"])
+async def test_a_blocked_line_goes_on_after_an_operator_acted(
+    lines: Database, start_worker: StartWorker, action: str
+) -> None:
+    worker = await start_worker({"worker": {"poll_interval": "30s"}})
+    first = (await turns(lines, ["k"], refused=True))[0]
+    behind = await turns(lines, ["k"] * 3)
+    await blocked(lines)
+    assert await trail(lines) == {}
+    await lines.execute(
+        "alter table inboxd.events disable trigger events_immutable;"
+        'update inboxd.events set payload = \'{"key": "k"}\' where head;'
+        "alter table inboxd.events enable trigger events_immutable"
+    )
+    async with daemon_session(lines) as connection:
+        session = Session(connection, SQL)
+        if action == "replay":
+            await operations.replay(session, "events", [first], actor="test")
+        else:
+            await operations.dismiss(session, "events", [first], actor="test")
+    replayed = [first] if action == "replay" else []
+    await settled(lines, 3 + len(replayed), within=8)
+    assert (await in_order(lines))["k"] == [*replayed, *behind]
+    assert worker.process.poll() is None
+
+
+async def test_a_late_commit_is_waited_for(lines: Database, start_worker: StartWorker) -> None:
+    """Two producers of one key: the lower id is committed last; other keys go on meanwhile."""
+    await start_worker()
+    async with lines.connect() as late, lines.connect() as other:
+        async with late.transaction():
+            first = await turns(late, ["k"])
+            second = await turns(other, ["k"])
+            # In other buckets nothing waits.
+            free = await lines.fetch(
+                "select key from (select 'f' || n as key from generate_series(1, 50) n) as k"
+                " where inboxd.bucket_of('ordered', key) <> inboxd.bucket_of('ordered', 'k')"
+            )
+            await turns(other, [row["key"] for row in free])
+            await settled(lines, len(free))
+            await anyio.sleep(0.3)
+            assert "k" not in await trail(lines), "what was drawn before it may still come"
+        await settled(lines, len(free) + 2)
+    assert (await in_order(lines))["k"] == first + second
+
+
+async def test_a_rollback_is_not_waited_for(lines: Database, start_worker: StartWorker) -> None:
+    await start_worker()
+    async with lines.connect() as late:
+        undone = late.transaction()
+        await undone.start()
+        await turns(late, ["k"])
+        second = await turns(lines, ["k"])
+        await undone.rollback()
+    await settled(lines, 1, within=8)
+    assert (await in_order(lines))["k"] == second
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+async def test_order_holds_over_workers_that_are_killed(
+    lines: Database, start_worker: StartWorker, workers: int
+) -> None:
+    """Producers that commit late, retries, and workers killed between claim and commit."""
+    fleet = [await start_worker(QUICK) for _ in range(workers)]
+    rounds, each = 12, 40
+
+    async def produce(number: int) -> None:
+        chance = random.Random(number)
+        async with lines.connect() as connection:
+            for _ in range(rounds):
+                async with connection.transaction():
+                    keys = [f"k{chance.randrange(8)}" for _ in range(each - 2)]
+                    await turns(connection, keys, wait=0.001)
+                    await anyio.sleep(chance.random() / 50)
+                    await turns(connection, keys[:2], good_at=2)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(3):
+            tasks.start_soon(produce, number)
+        await settled(lines, 100)
+        fleet[0].kill()
+        fleet[0] = await start_worker(QUICK)
+        await settled(lines, 300)
+        fleet[-1].kill()
+    await settled(lines, 3 * rounds * each, within=60)
     found = await in_order(lines)
-    assert sum(map(len, found.values())) == len(ids)
-    assert await lines.fetchval("select count(*) from inboxd.events") == 0
+    assert sum(map(len, found.values())) == 3 * rounds * each
+
+
+async def test_an_event_that_kills_its_worker_is_found_and_blocks_its_line(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    ids = await turns(lines, ["k", "other"])
+    poison = (await turns(lines, ["k"], kills=True))[0]
+    behind = await turns(lines, ["k", "other"])
+    config: Config = {
+        "worker": {"lease": "1s", "heartbeat_interval": "200ms", "crash_limit": 1},
+        "database": {"idle_in_transaction_timeout": "2s"},
+        "events": {"timeout": "1s"},
+    }
+    for _ in range(2):
+        worker = await start_worker(config, ready=False)
+        await anyio.to_thread.run_sync(worker.process.wait, 20)
+    await start_worker(config)
+    assert (await blocked(lines))["id"] == poison
+    await settled(lines, 3)
+    assert await in_order(lines) == {"k": ids[:1], "other": [ids[1], behind[1]]}
+
+
+async def test_one_hot_key_among_many(lines: Database, start_worker: StartWorker) -> None:
+    """It is drained together with the others; with a failure in it, from its line."""
+    hot = ["hot"] * 1000
+    await turns(lines, [key for n in range(2000) for key in (hot[n // 2], f"k{n}")])
+    await turns(lines, hot[:1], good_at=2)
+    await turns(lines, hot)
+    await start_worker()
+    await settled(lines, 5001)
+    assert len((await in_order(lines))["hot"]) == 3001
+
+
+async def test_a_sequence_that_was_rewound_is_noticed(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """As after a failover that lost the newest ids: the new ones are lower than the cursors."""
+    await start_worker({"worker": {"poll_interval": "20s"}})
+    await turns(lines, ["k"] * 50)
+    await settled(lines, 50)
+    await lines.execute("select setval('inboxd.events_id_seq', 5)")
+    await lines.execute("delete from inboxd.events_history; truncate trail")
+    again = await turns(lines, ["k"] * 3)
+    assert again[0] < 50
+    await settled(lines, 3, within=8)
+    assert (await in_order(lines))["k"] == again
