@@ -50,6 +50,30 @@ def show(name: Name, config: Config = None, json: Json = False) -> None:
 
 
 @app.command(
+    "blocked", epilog=examples("inboxd topics blocked", "inboxd topics blocked --topic rewards")
+)
+def blocked(
+    topic: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this topic.", show_default=False)
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1000, help="How many ordering keys.")
+    ] = 20,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """List ordering keys of sequential topics that stand still: since when, behind which event."""
+    from inboxd.store import lines
+
+    found = ask(load_settings(config), lambda session: lines.blocked(session, topic, limit))
+    if json:
+        print_json({"lines": found})
+        return
+    columns = ("topic", "key", "held by", "id", "type", "attempts", "length", "for", "next time")
+    print_table((*columns, "error"), [_line(each) for each in found])
+
+
+@app.command(
     "unsubscribe",
     epilog=examples(
         "inboxd topics unsubscribe rewards",
@@ -84,6 +108,13 @@ def _shown(topic: dict[str, Any], most: int) -> list[Any]:
     return [
         *(topic["topic"], topic["mode"], *counts, _blocked(topic, most)),
         *(count(topic["failed"], most), seconds(topic["oldest"]), ", ".join(topic["types"])),
+    ]
+
+
+def _line(each: dict[str, Any]) -> list[Any]:
+    return [
+        *(each["topic"], each["key"], each["held_by"], each["id"], each["type"]),
+        *(each["attempts"], each["length"], seconds(each["age"]), each["next_at"], each["error"]),
     ]
 
 

@@ -9,12 +9,14 @@ shows what its last holder did.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 from inboxd.model.arrivals import Bucket
 from inboxd.model.horizon import Reading
 from inboxd.model.lane import Lane, Sighting
 from inboxd.store.connections import Connection, Row
+from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
 
@@ -157,3 +159,38 @@ async def file(connection: Connection, sql: Statements, ids: Sequence[int]) -> N
 async def step_aside(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
     """Let dead letters leave their lines."""
     await connection.execute(sql["step_aside"], ids)
+
+
+async def fail_heads(
+    connection: Connection, sql: Statements, ids: Sequence[int], error: str, waited: timedelta
+) -> int:
+    """Make dead letters of heads that nobody has served for so long; returns of how many."""
+    return len(await connection.fetch(sql["fail_unserved_heads"], ids, error, waited))
+
+
+# ----------------------------------------------------------------------------- for operators
+
+
+class BlockedLines(NamedTuple):
+    """Lines of a topic that stand still; oldest: since when, in seconds."""
+
+    topic: str
+    held_by: str
+    lines: int
+    oldest: float
+
+
+# Lines of each topic (and type) that are looked at.
+HOLDERS = 1_000
+
+
+async def count_blocked(connection: Connection, sql: Statements) -> list[BlockedLines]:
+    """How many lines stand still in each topic, behind a dead letter or a retry."""
+    rows = await connection.fetch(sql["count_blocked_lines"], HOLDERS)
+    return [BlockedLines(*row) for row in rows]
+
+
+async def blocked(session: Session, topic: str | None, most: int) -> list[dict[str, Any]]:
+    """The lines that stand still, those first that have for longest; None: of any topic."""
+    rows = await session.connection.fetch(session.sql["blocked_lines"], topic, most)
+    return [dict(row) for row in rows]

@@ -40,7 +40,12 @@ class Match:
 async def lock(
     session: Session, place: Place, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
-    """The hot rows among these, held until the transaction ends: id, uuid, status, hot."""
+    """The hot rows among these, held until the transaction ends: id, uuid, status, hot.
+
+    Of events in lines, their buckets first, as workers do: no page has them then.
+    """
+    if place == "events":
+        await session.connection.execute(session.sql["hold_lines_of"], ids, uuids)
     return await session.connection.fetch(session.sql[f"lock_{place}"], ids, uuids)
 
 

@@ -133,6 +133,11 @@ def serves_event(worker: Row, topic: str, type_: str) -> bool:
     return f"{topic}\n{type_}" in declared or f"{DEFAULT}\n{type_}" in declared
 
 
+def serves_topic(worker: Row, topic: str) -> bool:
+    """Whether one of the `living` has a handler that names this topic."""
+    return any(each.startswith(f"{topic}\n") for each in worker["subscriptions"])
+
+
 async def bury(
     pool: Pool, sql: Statements, worker: UUID, heartbeat: int, crash_limit: int
 ) -> list[Row] | None:

@@ -63,6 +63,16 @@ class Metrics:
             "How long the command has been due that stands behind a blocked key for longest.",
             *("queue", "held_by"),
         )
+        self.blocked_lines = self._gauge(
+            "inboxd_blocked_lines",
+            "Ordering keys of sequential topics that stand still behind a dead letter, or a retry.",
+            *("topic", "held_by"),
+        )
+        self.blocked_line_age = self._gauge(
+            "inboxd_blocked_line_age_seconds",
+            "How long the first of them stands still.",
+            *("topic", "held_by"),
+        )
         self.backlog = self._gauge(
             "inboxd_backlog_rows", "Unsettled rows of a lane.", "kind", "lane", "status"
         )
@@ -232,6 +242,14 @@ class Metrics:
         """Another worker leads, and shows them."""
         self.oldest_partition.clear()
         self.retention_lag.clear()
+
+    def show_blocked_lines(self, blocked: Iterable[tuple[str, str, int, float]]) -> None:
+        """Replace the shown lines that stand still: (topic, held_by, lines, oldest)."""
+        self.blocked_lines.clear()
+        self.blocked_line_age.clear()
+        for topic, held_by, lines, oldest in sorted(blocked, key=lambda b: -b[3])[:MAX_LANES]:
+            self.blocked_lines.labels(topic, held_by).set(lines)
+            self.blocked_line_age.labels(topic, held_by).set(oldest)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)

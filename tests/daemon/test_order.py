@@ -4,12 +4,16 @@ Every handler leaves a step in `trail`, in its own transaction; `in_order` holds
 """
 
 import random
+from datetime import UTC, datetime, timedelta
 
 import anyio
 import asyncpg
 import pytest
 
 from inboxd import operations
+from inboxd.errors import Conflict
+from inboxd.store.lines import blocked as blocked_lines
+from inboxd.store.lines import count_blocked
 from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.order import TRAIL, in_order, settled, trail, turns
@@ -232,3 +236,71 @@ async def test_a_sequence_that_was_rewound_is_noticed(
     assert again[0] < 50
     await settled(lines, 3, within=8)
     assert (await in_order(lines))["k"] == again
+
+
+async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """A type that no handler takes, and a topic that no worker has handlers in."""
+    await lines.execute(
+        "insert into inboxd.topics (name, mode, source) values ('far', 'sequential', 'test')"
+    )
+    strange = await lines.fetch(
+        "insert into inboxd.events (topic, type, ordering_key) select topic, type, 'k' from (values"
+        " ('ordered', 'nobody.serves'), ('far', 'test.turn'), ('far', 'test.turn')) as v(topic, type)"
+        " returning id"
+    )
+    behind = await turns(lines, ["k", "k"])
+    await start_worker({"worker": {"unserved_grace": "500ms"}, "upkeep": {"interval": "500ms"}})
+
+    async def dead() -> bool:
+        rows = await lines.fetch("select topic from inboxd.events where head and status = 'failed'")
+        return sorted(row["topic"] for row in rows) == ["far", "ordered"]
+
+    await eventually(dead)
+    left = await lines.fetch("select id, place from inboxd.events order by topic, place")
+    assert [(row["id"], row["place"]) for row in left] == [
+        (strange[1]["id"], 1),
+        (strange[2]["id"], 2),
+        (strange[0]["id"], 1),
+        (behind[0], 2),
+        (behind[1], 3),
+    ]
+    async with daemon_session(lines) as connection:
+        session = Session(connection, SQL)
+        shown = await blocked_lines(session, None, 10)
+        lengths = {each["topic"]: each["length"] for each in shown}
+        assert lengths == {"ordered": 3, "far": 2}
+        assert "NoHandler" in shown[0]["error"]
+        counted = await count_blocked(connection, SQL)
+        assert [(each.topic, each.held_by, each.lines) for each in counted] == [
+            ("far", "dead letter", 1),
+            ("ordered", "dead letter", 1),
+        ]
+        await operations.dismiss(session, "events", [strange[0]["id"]], actor="test")
+    await settled(lines, 2)
+    assert (await in_order(lines))["k"] == behind
+
+
+async def test_an_operator_waits_for_the_page_that_has_the_line(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """Whatever he does to an event of the line is done before or after the page, never within."""
+    await start_worker()
+    slow = (await turns(lines, ["k"], wait=1.5))[0]
+    await eventually(
+        lambda: lines.fetchval(
+            "select exists (select from pg_locks where locktype = 'advisory' and objsubid = 2"
+            " and mode = 'ExclusiveLock' and classid = hashtext('inboxd/ordered')::oid)"
+        )
+    )
+    async with daemon_session(lines) as connection:
+        with pytest.raises(Conflict):  # it has succeeded by then
+            await operations.reschedule(
+                Session(connection, SQL),
+                "events",
+                [slow],
+                datetime.now(UTC) + timedelta(hours=1),
+                actor="test",
+            )
+    assert (await in_order(lines))["k"] == [slow]

@@ -1,0 +1,60 @@
+-- Lines of sequential topics that stand still: behind a dead letter, those first that have for longest, and
+-- behind a head that waits for its retry while others are filed behind it.
+-- parameters: $1 text topic (null: any), $2 integer lines, and so many of each topic (and type) are looked at
+-- returns: topic, key, held_by (dead letter, retry), id, event_id, type, attempts, length (filed rows), age
+--          (seconds: since the dead letter became one, since the other was written), next_at (null: not by
+--          itself), error
+-- locks: nothing
+WITH RECURSIVE dead(topic) AS (
+    (SELECT e.topic FROM {schema}.events e
+      WHERE e.head AND e.status = 'failed' AND e.topic >= coalesce($1, '') ORDER BY e.topic LIMIT 1)
+    UNION ALL
+    SELECT following.topic
+      FROM dead
+     CROSS JOIN LATERAL (
+         SELECT e.topic FROM {schema}.events e
+          WHERE e.head AND e.status = 'failed' AND e.topic > dead.topic ORDER BY e.topic LIMIT 1) following
+     WHERE $1 IS NULL
+), again(topic, type) AS (
+    (SELECT e.topic, e.type FROM {schema}.events e
+      WHERE e.head AND e.status = 'waiting' AND e.topic >= coalesce($1, '') ORDER BY e.topic, e.type LIMIT 1)
+    UNION ALL
+    SELECT following.topic, following.type
+      FROM again
+     CROSS JOIN LATERAL (
+         SELECT e.topic, e.type FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND (e.topic, e.type) > (again.topic, again.type)
+          ORDER BY e.topic, e.type LIMIT 1) following
+     WHERE $1 IS NULL OR following.topic = $1
+), held(held_by, id, since, place, topic, key) AS (
+    SELECT 'dead letter', first.*
+      FROM dead
+     CROSS JOIN LATERAL (
+         SELECT e.id, e.updated_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
+          WHERE e.head AND e.status = 'failed' AND e.topic = dead.topic
+          ORDER BY e.updated_at, e.id LIMIT $2) first
+     WHERE $1 IS NULL OR dead.topic = $1
+    UNION ALL
+    SELECT 'retry', first.*
+      FROM again
+     CROSS JOIN LATERAL (
+         SELECT e.id, e.created_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND e.topic = again.topic AND e.type = again.type
+            AND e.run_at > now() AND e.mode = 'sequential'
+          ORDER BY e.run_at, e.id LIMIT $2) first
+     WHERE $1 IS NULL OR again.topic = $1
+), shown AS MATERIALIZED (
+    SELECT held.*, last.place - held.place + 1 AS length
+      FROM held
+     CROSS JOIN LATERAL (
+         SELECT e.place FROM {schema}.events e
+          WHERE e.place IS NOT NULL AND e.topic = held.topic AND e.ordering_key = held.key
+          ORDER BY e.place DESC LIMIT 1) last
+     WHERE held.held_by = 'dead letter' OR last.place > held.place
+     ORDER BY held.since, held.id LIMIT $2
+)
+SELECT shown.topic, shown.key, shown.held_by, e.id, e.event_id, e.type, e.attempts, shown.length,
+       extract(epoch FROM clock_timestamp() - shown.since)::double precision AS age,
+       CASE WHEN e.status <> 'failed' THEN e.run_at END AS next_at, e.errors -> -1 ->> 'error' AS error
+  FROM shown JOIN {schema}.events e ON e.id = shown.id
+ ORDER BY shown.since, e.id

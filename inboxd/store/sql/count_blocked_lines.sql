@@ -1,0 +1,44 @@
+-- How many lines of each sequential topic stand still, and since when: as blocked_lines.sql.
+-- parameters: $1 integer: so many of each topic (and type) are looked at
+-- returns: topic, held_by (dead letter, retry), lines, oldest (seconds)
+-- locks: nothing
+WITH RECURSIVE dead(topic) AS (
+    (SELECT e.topic FROM {schema}.events e WHERE e.head AND e.status = 'failed' ORDER BY e.topic LIMIT 1)
+    UNION ALL
+    SELECT following.topic
+      FROM dead
+     CROSS JOIN LATERAL (
+         SELECT e.topic FROM {schema}.events e
+          WHERE e.head AND e.status = 'failed' AND e.topic > dead.topic ORDER BY e.topic LIMIT 1) following
+), again(topic, type) AS (
+    (SELECT e.topic, e.type FROM {schema}.events e
+      WHERE e.head AND e.status = 'waiting' ORDER BY e.topic, e.type LIMIT 1)
+    UNION ALL
+    SELECT following.topic, following.type
+      FROM again
+     CROSS JOIN LATERAL (
+         SELECT e.topic, e.type FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND (e.topic, e.type) > (again.topic, again.type)
+          ORDER BY e.topic, e.type LIMIT 1) following
+), held(topic, held_by, since) AS (
+    SELECT dead.topic, 'dead letter', first.updated_at
+      FROM dead
+     CROSS JOIN LATERAL (
+         SELECT e.updated_at FROM {schema}.events e
+          WHERE e.head AND e.status = 'failed' AND e.topic = dead.topic
+          ORDER BY e.updated_at, e.id LIMIT $1) first
+    UNION ALL
+    SELECT again.topic, 'retry', first.created_at
+      FROM again
+     CROSS JOIN LATERAL (
+         SELECT e.place, e.ordering_key, e.created_at FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND e.topic = again.topic AND e.type = again.type
+            AND e.run_at > now() AND e.mode = 'sequential'
+          ORDER BY e.run_at, e.id LIMIT $1) first
+     WHERE EXISTS (SELECT FROM {schema}.events e
+                    WHERE e.place IS NOT NULL AND e.topic = again.topic AND e.ordering_key = first.ordering_key
+                      AND e.place > first.place)
+)
+SELECT topic, held_by, count(*) AS lines,
+       extract(epoch FROM clock_timestamp() - min(since))::double precision AS oldest
+  FROM held GROUP BY topic, held_by ORDER BY topic, held_by

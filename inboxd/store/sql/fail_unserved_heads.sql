@@ -1,0 +1,14 @@
+-- Make dead letters of heads of lines that no live worker serves; the caller has their buckets since an
+-- earlier statement. Where the topic says `skip`, they step aside.
+-- parameters: $1 bigint[] ids, $2 text error (a JSON object), $3 interval: only heads due for this long
+-- returns: id of each
+-- locks: the rows, and those that become the heads
+UPDATE {schema}.events e
+   SET status = 'failed', errors = coalesce(e.errors, '[]') || (jsonb_build_object('at', clock_timestamp()) || $2::jsonb),
+       fingerprint = 'no-handler:' || e.type, updated_at = clock_timestamp(),
+       place = CASE WHEN given.skips THEN NULL ELSE e.place END, head = NOT given.skips
+  FROM (SELECT h.id, coalesce(t.rules ->> 'on_failure' = 'skip', false) AS skips
+          FROM {schema}.events h LEFT JOIN {schema}.topics t ON t.name = h.topic
+         WHERE h.id = ANY ($1::bigint[])) given
+ WHERE e.id = given.id AND e.head AND e.status LIKE 'waiting' AND e.run_at <= now() - $3::interval
+RETURNING e.id
