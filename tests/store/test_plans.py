@@ -33,6 +33,7 @@ from inboxd.store import (
     events,
     leases,
     limits,
+    lines,
     listing,
     operations,
     producing,
@@ -93,6 +94,21 @@ insert into inboxd.duplicates (topic, source, key, type, event_id, first_event, 
     select 'default', '', n::text, 'few', gen_random_uuid(), gen_random_uuid(), false
       from generate_series(1, {rows}) n;
 insert into inboxd.limits (queue) values ('big'), ('keyed');
+insert into inboxd.topics (name, mode, source)
+    values ('lines', 'sequential', 'test'), ('long', 'sequential', 'test');
+insert into inboxd.events (topic, type, ordering_key)
+    select 'lines', 'turn', 'k' || n % 1000 from generate_series(1, {rows}) n;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'long', 'long', 'k' from generate_series(1, {rows} / 2);
+update inboxd.events e set place = f.n, head = f.n = 1, status = case f.n when 1 then 'failed'
+        else 'waiting' end from (select id, row_number() over (order by id) as n from inboxd.events
+        where topic = 'long') f where e.id = f.id;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'heads', 'turn', 'h' || n % 500 from generate_series(1, 1000) n;
+update inboxd.events e set place = f.n, head = f.n = 1, run_at = case when id % 3 = 0
+        then now() + interval '1 hour' else run_at end from (select id as i, row_number() over
+        (partition by ordering_key order by id) as n from inboxd.events where topic = 'heads') f
+    where e.id = f.i;
 delete from inboxd.commands where type = 'gone';
 insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, status,
         attempts, crashes, run_at, occurred_at, created_at, updated_at, finished_at)
@@ -337,6 +353,53 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
 }
 
 
+async def _file(session: Connection, known: Known) -> None:
+    await lines.file(session, SQL, known.of("events turn"))
+
+
+_LINES = [lines.Line("heads", 0, f"h{n}") for n in range(10)]
+_STRETCHES = [lines.Stretch("lines", bucket, 0, 2**40) for bucket in range(8)]
+DAEMON |= {
+    "read_horizon": (lambda c, k: lines.read_horizon(c, SQL), ()),
+    "survey_arrivals": (lambda c, k: lines.survey_arrivals(c, SQL), ("events_arrived",)),
+    "look_arrivals": (
+        lambda c, k: lines.look(c, SQL, [(("lines", bucket), 5) for bucket in range(64)]),
+        ("events_arrived",),
+    ),
+    "survey_heads": (lambda c, k: lines.survey_heads(c, SQL), ("events_heads",)),
+    "due_heads": (
+        lambda c, k: lines.due_heads(c, SQL, [_lane("heads", "turn")], 10),
+        ("events_heads",),
+    ),
+    "try_lines": (lambda c, k: lines.try_buckets(c, SQL, [("lines", 1), ("lines", 2)]), ()),
+    "claim_arrivals": (
+        lambda c, k: lines.claim_arrivals(c, SQL, _STRETCHES, 10),
+        ("events_arrived", "events_head"),
+    ),
+    "claim_filed": (
+        lambda c, k: lines.claim_filed(c, SQL, _LINES, 10),
+        ("events_head", "events_lines"),
+    ),
+    "file_events": (_file, ("events_lines", "events_pkey")),
+    "step_aside": (
+        lambda c, k: lines.step_aside(c, SQL, k.of("events long")[:1]),
+        ("events_pkey", "events_lines"),
+    ),
+    "settle the head of a long line": (
+        lambda c, k: events.settle(c, SQL, [(k.of("events long")[0], 0.1)], WORKER),
+        ("events_pkey", "events_lines"),
+    ),
+    "fail_unserved_heads": (
+        lambda c, k: lines.fail_heads(c, SQL, k.of("events turn"), "{}", timedelta(0)),
+        ("events_pkey",),
+    ),
+    "count_blocked_lines": (
+        lambda c, k: lines.count_blocked(c, SQL),
+        ("events_blocking", "events_heads", "events_lines"),
+    ),
+}
+
+
 def _claim_limited(queue: str, bounds: limits.Bounds, **want: Any) -> Case:
     return lambda c, k: limits.claim(
         c, SQL, k.worker, queue, bounds, limits.Wanted(10, ["keyed", "big"], **want)
@@ -412,6 +475,14 @@ _HERE = erasing.Stretch(_TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
 _DEAD = ("commands_failed",)
 
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "blocked_lines": (
+        _operator(lambda s, k: lines.blocked(s, None, 10)),
+        ("events_blocking", "events_heads", "events_lines"),
+    ),
+    "hold_lines_of": (
+        lambda c, k: c.execute(SQL["hold_lines_of"], k.of("events turn"), []),
+        ("events_pkey",),
+    ),
     "lock_events": (
         _operator(
             lambda s, k: operations.lock(s, "events", k.of("events dead"), [k.one("events")])
@@ -721,9 +792,18 @@ async def _plan_all(database: Database, stand: Stand) -> None:
 
 
 async def _look_up(database: Database, known: Known) -> None:
-    for name in ("events big", "events dead", "commands held", "commands dead", "commands few"):
+    for name in (
+        "events big",
+        "events dead",
+        "events turn",
+        "events long",
+        "commands held",
+        "commands dead",
+        "commands few",
+    ):
         table, type_ = name.split()
-        find = f"select id from inboxd.{table} where type = $1 and crashes = 0 order by id limit 10"
+        find = f"select id from inboxd.{table} where type = $1 and crashes = 0"
+        find += " order by id limit 10"
         known.ids[name] = [row[0] for row in await database.fetch(find, type_)]
     for table in _TABLES:
         key = "event_id" if table.startswith("events") else "command_id"

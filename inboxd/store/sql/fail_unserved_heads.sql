@@ -1,5 +1,6 @@
 -- Make dead letters of heads of lines that no live worker serves; the caller has their buckets since an
 -- earlier statement. Where the topic says `skip`, they step aside.
+-- The conditions are written so that no planner takes them for an invitation to walk over all heads.
 -- parameters: $1 bigint[] ids, $2 text error (a JSON object), $3 interval: only heads due for this long
 -- returns: id of each
 -- locks: the rows, and those that become the heads
@@ -10,5 +11,5 @@ UPDATE {schema}.events e
   FROM (SELECT h.id, coalesce(t.rules ->> 'on_failure' = 'skip', false) AS skips
           FROM {schema}.events h LEFT JOIN {schema}.topics t ON t.name = h.topic
          WHERE h.id = ANY ($1::bigint[])) given
- WHERE e.id = given.id AND e.head AND e.status LIKE 'waiting' AND e.run_at <= now() - $3::interval
+ WHERE e.id = given.id AND e.head::integer = 1 AND e.status LIKE 'waiting' AND e.run_at <= now() - $3::interval
 RETURNING e.id

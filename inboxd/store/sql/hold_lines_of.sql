@@ -3,6 +3,8 @@
 -- returns: a row for each bucket
 -- locks: those buckets, exclusively, until the transaction ends
 SELECT pg_advisory_xact_lock(hashtext('{schema}/' || line.topic), line.bucket)
-  FROM (SELECT DISTINCT e.topic, e.bucket FROM {schema}.events e
-         WHERE (e.id = ANY ($1::bigint[]) OR e.event_id = ANY ($2::uuid[])) AND e.mode <> 'single'
-         ORDER BY e.topic, e.bucket) line
+  FROM (SELECT DISTINCT own.topic, own.bucket
+          FROM (SELECT e.topic, e.bucket, e.mode FROM {schema}.events e WHERE e.id = ANY ($1::bigint[])
+                UNION ALL
+                SELECT e.topic, e.bucket, e.mode FROM {schema}.events e WHERE e.event_id = ANY ($2::uuid[])) own
+         WHERE own.mode <> 'single' ORDER BY own.topic, own.bucket) line
