@@ -249,8 +249,8 @@ async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
         "insert into inboxd.topics (name, mode, source) values ('far', 'sequential', 'test')"
     )
     strange = await lines.fetch(
-        "insert into inboxd.events (topic, type, ordering_key) select topic, type, 'k' from (values"
-        " ('ordered', 'nobody.serves'), ('far', 'test.turn'), ('far', 'test.turn')) as v(topic, type)"
+        "insert into inboxd.events (topic, type, ordering_key) values"
+        " ('ordered', 'nobody.serves', 'k'), ('far', 'test.turn', 'k'), ('far', 'test.turn', 'k')"
         " returning id"
     )
     behind = await turns(lines, ["k", "k"])

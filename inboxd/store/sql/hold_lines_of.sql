@@ -4,7 +4,10 @@
 -- locks: those buckets, exclusively, until the transaction ends
 SELECT pg_advisory_xact_lock(hashtext('{schema}/' || line.topic), line.bucket)
   FROM (SELECT DISTINCT own.topic, own.bucket
-          FROM (SELECT e.topic, e.bucket, e.mode FROM {schema}.events e WHERE e.id = ANY ($1::bigint[])
+          FROM (SELECT e.* FROM unnest($1::bigint[]) AS given(id)
+                 CROSS JOIN LATERAL (SELECT topic, bucket, mode FROM {schema}.events WHERE id = given.id OFFSET 0) e
                 UNION ALL
-                SELECT e.topic, e.bucket, e.mode FROM {schema}.events e WHERE e.event_id = ANY ($2::uuid[])) own
+                SELECT e.* FROM unnest($2::uuid[]) AS given(id)
+                 CROSS JOIN LATERAL (SELECT topic, bucket, mode FROM {schema}.events WHERE event_id = given.id OFFSET 0) e
+               ) own
          WHERE own.mode <> 'single' ORDER BY own.topic, own.bucket) line
