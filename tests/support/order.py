@@ -12,7 +12,6 @@ from typing import Any
 import asyncpg
 
 from tests.support.databases import Database
-from tests.support.rows import unsettled
 from tests.support.waiting import eventually
 
 TRAIL = """
@@ -50,7 +49,19 @@ async def settled(database: Database, count: int, within: float = 30) -> None:
     try:
         await eventually(have, within)
     except AssertionError as error:
-        raise AssertionError(f"{error}: {(await unsettled(database, 'events'))[:20]}") from error
+        raise AssertionError(f"{error}: {await _stuck(database)}") from error
+
+
+async def _stuck(database: Database) -> list[tuple[object, ...]]:
+    """The first unsettled events of some lines, and who holds their buckets."""
+    rows = await database.fetch(
+        "select distinct on (e.topic, ordering_key) ordering_key, e.bucket, e.id, status, place,"
+        " head, attempts, crashes, run_at - now() as due_in, count(*) over (partition by ordering_key),"
+        " (select array_agg(l.pid || l.mode) from pg_locks l where locktype = 'advisory'"
+        " and objsubid = 2 and objid = e.bucket) as held"
+        " from inboxd.events e order by e.topic, ordering_key, place, id limit 20"
+    )
+    return [tuple(row) for row in rows]
 
 
 async def trail(database: Database) -> dict[str, list[int]]:
