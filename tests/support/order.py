@@ -56,7 +56,8 @@ async def _stuck(database: Database) -> list[tuple[object, ...]]:
     """The first unsettled events of some lines, and who holds their buckets."""
     rows = await database.fetch(
         "select distinct on (e.topic, ordering_key) ordering_key, e.bucket, e.id, status, place,"
-        " head, attempts, crashes, run_at - now() as due_in, count(*) over (partition by ordering_key),"
+        " head, attempts, crashes, run_at - now() as due_in,"
+        " count(*) over (partition by ordering_key),"
         " (select array_agg(l.pid || l.mode) from pg_locks l where locktype = 'advisory'"
         " and objsubid = 2 and objid = e.bucket) as held"
         " from inboxd.events e order by e.topic, ordering_key, place, id limit 20"
