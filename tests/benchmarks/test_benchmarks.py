@@ -53,6 +53,7 @@ def test_drain(name: str) -> None:
     ("script", "rows", "options"),
     [
         ("emit", 1_000, []),
+        ("growth", 500, ["--lines=alone"]),
         ("inserts", 20_000, ["--lines=by 1 client"]),
         ("latency", 20, []),
         ("memory", 1_000, []),
