@@ -1,0 +1,196 @@
+"""Lists under deaths, late commits and several workers."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd_testplugin.listed import TABLES
+from tests.faults.storm import supervised
+from tests.support import Database, StartWorker, eventually
+from tests.support.rows import Hasty
+
+pytestmark = pytest.mark.anyio
+
+BERLIN = ZoneInfo("Europe/Berlin")
+# A list that was counted before its worker died is tried again after these two.
+KEPT: dict[str, dict[str, Any]] = {
+    "database": {"idle_in_transaction_timeout": "1s"},
+    "events": {"list_timeout": "1s", "timeout": "500ms"},
+}
+
+
+@pytest.fixture
+async def listed(ledger: Database) -> Database:
+    """The test's database, with the table of the handlers of lists."""
+    await ledger.execute(TABLES)
+    return ledger
+
+
+async def declared(database: Database) -> None:
+    """Wait until a worker has declared the topics."""
+    await eventually(
+        lambda: database.fetchval("select count(*) = 1 from inboxd.topics where name = 'counted'")
+    )
+
+
+async def emit(
+    where: "Database | asyncpg.Connection[Any]", topic: str, payloads: Sequence[dict[str, Any]]
+) -> list[int]:
+    """Insert events of a topic, in this order; their ids."""
+    rows = await where.fetch(
+        "insert into inboxd.events (topic, mode, type, payload) "
+        "select $1, 'batch', 'listed.' || $1, p::jsonb from unnest($2::text[]) as p returning id",
+        topic,
+        [json.dumps(each) for each in payloads],
+    )
+    return [row["id"] for row in rows]
+
+
+async def handled(database: Database) -> list[int]:
+    """The events of all lists that committed, in the order of the lists."""
+    rows = await database.fetch("select unnest(ids) as id from lists order by lists.id")
+    return [row["id"] for row in rows]
+
+
+async def settled(database: Database, ids: Sequence[int], within: float = 60) -> None:
+    """Wait until all of these have succeeded."""
+
+    async def have() -> bool:
+        found = await database.fetchval(
+            "select count(*) from inboxd.events_history where id = any($1)", list(ids)
+        )
+        return bool(found == len(ids))
+
+    await eventually(have, within)
+
+
+async def test_killed_in_the_middle_of_a_list(
+    listed: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    victim = await start_worker(hasty(events={"list_timeout": "20s"}))
+    await declared(listed)
+    ids = await emit(listed, "counted", [{"wait": 0.3}] * 5)
+    await eventually(
+        lambda: listed.fetchval(
+            "select exists (select from pg_locks where locktype = 'advisory' and mode = "
+            "'ExclusiveLock' and objid < 64)"
+        )
+    )
+    victim.kill()
+    assert await handled(listed) == []
+    await start_worker(hasty(events={"list_timeout": "20s"}))
+    await settled(listed, ids)
+    assert await handled(listed) == ids
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("topic", ["counted", "whole"])
+async def test_poison_that_kills_is_convicted_alone(
+    listed: Database, start_worker: StartWorker, hasty: Hasty, topic: str
+) -> None:
+    async with supervised(start_worker, hasty(**KEPT)):
+        await declared(listed)
+        ids = await emit(listed, topic, [{"kills": n == 2} for n in range(5)])
+        guilty = ids[2:3] if topic == "counted" else ids[:4]
+        convicted = await eventually(
+            lambda: listed.fetch(
+                "select id, crashes from inboxd.events where status = 'failed' order by id"
+            ),
+            within=90,
+        )
+        if topic == "counted":
+            await settled(listed, [id_ for id_ in ids if id_ not in guilty])
+        assert [row["id"] for row in convicted] == guilty
+        assert convicted[0]["crashes"] == 3
+
+
+async def test_two_workers_never_share_a_list(
+    listed: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    for _ in range(2):
+        await start_worker(hasty())
+    await declared(listed)
+    ids = []
+    for n in range(40):
+        ids += await emit(listed, "counted", [{"key": f"k{(n + m) % 7}"} for m in range(35)])
+    await settled(listed, ids)
+    found = await listed.fetch("select key, ids, size from lists order by id")
+    assert sorted(await handled(listed)) == sorted(ids)
+    assert {row["size"] for row in found} == {5}
+    for key in {row["key"] for row in found}:
+        own = [id_ for row in found if row["key"] == key for id_ in row["ids"]]
+        assert own == sorted(own)
+
+
+async def test_a_list_of_a_day_waits_for_who_commits_late(
+    listed: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    """Written before midnight, committed after it: it counts to the day on which it was written."""
+    await start_worker(hasty())
+    await declared(listed)
+    early = await emit(listed, "daily", [{}])
+    await eventually(
+        lambda: listed.fetchval("select place from inboxd.events where id = $1", early[0])
+    )
+    producer = await asyncpg.connect(listed.dsn)
+    try:
+        open_ = producer.transaction()
+        await open_.start()
+        late = await emit(producer, "daily", [{}])
+        # Both were written yesterday, as it were; triggers would not have it.
+        yesterday = datetime.now(BERLIN).replace(hour=0, minute=0, second=0) - timedelta(hours=3)
+        backdate = (
+            "set local session_replication_role = replica; update inboxd.events set "
+            f"created_at = '{yesterday}', run_at = now() where id = "
+        )
+        await producer.execute(f"{backdate}{late[0]}")
+        await listed.execute(f"begin; {backdate}{early[0]}; commit")
+        await listed.execute("notify inboxd_events")
+        await anyio.sleep(1.5)
+        assert await handled(listed) == []
+        await open_.commit()
+    finally:
+        await producer.close()
+    await settled(listed, [*early, *late])
+    (found,) = await listed.fetch("select ids from lists")
+    assert found["ids"] == [*early, *late]
+
+
+async def test_a_cut_connection_is_nobodys_failure(
+    listed: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    await start_worker(hasty(events={"list_timeout": "20s"}))
+    await declared(listed)
+    ids = await emit(listed, "counted", [{"wait": 0.2}] * 5)
+    await eventually(
+        lambda: listed.fetchval(
+            "select count(pg_terminate_backend(pid)) > 0 from pg_locks where locktype = 'advisory'"
+            " and mode = 'ExclusiveLock' and objid < 64"
+        )
+    )
+    await settled(listed, ids)
+    assert await handled(listed) == ids
+    rows = await listed.fetch("select distinct attempts, crashes from inboxd.events_history")
+    assert [tuple(row) for row in rows] == [(1, 0)]
+
+
+async def test_a_worker_that_drains_lets_a_list_end(
+    listed: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    worker = await start_worker(hasty(events={"list_timeout": "20s"}))
+    await declared(listed)
+    ids = await emit(listed, "counted", [{"wait": 0.2}] * 5)
+    await eventually(
+        lambda: listed.fetchval(
+            "select exists (select from pg_locks where locktype = 'advisory' and mode = "
+            "'ExclusiveLock' and objid < 64)"
+        )
+    )
+    assert await worker.stop() == 0
+    assert await handled(listed) == ids
