@@ -4,7 +4,7 @@ import time
 
 from pydantic import BaseModel
 
-from inboxd import CommandContext, Event, EventContext, Handlers
+from inboxd import CommandContext, Event, EventContext, EventList, Handlers
 from inboxd_bench.marks import Marks
 
 handlers = Handlers("bench")
@@ -48,6 +48,25 @@ async def keeping_event(event: Event[Load], ctx: EventContext) -> None:
 async def latency_event(event: Event[Sent], ctx: EventContext) -> None:
     """Note how long the event was under way."""
     marks.note(time.monotonic() - event.payload.sent)
+
+
+handlers.topic("bench-lists", mode="batch", count=1_000)
+
+
+@handlers.events("bench.listed", topic="bench-lists")
+async def noop_list(events: EventList[Load], ctx: EventContext) -> None:
+    """Do nothing, with a list."""
+    marks.called(len(events))
+
+
+handlers.topic("bench-long", mode="batch", cron="0 0 * * *")
+
+
+@handlers.events("bench.long", topic="bench-long")
+async def long_list(events: EventList[Load], ctx: EventContext) -> None:
+    """Read a list that may be very long."""
+    async for portion in events.portions():
+        marks.called(len(portion))
 
 
 @handlers.command("bench.latency")

@@ -41,11 +41,11 @@ class Marks:
         """What tells a process where its marks are."""
         return {_PLACE: str(path)}
 
-    def called(self) -> None:
-        """A handler was called."""
+    def called(self, rows: int = 1) -> None:
+        """A handler was called, for so many rows."""
         if not self._numbers[1]:
             self._numbers[0] = time.monotonic()
-        self._numbers[1] += 1
+        self._numbers[1] += rows
 
     def note(self, number: float) -> None:
         """A handler was called and found this number."""
