@@ -1,0 +1,1 @@
+"""A bank that reports its days: the example of lists."""

@@ -1,0 +1,303 @@
+"""The run of one handler in a test: rows, contexts, calls, and what comes of them.
+
+Owns what `run_event`, `run_command` and `run_list` share. Promises: the payload is encoded, upcast,
+decoded and checked as the daemon does it; middleware runs; sync handlers run in a thread; the
+outcome is decided by the same code, with the wait unjittered, so that a test can name it.
+Known limit: a handler declared for a process runs in a thread, where nothing can kill it; settings
+are not read, so a type's timeout and policy are its declaration's, or none and `Exponential()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NoReturn, cast
+from uuid import UUID
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from inboxd.api.connection import BlockingConnection, Connection
+from inboxd.api.context import CommandContext, EventContext
+from inboxd.api.drafts import encode
+from inboxd.api.handlers import Handlers
+from inboxd.api.messages import Event, Row
+from inboxd.api.middleware import AnyContext, compose
+from inboxd.api.payload import decode, decode_event_command, wrap_event
+from inboxd.api.progress import Progress
+from inboxd.api.records import CommandHandler, EventHandler, Handler
+from inboxd.errors import HandlerTimeout, NoHandler, UsageError
+from inboxd.model.backoff import Exponential
+from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
+from inboxd.model.outcome import Outcome, Succeeded, decide
+from inboxd.runtime.plugins import build_registry
+from inboxd.runtime.registry import Registry
+from inboxd.testing.sent import GivenResults, Sent, SentBatch, look
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How it ended, and what it sent; that is empty unless it succeeded: nothing else is written.
+
+    `commands` are those that were sent by themselves; a batch, a workflow or a continuation has its
+    own where it is. `added` and `closed` are batches that were made elsewhere. `progress` is all
+    that it said of it, however it ended. `items`: of a list, what becomes of each of its events.
+    """
+
+    outcome: Outcome
+    commands: tuple[Sent, ...] = ()
+    error: BaseException | None = None
+    batches: tuple[SentBatch, ...] = ()
+    workflows: tuple[SentBatch, ...] = ()
+    added: Mapping[UUID, tuple[Sent, ...]] = field(default_factory=dict)
+    closed: tuple[UUID, ...] = ()
+    progress: tuple[Progress, ...] = ()
+    items: tuple[Outcome, ...] = ()
+
+
+async def run_event(
+    handlers: Handlers,
+    type: str,
+    payload: object,
+    *,
+    connection: Connection | None = None,
+    **fields: Any,
+) -> Result:
+    """Run every handler of the event `type`; they succeed or fail together.
+
+    `payload` is anything that fits JSON, or bytes that are JSON already. `fields` are columns of
+    the event's row, such as `tenant`, `attempts` or `schema_version`. A handler declared with
+    `as_command` is run at once, as its command would be. With a `topic`, only the handlers that
+    this topic has. Raises PluginError for wrong declarations.
+    """
+    registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
+    found = registry.events.get(type, ())
+    if "topic" in fields:
+        found = registry.handlers_of(fields["topic"], type)
+    if not found:
+        raise NoHandler(f"{handlers!r} has no handler for the event {type!r}.")
+    row = make_row(EVENT, fields, type=type, schema_version=found[0].schema_version)
+    raw = raw_of(payload)
+    done = Result(Succeeded())
+    for handler in found:
+        result = await _run_event(registry, handler, row, raw, connection)
+        if result.error is not None:
+            return result
+        done = _both(done, result)
+    return done
+
+
+async def run_command(
+    handlers: Handlers,
+    type: str,
+    payload: object,
+    *,
+    connection: Connection | None = None,
+    results: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Result:
+    """Run the handler of the command `type`; the arguments are as in `run_event`.
+
+    `results` are what `ctx.result` finds: of earlier steps, by name.
+    """
+    registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
+    handler = registry.commands.get(type)
+    if handler is None:
+        raise NoHandler(f"{handlers!r} has no handler for the command {type!r}.")
+    row = make_row(_COMMAND, fields, type=type, schema_version=handler.schema_version)
+    return await _run(registry, handler, row, raw_of(payload), connection, results)
+
+
+def _both(one: Result, other: Result) -> Result:
+    """What two handlers of one event sent."""
+    return Result(
+        other.outcome,
+        one.commands + other.commands,
+        batches=one.batches + other.batches,
+        workflows=one.workflows + other.workflows,
+        added={
+            batch_id: (*one.added.get(batch_id, ()), *other.added.get(batch_id, ()))
+            for batch_id in {**one.added, **other.added}
+        },
+        closed=tuple(dict.fromkeys(one.closed + other.closed)),
+    )
+
+
+async def _run_event(
+    registry: Registry,
+    handler: EventHandler,
+    row: Mapping[str, Any],
+    raw: str,
+    connection: Connection | None,
+) -> Result:
+    if handler.command_type is None:
+        return await _run(registry, handler, row, raw, connection)
+    carrier = registry.command_of(handler)
+    draft = wrap_event(carrier, row, raw)
+    parent = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
+    command = {
+        **_COMMAND,
+        **{name: row[name] for name in _SHARED},
+        **child_of(parent, row["event_id"])._asdict(),
+        "command_id": draft.command_id,
+        "origin_kind": OriginKind.EVENT,
+        "origin_id": row["id"],
+    }
+    return await _run(registry, carrier, command, draft.payload, connection)
+
+
+async def _run(
+    registry: Registry,
+    handler: Handler,
+    row: Mapping[str, Any],
+    raw: str,
+    connection: Connection | None,
+    results: Mapping[str, Any] | None = None,
+) -> Result:
+    said: list[Progress] = []
+    context = context_of(registry, handler, row, connection, results, said)
+    try:
+        value = await call(handler, _decode(handler, row, raw), context)
+        outcome = Succeeded(None if value is None else encode(value))
+        sent = look(context.drafts, context.plan())
+    except (anyio.get_cancelled_exc_class(), ConnectionMissing):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
+        age = datetime.now(UTC) - row["created_at"]
+        policy = handler.retry or Exponential()
+        decided = decide(error, policy, row["attempts"], age, Longest())
+        return Result(decided, error=error, progress=tuple(said))
+    finally:
+        context.close()
+    return Result(
+        outcome,
+        sent.commands,
+        batches=sent.batches,
+        workflows=sent.workflows,
+        added=sent.added,
+        closed=sent.closed,
+        progress=tuple(said),
+    )
+
+
+def _decode(handler: Handler, row: Mapping[str, Any], raw: str) -> Any:
+    if isinstance(handler, CommandHandler) and handler.event_type is not None:
+        return decode_event_command(handler, raw, row["schema_version"], row["attempts"])
+    payload = decode(handler, raw, row["schema_version"])
+    return Event(row, payload) if isinstance(handler, EventHandler) else payload
+
+
+async def call(handler: Handler, payload: Any, context: AnyContext) -> object:
+    """Run it where it asked to run, with its middleware and its timeout."""
+
+    async def invoke(payload: Any, context: AnyContext) -> object:
+        if handler.executor == "loop":
+            return await handler.func(payload, context)
+        arguments = (payload,) if handler.executor == "process" else (payload, context)
+        call = partial(handler.func, *arguments)
+        return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+
+    with anyio.move_on_after(handler.timeout) as scope:
+        run = compose(handler.type, handler.name, handler.middleware, invoke)
+        return await run(payload, context)
+    if scope.cancelled_caught:
+        raise HandlerTimeout(f"{handler.name} ran longer than {handler.timeout} seconds.")
+    return None
+
+
+def context_of(
+    registry: Registry,
+    handler: Handler,
+    row: Mapping[str, Any],
+    connection: Connection | None,
+    results: Mapping[str, Any] | None,
+    said: list[Progress],
+) -> AnyContext:
+    """The context that fits the handler; without `connection`, its use is the test's mistake."""
+    given = connection or cast("Connection", _NoConnection())
+    log = structlog.get_logger("inboxd.testing")
+    blocking = handler.executor != "loop"
+    fitting = BlockingConnection(given) if blocking else given
+    if isinstance(handler, EventHandler):
+        return cast("AnyContext", EventContext(row, lambda: fitting, registry.resolve, log))
+    given_results = None if results is None else GivenResults(results, blocking=blocking)
+
+    def say(_row: Row, progress: Progress) -> None:
+        said.append(progress)
+
+    context = CommandContext(row, lambda: fitting, registry.resolve, log, given_results, say)
+    return cast("AnyContext", context)
+
+
+def raw_of(payload: object) -> str:
+    """The payload as JSON text."""
+    return payload.decode() if isinstance(payload, bytes) else encode(payload)
+
+
+def make_row(defaults: dict[str, Any], fields: Mapping[str, Any], **known: Any) -> dict[str, Any]:
+    """A row as the database would have it. Raises UsageError for a column that there is not."""
+    unknown = fields.keys() - defaults.keys()
+    if unknown:
+        raise UsageError(
+            f"No such column: {', '.join(sorted(unknown))}. There is {list(defaults)}."
+        )
+    now = datetime.now(UTC)
+    fresh = {"event_id": uuid7(), "command_id": uuid7(), "created_at": now, "occurred_at": now}
+    return defaults | {name: fresh[name] for name in fresh if name in defaults} | known | {**fields}
+
+
+class Longest:
+    """The longest wait a jitter could choose, so that a test knows it."""
+
+    def uniform(self, a: float, b: float, /) -> float:
+        """The larger one."""
+        return max(a, b)
+
+
+class ConnectionMissing(UsageError):
+    """The test's own mistake, not an outcome of the handler."""
+
+
+class _NoConnection:
+    """Stands where the test gave no connection."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ConnectionMissing(
+            f"ctx.connection.{name} was used: give the test's connection, connection=…."
+        )
+
+
+_SHARED: dict[str, Any] = {
+    "id": 1,
+    "type": "",
+    "schema_version": 1,
+    "tenant": None,
+    "entity_type": None,
+    "entity_id": None,
+    "ordering_key": None,
+    "correlation_id": None,
+    "causation_id": None,
+    "traceparent": None,
+    "attempts": 0,
+    "created_at": None,
+}
+EVENT = {
+    **_SHARED,
+    "event_id": None,
+    "topic": "default",
+    "source": None,
+    "headers": None,
+    "occurred_at": None,
+}
+_COMMAND = {
+    **_SHARED,
+    "command_id": None,
+    "queue": "default",
+    "priority": 0,
+    "deadline": None,
+    "origin_kind": OriginKind.API,
+    "origin_id": None,
+}
