@@ -16,6 +16,7 @@ app = typer.Typer(no_args_is_help=True, help="Look at topics, their modes and su
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
 
+_OF_LISTS = ("key", "events", "since", "due_at", "attempts")
 _COLUMNS = ("topic", "mode", "pending", "arrived", "filed", "blocked", "failed", "oldest", "types")
 
 
@@ -101,6 +102,57 @@ def unsubscribe(
         print_json({"topic": name, "ended": ended})
         return
     typer.echo(f"Topic {name} gets no more events of: {', '.join(ended)}")
+
+
+@app.command(
+    "lists",
+    epilog=examples("inboxd topics lists daily-report", "inboxd topics lists shipments --json"),
+)
+def lists(
+    name: Name,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most lists.")] = 20,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Show the lists of a batch topic that wait: key, events, since when, when due."""
+    from inboxd.store import lists as store
+
+    arrived, found = ask(load_settings(config), lambda session: store.waiting(session, name, limit))
+    if json:
+        print_json({"topic": name, "arrived": arrived, "lists": found})
+        return
+    print_table(_OF_LISTS, [[each[column] for column in _OF_LISTS] for each in found])
+    if arrived:
+        typer.echo(f"{arrived} events have arrived since and are in no list yet")
+
+
+@app.command(
+    "flush",
+    epilog=examples(
+        "inboxd topics flush daily-report", "inboxd topics flush shipments 42 --reason 'by phone'"
+    ),
+)
+def flush(
+    name: Name,
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Only this key.", show_default=False)
+    ] = None,
+    reason: Reason = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Run the lists of a batch topic now, whatever they wait for."""
+    from inboxd import operations
+
+    who = rows.actor()
+    keys = ask(
+        load_settings(config),
+        lambda session: operations.flush(session, name, key, actor=who, reason=reason),
+    )
+    if json:
+        print_json({"topic": name, "flushed": len(keys), "keys": keys})
+        return
+    typer.echo(f"{len(keys)} lists of {name} are due now")
 
 
 def _shown(topic: dict[str, Any], most: int) -> list[Any]:

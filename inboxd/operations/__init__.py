@@ -9,6 +9,7 @@ from inboxd.operations.auditing import actions
 from inboxd.operations.cancelling import Cancelled, cancel, cancel_matching
 from inboxd.operations.dismissing import dismiss, dismiss_matching
 from inboxd.operations.failures import Group, failures
+from inboxd.operations.flushing import flush
 from inboxd.operations.grouping import BatchEnded, cancel_batch, check_kind, close_batch, resumable
 from inboxd.operations.many import Action, Preview, Selection, Terms, preview
 from inboxd.operations.pausing import pause, resume
@@ -39,6 +40,7 @@ __all__ = [
     "dismiss",
     "dismiss_matching",
     "failures",
+    "flush",
     "pause",
     "preview",
     "replay",

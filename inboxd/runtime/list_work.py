@@ -32,7 +32,7 @@ from inboxd.runtime.outcomes import error_entry
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Survey
 from inboxd.runtime.readings import Readings
-from inboxd.store import events, lines, lists
+from inboxd.store import events, lines, lists, topics
 from inboxd.store.connections import Connection, is_passing
 from inboxd.store.lists import Line, Stretch
 from inboxd.store.pools import borrow, lend, transaction
@@ -202,6 +202,10 @@ class ListWork:
                 self._pause(bucket)
                 self._memory.hint(bucket, visit.keys)
                 return
+            if not await self._has_slot(connection, bucket[0]):
+                self._pause(bucket)
+                self._memory.hint(bucket, visit.keys)
+                return
             if not await self._readings.read_if_due(connection):
                 self._memory.forget()
             await visit.run(connection, self._readings.horizon.bound(bucket[1]))
@@ -215,6 +219,13 @@ class ListWork:
             self._pause(bucket)
         if visit.waits:
             self._memory.hint(bucket, visit.keys)
+
+    async def _has_slot(self, connection: Connection, topic: str) -> bool:
+        """Whether the topic's concurrency over all workers has room for this transaction."""
+        slots = self._parts.registry.topics[topic].concurrency
+        if slots is None:
+            return True
+        return bool(await topics.try_slots(connection, self._parts.sql, [topic], [slots]))
 
     def _pause(self, bucket: Bucket) -> None:
         """Look at it again a little later, each time longer."""

@@ -7,11 +7,12 @@ transaction, in which the bucket was taken by an earlier statement (`inboxd.stor
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from inboxd.model.arrivals import Bucket
 from inboxd.store.connections import Connection, Row
+from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
 # What is settled in one statement, so that none runs into its time limit.
@@ -193,3 +194,21 @@ async def newest(connection: Connection, sql: Statements) -> int:
     """The largest id that was drawn so far."""
     value: int = await connection.fetchval(sql["newest_event"])
     return value
+
+
+async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[dict[str, Any]]]:
+    """How many events of a topic are not filed yet, and its lists that wait, as JSON values."""
+    rows = await session.connection.fetch(session.sql["list_lists"], topic, limit)
+    found = [dict(row) for row in rows]
+    arrived = found[0]["arrived"]
+    return arrived, [
+        {name: value for name, value in row.items() if name != "arrived"}
+        for row in found
+        if row["key"] is not None
+    ]
+
+
+async def flush(session: Session, topic: str, key: str | None, most: int) -> list[str]:
+    """Let lists that wait be due now; their keys."""
+    rows = await session.connection.fetch(session.sql["flush_lists"], topic, key, most)
+    return [row[0] for row in rows]
