@@ -7,6 +7,7 @@ moment on: it is filled, vacuumed and locked; the workers start, and are ready; 
 import argparse
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -194,6 +195,7 @@ def main(
             uvloop.run(_print(subject(bench), bench, header))
         finally:
             server.stop()
+            shutil.rmtree(server.home)  # elsewhere, where the server's account may go
 
 
 async def _print(lines: AsyncIterator[object], bench: Bench, header: str) -> None:
