@@ -5,7 +5,8 @@
 Two partitions of `--rows` rows each (payloads of 200 bytes), filled on the server; then 5,000
 events/s from four producers, 25 to an insert, and a worker that drains them: without a drop, while
 the owner's login detaches one partition concurrently and drops it, while the worker's role lets the
-other go, and without again. What is shown is the slowest insert of each stretch.
+other go, and without again. What is shown is the slowest insert of each stretch, and, since a busy
+machine makes inserts slow by itself, the longest time that anybody but the drop waited for a lock.
 """
 
 import asyncio
@@ -29,6 +30,11 @@ PAYLOAD = "jsonb_build_object('n', n, 'pad', repeat('x', 170))"
 EMIT = (
     f"insert into inboxd.events (type, payload) select 'bench.noop', {PAYLOAD}"
     f" from generate_series(1, {AT_ONCE}) n"
+)
+WAITS = (
+    "select coalesce(max(extract(epoch from clock_timestamp() - l.waitstart)), 0) from pg_locks l"
+    " join pg_stat_activity a using (pid) where not l.granted"
+    " and a.application_name not like '%retention'"
 )
 EVENTS = (
     "insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, source,"
@@ -79,11 +85,22 @@ async def produce(bench: Bench, took: list[float], stop: asyncio.Event) -> None:
     await connection.close()
 
 
+async def watch(bench: Bench, waits: list[float], stop: asyncio.Event) -> None:
+    """Look every 5 ms how long sessions have waited for a lock, in seconds."""
+    connection = await asyncpg.connect(bench.dsn)
+    while not stop.is_set():
+        waits.append(float(await connection.fetchval(WAITS)))
+        await asyncio.sleep(0.005)
+    await connection.close()
+
+
 async def stretch(bench: Bench, what: str, work: Callable[[], Awaitable[object]]) -> str:
     """A line: the slowest insert while `work` is done."""
     took: list[float] = []
+    waits: list[float] = []
     stop = asyncio.Event()
-    producers = [asyncio.create_task(produce(bench, took, stop)) for _ in range(PRODUCERS)]
+    sessions = [asyncio.create_task(produce(bench, took, stop)) for _ in range(PRODUCERS)]
+    sessions.append(asyncio.create_task(watch(bench, waits, stop)))
     began = time.monotonic()
     await asyncio.sleep(3)
     work_began = time.monotonic()
@@ -92,11 +109,11 @@ async def stretch(bench: Bench, what: str, work: Callable[[], Awaitable[object]]
     await asyncio.sleep(max(2.0, SECONDS - (time.monotonic() - began)))
     seconds = time.monotonic() - began
     stop.set()
-    await asyncio.gather(*producers)
+    await asyncio.gather(*sessions)
     took.sort()
     rate = AT_ONCE * len(took) / seconds
     p99 = took[int(0.99 * len(took))]
-    slow = f"{1e3 * p99:.0f} ms | {1e3 * took[-1]:.0f} ms"
+    slow = f"{1e3 * p99:.0f} ms | {1e3 * took[-1]:.0f} ms | {1e3 * max(waits):.0f} ms"
     return f"| {what} | {worked:.1f} s | {rate:,.0f}/s | {slow} |"
 
 
@@ -158,7 +175,7 @@ if __name__ == "__main__":
         figures,
         __doc__,
         header=(
-            "| stretch | the drop took | events | insert, p99 | slowest insert |\n"
-            "|---|---|---|---|---|"
+            "| stretch | the drop took | events | insert, p99 | slowest insert | lock wait |\n"
+            "|---|---|---|---|---|---|"
         ),
     )
