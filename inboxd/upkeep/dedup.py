@@ -17,7 +17,7 @@ from uuid import UUID
 
 from inboxd.model.dedup import Windows
 from inboxd.store import dedup, statistics
-from inboxd.store.pools import Pool, borrow
+from inboxd.store.pools import Pool, borrow, transaction
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
@@ -110,7 +110,7 @@ class Telling:
     async def turn(self) -> None:
         """Tell what there is; the rest of a flood at the next turn."""
         for _ in range(_PAGES):
-            async with borrow(self._pool) as connection, connection.transaction():
+            async with borrow(self._pool) as connection, transaction(self._pool, connection):
                 repeats = await dedup.drain(connection, self._sql, _PAGE)
                 if repeats:
                     await statistics.add(connection, self._sql, self._me, _statistics(repeats))

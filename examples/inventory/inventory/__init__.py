@@ -1,0 +1,1 @@
+"""Example plugin: a warehouse whose events come twice."""

@@ -1,0 +1,81 @@
+"""Stock goes down once: every event is delivered twice; the second is seen in the log."""
+
+from collections.abc import AsyncIterator
+from importlib.resources import files
+
+import orjson
+import pytest
+
+from inboxd import Connection
+from inboxd.client import Inbox, NewEvent
+from inboxd.model.outcome import Succeeded
+from inboxd.testing import run_event
+from inventory.plugin import handlers
+from tests.support import Database, StartWorker
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.anyio
+
+ORDERS = [{"order_id": f"order-{n}", "article": "lamp", "pieces": n % 3 + 1} for n in range(60)]
+PIECES = sum(int(str(order["pieces"])) for order in ORDERS)
+
+
+@pytest.fixture
+async def warehouse(database: Database) -> AsyncIterator[Connection]:
+    """A warehouse with a thousand lamps."""
+    async with database.connect() as connection:
+        await connection.execute(files("inventory").joinpath("schema.sql").read_text())
+        await connection.execute(
+            "INSERT INTO warehouse.stock VALUES ('lamp', 1000);"
+            "INSERT INTO warehouse.careless_stock VALUES ('lamp', 1000)"
+        )
+        yield connection
+
+
+async def test_an_order_takes_its_pieces(warehouse: Connection) -> None:
+    result = await run_event(
+        handlers, "order.created", ORDERS[2], topic="stock", connection=warehouse
+    )
+    assert isinstance(result.outcome, Succeeded)
+    assert await warehouse.fetchval("SELECT pieces FROM warehouse.stock") == 997
+
+
+async def test_every_event_is_delivered_twice_and_counts_once(
+    warehouse: Connection, start_worker: StartWorker
+) -> None:
+    worker = await start_worker(
+        {"worker": {"plugins": ["inventory"]}, "upkeep": {"stats_interval": "200ms"}}
+    )
+    # The bus: each delivery under an id of its own; the second by another way than the first.
+    for order in ORDERS[:30]:
+        await warehouse.execute(
+            "INSERT INTO inboxd.events (type, payload) VALUES ('order.created', $1)",
+            orjson.dumps(order).decode(),
+        )
+    drafts = [NewEvent("order.created", order) for order in ORDERS]
+    first = await Inbox().emit_many(warehouse, drafts[30:])
+    await Inbox().emit_many(warehouse, drafts)
+    assert not any(receipt.conflict for receipt in first)
+
+    async def is_settled() -> bool:
+        waiting = (
+            "SELECT EXISTS (SELECT FROM inboxd.events) OR EXISTS (SELECT FROM inboxd.duplicates)"
+        )
+        return not await warehouse.fetchval(waiting)
+
+    await eventually(is_settled)
+    taken = "SELECT 1000 - pieces FROM warehouse."
+    assert await warehouse.fetchval(f"{taken}stock") == PIECES
+    assert await warehouse.fetchval(f"{taken}careless_stock") == 2 * PIECES
+    logged = [orjson.loads(line) for line in worker.output().splitlines()]
+    lines = [line for line in logged if line["message"] == "duplicate"]
+    assert {(line["topic"], line["level"]) for line in lines} == {("stock", "debug")}
+    assert sorted(line["key"] for line in lines) == sorted(str(o["order_id"]) for o in ORDERS)
+    _, metrics = await worker.get("/metrics")
+    assert 'inboxd_duplicates_total{topic="stock"} 60.0' in metrics
+
+    async def is_counted() -> bool:
+        counted = "SELECT sum(count) FROM inboxd.stats WHERE outcome = 'duplicate'"
+        return bool(await warehouse.fetchval(counted) == 60)
+
+    await eventually(is_counted)
