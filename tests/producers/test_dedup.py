@@ -7,6 +7,8 @@ from uuid import UUID, uuid4
 import anyio
 import asyncpg
 import pytest
+from anyio import to_thread
+from sqlalchemy import BigInteger, Column, MetaData, Table, Text, create_engine, orm
 
 from inboxd.client import Inbox, NewEvent
 from tests.support import Database, eventually
@@ -248,6 +250,35 @@ async def test_old_callers_give_fewer_arguments_by_place(database: Database) -> 
     )
     first, second = await database.fetch(arrays, event_id, UUID(int=7))
     assert (first["id"], first["duplicate"], second["duplicate"]) == (row["id"], True, False)
+
+
+async def test_an_orm_takes_a_duplicate_for_an_error_and_the_function_does_not(
+    database: Database,
+) -> None:
+    events = Table(
+        *("events", MetaData(schema="inboxd"), Column("id", BigInteger, primary_key=True)),
+        *(Column("type", Text), Column("dedup_key", Text)),
+    )
+    mapped = type("Mapped", (), {})
+    orm.registry().map_imperatively(mapped, events)
+    engine = create_engine(database.dsn.replace("postgresql://", "postgresql+psycopg://"))
+
+    def add() -> None:
+        with orm.Session(engine) as session, session.begin():
+            row = mapped()
+            row.type, row.dedup_key = "a.b", "k"
+            session.add(row)
+
+    def emit() -> bool:
+        with orm.Session(engine) as session, session.begin():
+            return Inbox().emit(session, "a.b", dedup_key="k").duplicate
+
+    await to_thread.run_sync(add)
+    with pytest.raises(orm.exc.FlushError, match="did not produce a new primary key"):
+        await to_thread.run_sync(add)
+    await database.execute("update inboxd.dedup set body_hash = null")  # the ORM wrote no payload
+    assert await to_thread.run_sync(emit)
+    engine.dispose()
 
 
 async def _blocked(database: Database) -> None:
