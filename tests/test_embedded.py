@@ -1,5 +1,6 @@
 """The embedded server: it runs as whoever it may, ends with its owner, and says what is wrong."""
 
+import hashlib
 import os
 import shutil
 import signal
@@ -29,14 +30,14 @@ with Server.start(Path(sys.argv[1]), durable=False) as server:
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A folder for a server; as root, what had to be placed elsewhere goes afterwards too."""
     data = tmp_path / "server"
-    before = _elsewhere()
     yield data
-    for stray in _elsewhere() - before:
-        shutil.rmtree(stray)
+    name = hashlib.sha256(os.fsencode(data)).hexdigest()[:12]
+    shutil.rmtree(f"/var/cache/inboxd/data-{name}", ignore_errors=True)
 
 
-def _elsewhere() -> set[Path]:
-    return set(Path("/var/cache/inboxd").glob("data-*"))
+def _reachable() -> Path:
+    """A folder in the place of /var/cache/inboxd, for this process alone."""
+    return Path(f"/var/cache/inboxd-test-{os.getpid()}")
 
 
 def _ask(server: Server, query: str) -> object:
@@ -167,7 +168,7 @@ def test_without_the_wheel_it_says_what_to_install(
 def test_root_places_what_the_account_cannot_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    private, reachable = tmp_path / "private", Path("/var/cache/inboxd-test")
+    private, reachable = tmp_path / "private", _reachable()
     private.mkdir(mode=0o700)
     monkeypatch.setattr(place, "_REACHABLE", reachable)
     try:
@@ -183,7 +184,7 @@ def test_root_places_what_the_account_cannot_reach(
 def test_root_copies_binaries_that_the_account_cannot_read(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reachable = Path("/var/cache/inboxd-test")
+    reachable = _reachable()
     monkeypatch.setattr(place, "_REACHABLE", reachable)
     wheel = place.wheel()
     hidden = tmp_path / "hidden"
