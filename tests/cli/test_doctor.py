@@ -156,6 +156,7 @@ def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
     report.one("dead letters: events", "warning", "200", "inboxd failures list")
     report.one("dead letters: commands", "notice", "1")
     report.one("blocked keys: queue mail", "warning", "dead letter", "inboxd queues show mail")
+    assert "filed" in report.of("backlog: lines of topic lines")[0]["found"]
     report.one("blocked lines: topic lines", "critical", "1 behind a dead letter", "2.0d")
     report.one("schedules", "warning", "daily")
     report.one("topics", "warning", "'gone'")

@@ -28,6 +28,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
     ),
     "work": (
         work.topics,
+        work.lines,
         work.lanes,
         work.dead_letters,
         work.blocked_keys,

@@ -11,6 +11,7 @@ from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict, span
 from inboxd.operations.doctor.look import Look
 from inboxd.store import controls, listing, queues, schedules
+from inboxd.store import topics as store_topics
 from inboxd.store.connections import Row
 from inboxd.store.wakeups import Place
 
@@ -19,6 +20,24 @@ async def topics(look: Look) -> AsyncIterator[Finding]:
     """The backlog of each topic."""
     async for finding in _backlog(look, "events", "topic"):
         yield finding
+
+
+async def lines(look: Look) -> AsyncIterator[Finding]:
+    """What waits in the lines of sequential and batch topics."""
+    stopped = await controls.read(look.session.connection, look.session.sql)
+    paused_ = {row["name"] for row in stopped if row["kind"] == "topic"}
+    for row in await store_topics.lines(look.session):
+        name, oldest = row["topic"], row["oldest"] or 0.0
+        verdict = thresholds.BACKLOG_SECONDS.judge(0.0 if name in paused_ else oldest)
+        remedy = ""
+        if verdict is not Verdict.OK:
+            remedy = f"`inboxd topics show {name}` and `inboxd workers`: who serves it?"
+        found = f"{row['arrived']:,} arrived, {row['filed']:,} filed"
+        found += f", the oldest arrival for {span(oldest)}"
+        if name in paused_:
+            found += "; paused"
+        subject = f"backlog: lines of topic {name}"
+        yield Finding(subject, verdict, found, remedy, oldest, "seconds")
 
 
 async def lanes(look: Look) -> AsyncIterator[Finding]:
