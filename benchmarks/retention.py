@@ -24,7 +24,8 @@ from inboxd.telemetry.metrics import Metrics
 from inboxd.upkeep.retention import Retention
 
 PRODUCERS, EVERY, AT_ONCE = 4, 0.02, 25
-SECONDS = 20.0
+# Of a stretch; with few rows only whether it runs is of interest.
+SECONDS, FEW = 20.0, 10_000
 SQL = Statements("inboxd")
 PAYLOAD = "jsonb_build_object('n', n, 'pad', repeat('x', 170))"
 EMIT = (
@@ -102,11 +103,12 @@ async def stretch(bench: Bench, what: str, work: Callable[[], Awaitable[object]]
     sessions = [asyncio.create_task(produce(bench, took, stop)) for _ in range(PRODUCERS)]
     sessions.append(asyncio.create_task(watch(bench, waits, stop)))
     began = time.monotonic()
-    await asyncio.sleep(3)
+    share = min(1.0, bench.rows / FEW)
+    await asyncio.sleep(3 * share)
     work_began = time.monotonic()
     await work()
     worked = time.monotonic() - work_began
-    await asyncio.sleep(max(2.0, SECONDS - (time.monotonic() - began)))
+    await asyncio.sleep(max(1.0, SECONDS * share - (time.monotonic() - began)))
     seconds = time.monotonic() - began
     stop.set()
     await asyncio.gather(*sessions)

@@ -76,3 +76,15 @@ def test_peers() -> None:
         "procrastinate",
         "pgqueuer",
     ]
+
+
+@pytest.mark.long
+def test_retention() -> None:
+    lines = [line for line in lines_of("retention", rows=500) if line[0] != "| stretch"]
+    assert [line[0] for line in lines] == [
+        "| no drop",
+        "| the owner drops one",
+        "| the worker's role drops one",
+        "| no drop, again",
+    ]
+    assert all(re.fullmatch(r"\d+ ms \|", line[5]) for line in lines)
