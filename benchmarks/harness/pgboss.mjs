@@ -20,7 +20,7 @@ await client.connect()
 await client.query('vacuum analyze')
 await client.query('checkpoint')
 let called = 0, first = 0
-await boss.work('noop', { batchSize: 1000, localConcurrency: 2, burst: true, notify: true, pollingIntervalSeconds: 0.5 },
+await boss.work('noop', { batchSize: 1000, localConcurrency: 2, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 },
   async (jobs) => { first ||= performance.now(); called += jobs.length })
 for (;;) {
   await new Promise((done) => setTimeout(done, 5))

@@ -26,6 +26,7 @@ from inboxd.upkeep.statistics import Statistics
 from inboxd.upkeep.topics import Topics
 from inboxd.upkeep.unserved import Unserved
 from inboxd.upkeep.unserved_lines import UnservedLines
+from inboxd.upkeep.unserved_lists import UnservedLists
 
 # What a reaper looks at must be looked at more often than the lease is long.
 _LOOKS_PER_LEASE = 6
@@ -88,6 +89,8 @@ def _of_the_leader(parts: Parts, leads: Callable[[], Awaitable[bool]]) -> Iterat
     yield "unserved", min(interval, grace.total_seconds() / 3), unserved.turn
     lines = UnservedLines(pool, sql, grace, parts.controls.allow)
     yield "unserved lines", min(interval, grace.total_seconds() / 3), lines.turn
+    lists = UnservedLists(pool, sql, grace, parts.controls.allow)
+    yield "unserved lists", min(interval, grace.total_seconds() / 3), lists.turn
     yield "batches", interval, Abandoned(pool, sql, metrics).turn
     yield "undeclared schedules", interval, Undeclared(pool, sql).turn
     yield "undeclared topics", interval, Topics(pool, sql).look_after

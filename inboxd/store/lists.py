@@ -212,3 +212,11 @@ async def flush(session: Session, topic: str, key: str | None, most: int) -> lis
     """Let lists that wait be due now; their keys."""
     rows = await session.connection.fetch(session.sql["flush_lists"], topic, key, most)
     return [row[0] for row in rows]
+
+
+async def scatter_topic(
+    connection: Connection, sql: Statements, topic: str, rows: int, grace: timedelta
+) -> int:
+    """Let a page of a topic's events that nobody serves be run alone; how many."""
+    tag = await connection.execute(sql["scatter_topic"], topic, rows, grace)
+    return int(tag.split()[-1])

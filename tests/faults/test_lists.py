@@ -194,3 +194,21 @@ async def test_a_worker_that_drains_lets_a_list_end(
     )
     assert await worker.stop() == 0
     assert await handled(listed) == ids
+
+
+async def test_lists_that_nobody_handles_do_not_wait_for_ever(
+    listed: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    await listed.execute(
+        "insert into inboxd.topics (name, mode, source) values ('o', 'batch', 't')"
+    )
+    ids = await emit(listed, "o", [{}, {}])
+    await start_worker(hasty(worker={"unserved_grace": "1s"}, upkeep={"interval": "1s"}))
+
+    async def dead() -> bool:
+        rows = await listed.fetch("select id from inboxd.events where status = 'failed'")
+        return sorted(row["id"] for row in rows) == ids
+
+    await eventually(dead)
+    errors = await listed.fetchval("select errors from inboxd.events limit 1")
+    assert "no live worker serves event type 'listed.o' in topic 'o'" in errors

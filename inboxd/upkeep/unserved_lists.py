@@ -1,0 +1,65 @@
+"""Events of batch topics whose lists nobody handles any more.
+
+Owns that duty. Promises (promise 10) that they do not wait for ever: after the grace they go to
+their lanes, as events that are run alone, where `inboxd.upkeep.unserved` makes dead letters of
+them, unless a worker comes that takes them. Known limit: a list that was half filled is no list any
+more when its handler comes back later than that.
+"""
+
+from datetime import timedelta
+from time import monotonic
+
+from inboxd.store import lines, lists, workers
+from inboxd.store.connections import Connection
+from inboxd.store.pools import Pool, lend, transaction
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.upkeep.unserved import IsOpen, Orphans
+
+_log = get_logger(__name__)
+
+_PAGE = 1_000
+_BUCKETS = 64
+
+
+class UnservedLists:
+    """One turn for all batch topics."""
+
+    def __init__(self, pool: Pool, sql: Statements, grace: timedelta, is_open: IsOpen) -> None:
+        """As `Unserved`."""
+        self._pool = pool
+        self._sql = sql
+        self._grace = grace
+        self._is_open = is_open
+        self._topics = Orphans(grace.total_seconds())
+
+    async def turn(self) -> None:
+        """Look once."""
+        async with lend(self._pool) as connection:
+            async with transaction(self._pool, connection):
+                living = await workers.living(connection, self._sql)
+                arrived = await lines.survey_arrivals(connection, self._sql)
+                heads = await lines.survey_heads(connection, self._sql)
+            waiting = {each.topic for each in arrived if each.mode == "batch"}
+            waiting |= {str(seen.key[0]) for seen, mode in heads if mode == "batch"}
+            lost = [
+                (topic,)
+                for topic in sorted(waiting)
+                if self._is_open("topic", topic, "")
+                and not any(workers.serves_topic(row, topic) for row in living)
+            ]
+            for key in self._topics.look(lost, monotonic()):
+                await self._scatter(connection, str(key[0]))
+
+    async def _scatter(self, connection: Connection, topic: str) -> None:
+        """Let a topic's events go to their lanes, page by page."""
+        buckets, moved = [(topic, bucket) for bucket in range(_BUCKETS)], 0
+        while True:
+            async with transaction(self._pool, connection):
+                await lines.hold(connection, self._sql, buckets)
+                page = await lists.scatter_topic(connection, self._sql, topic, _PAGE, self._grace)
+            moved += page
+            if not page:
+                break
+        if moved:
+            _log.error("nobody handles the lists of a topic", topic=topic, events=moved)
