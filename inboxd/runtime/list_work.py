@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from inboxd.api.records import ListHandler
@@ -210,7 +211,7 @@ class ListWork:
                 self._memory.forget()
             await visit.run(connection, self._readings.horizon.bound(bucket[1]))
         self._memory.advance(bucket, visit.last)
-        self._count(visit)
+        await self._count(visit)
         if visit.ran and not visit.failed:
             self._alone.discard(bucket)
         if visit.rows:
@@ -232,13 +233,14 @@ class ListWork:
         pause = min(2 * self._pauses.get(bucket, (0.0, _SOON / 2))[1], _LATE)
         self._pauses[bucket] = (time.monotonic() + pause, pause)
 
-    def _count(self, visit: Visit) -> None:
-        """Count what has committed."""
+    async def _count(self, visit: Visit) -> None:
+        """Count what has committed; a million events take a while, so others have their turn."""
         tally = self._parts.metrics.tally
         for written in visit.written:
             for type_, rows, seconds, waited in written.types:
                 for _ in range(rows):
                     tally.add("event", type_, "succeeded", seconds, max(0.0, waited))
+                await anyio.lowlevel.checkpoint()
             self._events.count(written.results)
 
     # -------------------------------------------------------------------------------- failures
@@ -322,7 +324,7 @@ class ListWork:
                 await alone.run_one(connection, line)
             self._marked.pop(visit.bucket, None)
             self._careful = max(0, self._careful - 1)
-            self._count(alone)
+            await self._count(alone)
             visit.more = True
 
     async def _mark(self, connection: Connection, visit: Visit, key: str) -> Line | None:
