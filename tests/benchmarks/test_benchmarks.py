@@ -52,6 +52,7 @@ def test_drain(name: str) -> None:
 @pytest.mark.parametrize(
     ("script", "rows", "options"),
     [
+        ("dedup", 1_000, []),
         ("emit", 1_000, []),
         ("growth", 500, ["--lines=alone"]),
         ("inserts", 20_000, ["--lines=by 1 client"]),
