@@ -27,6 +27,32 @@ async def fill_events(
     await _settle_down(connection)
 
 
+async def fill_lines(
+    connection: asyncpg.Connection, rows: int, key: str, blocked: int = 0, size: int = 200
+) -> None:
+    """Events of a sequential topic; key: SQL for their ordering keys, from `n`.
+
+    blocked: so many more stand behind a dead letter of one key, as arrivals.
+    """
+    await connection.execute(
+        "insert into inboxd.topics (name, mode, source) values ('lines', 'sequential', 'bench')"
+    )
+    await connection.execute(
+        "insert into inboxd.events (topic, type, ordering_key, payload) select 'lines', "
+        f"'bench.turn', {key}, {payload(size)} from {PAD} as t(pad), "
+        f"generate_series(1, {rows + blocked}) n",
+        timeout=600,
+    )
+    if blocked:
+        await connection.execute(
+            "insert into inboxd.events (topic, type, ordering_key) values"
+            " ('lines', 'bench.turn', 'hot');"
+            "update inboxd.events set place = 1, head = true, status = 'failed'"
+            " where ordering_key = 'hot' and payload is null"
+        )
+    await _settle_down(connection)
+
+
 async def fill_commands(
     connection: asyncpg.Connection,
     rows: int,

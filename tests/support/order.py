@@ -58,8 +58,9 @@ async def _stuck(database: Database) -> list[tuple[object, ...]]:
         "select distinct on (e.topic, ordering_key) ordering_key, e.bucket, e.id, status, place,"
         " head, attempts, crashes, run_at - now() as due_in,"
         " count(*) over (partition by ordering_key),"
-        " (select array_agg(l.pid || l.mode) from pg_locks l where locktype = 'advisory'"
-        " and objsubid = 2 and objid = e.bucket) as held"
+        " (select array_agg(row(l.mode, l.granted, a.application_name, a.state, a.wait_event,"
+        " now() - a.state_change, a.query)::text) from pg_locks l join pg_stat_activity a using (pid)"
+        " where l.locktype = 'advisory' and l.objsubid = 2 and l.objid = e.bucket) as held"
         " from inboxd.events e order by e.topic, ordering_key, place, id limit 20"
     )
     return [tuple(row) for row in rows]

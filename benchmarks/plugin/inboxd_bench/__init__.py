@@ -30,6 +30,15 @@ async def noop_event(event: Event[Load], ctx: EventContext) -> None:
     marks.called()
 
 
+handlers.topic("lines", mode="sequential", key="/key")
+
+
+@handlers.event("bench.turn", topic="lines")
+async def turn_event(event: Event[Load], ctx: EventContext) -> None:
+    """Do nothing, in its turn."""
+    marks.called()
+
+
 @handlers.event("bench.send")
 async def sending_event(event: Event[Load], ctx: EventContext) -> None:
     """Send one command, of the same payload."""
