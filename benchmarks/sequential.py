@@ -2,8 +2,8 @@
 
     make bench ONLY=sequential        # or: python benchmarks/sequential.py --rows 100000
 
-From the first call of a handler until nothing waits any more. `blocked`: a tenth as many events more
-belong to one key whose line a dead letter holds; they are filed meanwhile.
+From the first call of a handler until nothing waits any more. «One blocked»: a tenth as many events
+more belong to one key whose line a dead letter holds; they are filed meanwhile.
 """
 
 from collections.abc import AsyncIterator, Iterator

@@ -59,7 +59,8 @@ async def _stuck(database: Database) -> list[tuple[object, ...]]:
         " head, attempts, crashes, run_at - now() as due_in,"
         " count(*) over (partition by ordering_key),"
         " (select array_agg(row(l.mode, l.granted, a.application_name, a.state, a.wait_event,"
-        " now() - a.state_change, a.query)::text) from pg_locks l join pg_stat_activity a using (pid)"
+        " now() - a.state_change, a.query)::text)"
+        " from pg_locks l join pg_stat_activity a using (pid)"
         " where l.locktype = 'advisory' and l.objsubid = 2 and l.objid = e.bucket) as held"
         " from inboxd.events e order by e.topic, ordering_key, place, id limit 20"
     )

@@ -1,0 +1,1 @@
+"""A loyalty programme: the example of sequential events."""

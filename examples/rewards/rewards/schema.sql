@@ -1,0 +1,8 @@
+-- The programme's own tables.
+CREATE SCHEMA rewards;
+
+CREATE TABLE rewards.accounts (
+    user_id bigint PRIMARY KEY,
+    points  bigint NOT NULL DEFAULT 0 CHECK (points >= 0),
+    events  integer NOT NULL DEFAULT 0
+);

@@ -1,0 +1,93 @@
+"""Points that depend on the exact order: shuffled deliveries, failures, two workers."""
+
+import random
+from collections.abc import Callable
+from importlib.resources import files
+
+import orjson
+import pytest
+
+from rewards import plugin
+from tests.support import Database, StartWorker, eventually
+
+pytestmark = pytest.mark.anyio
+
+CHANGES: dict[str, tuple[str, Callable[[int, int], int]]] = {
+    "purchase.completed": ("amount", plugin.after_purchase),
+    "purchase.refunded": ("amount", plugin.after_refund),
+    "bonus.granted": ("percent", plugin.after_bonus),
+}
+
+
+def deliveries(users: int, each: int) -> tuple[list[tuple[str, str]], dict[int, int]]:
+    """Events as (type, payload), shuffled between users; and every user's balance after them."""
+    chance = random.Random(14)
+    order = [user for user in range(users) for _ in range(each)]
+    chance.shuffle(order)
+    balances = dict.fromkeys(range(users), 0)
+    sent = []
+    for user in order:
+        type_ = chance.choice(list(CHANGES))
+        value = chance.randint(1, 30) if type_ == "bonus.granted" else chance.randint(1, 600)
+        field, change = CHANGES[type_]
+        sent.append((type_, orjson.dumps({"user_id": user, field: value}).decode()))
+        balances[user] = change(balances[user], value)
+    return sent, balances
+
+
+def test_the_order_matters() -> None:
+    assert plugin.after_refund(plugin.after_purchase(0, 50), 100) == 0
+    assert plugin.after_purchase(plugin.after_refund(0, 100), 50) == 50
+
+
+@pytest.mark.parametrize(
+    ("users", "each"), [(200, 10), pytest.param(1000, 20, marks=pytest.mark.long)]
+)
+async def test_every_balance_comes_out_exact(
+    database: Database, start_worker: StartWorker, users: int, each: int
+) -> None:
+    await database.execute(files("rewards").joinpath("schema.sql").read_text())
+    config = {"worker": {"plugins": ["rewards"], "lease": "2s", "heartbeat_interval": "300ms"}}
+    fleet = [await start_worker(config), await start_worker(config)]
+    # Some users have no account yet: their events fail, and keep their later ones waiting.
+    await _open_accounts(database, users, "n % 20 > 0")
+    sent, balances = deliveries(users, each)
+    half = len(sent) // 2
+    await _emit(database, sent[:half])
+    await _applied(database, half // 4)
+    fleet[0].kill()
+    await _emit(database, sent[half:])
+    await start_worker(config)
+    await _open_accounts(database, users, "n % 20 = 0")
+    await _applied(database, len(sent))
+    rows = await database.fetch("select user_id, points, events from rewards.accounts")
+    assert {row["user_id"]: row["points"] for row in rows} == balances
+    assert {row["events"] for row in rows} == {each}
+    assert await database.fetchval("select count(*) from inboxd.events") == 0
+
+
+async def _open_accounts(database: Database, users: int, which: str) -> None:
+    await database.execute(
+        "insert into rewards.accounts"
+        f" select n from generate_series(0, $1::int - 1) n where {which}",
+        users,
+    )
+
+
+async def _emit(database: Database, sent: list[tuple[str, str]]) -> None:
+    await database.execute(
+        "insert into inboxd.events (type, payload) select type, payload::jsonb"
+        " from unnest($1::text[], $2::text[]) with ordinality as t(type, payload, n) order by n",
+        [type_ for type_, _ in sent],
+        [payload for _, payload in sent],
+    )
+
+
+async def _applied(database: Database, count: int) -> None:
+    """Wait until so many events have been applied."""
+
+    async def have() -> bool:
+        done = await database.fetchval("select sum(events) from rewards.accounts")
+        return bool(done >= count)
+
+    await eventually(have, within=90)
