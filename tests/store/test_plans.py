@@ -35,6 +35,7 @@ from inboxd.store import (
     limits,
     lines,
     listing,
+    lists,
     operations,
     producing,
     purging,
@@ -109,6 +110,17 @@ update inboxd.events e set place = f.n, head = f.n = 1, run_at = case when id % 
         then now() + interval '1 hour' else run_at end from (select id as i, row_number() over
         (partition by ordering_key order by id) as n from inboxd.events where topic = 'heads') f
     where e.id = f.i;
+insert into inboxd.topics (name, mode, source)
+    values ('listed', 'batch', 'test'), ('fresh', 'batch', 'test');
+insert into inboxd.events (topic, type, ordering_key)
+    select 'fresh', 'item', 'k' || n % 1000 from generate_series(1, {rows} / 2) n;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'listed', 'item', 'k' || n % 1000 from generate_series(1, 3000) n;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'listed', 'item', 'long' from generate_series(1, {rows} / 2) n;
+update inboxd.events e set place = f.n, head = f.n = 1, run_at = now() + interval '1 hour'
+    from (select id as i, row_number() over (partition by ordering_key order by id) as n
+            from inboxd.events where topic = 'listed') f where e.id = f.i;
 delete from inboxd.commands where type = 'gone';
 insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, status,
         attempts, crashes, run_at, occurred_at, created_at, updated_at, finished_at)
@@ -359,6 +371,61 @@ async def _file(session: Connection, known: Known) -> None:
 
 _LINES = [lines.Line("heads", 0, f"h{n}") for n in range(10)]
 _STRETCHES = [lines.Stretch("lines", bucket, 0, 2**40) for bucket in range(8)]
+_LISTED = datetime(2026, 6, 1, tzinfo=UTC)
+_LINE = lists.Line("k7", 1, 1, 3, 0, 0, _LISTED, _LISTED, _LISTED)
+_LONG = lists.Stretch("listed", "long", 5, 14)
+_KEYS = [f"k{n}" for n in range(10)]
+DAEMON |= {
+    "file_arrivals": (
+        lambda c, k: lists.file_arrivals(
+            c, SQL, ("fresh", 3), 0, 2**40, 10, timedelta(days=1), [_LISTED + timedelta(days=900)]
+        ),
+        ("events_arrived", "events_lines", "events_pkey"),
+    ),
+    "oldest_arrival": (
+        lambda c, k: lists.oldest_arrival(c, SQL, ("fresh", 3), 0, 2**40),
+        ("events_arrived",),
+    ),
+    "complete_lists, full": (
+        lambda c, k: lists.complete(c, SQL, "listed", _KEYS, 3, []),
+        ("events_head", "events_lines"),
+    ),
+    "complete_lists, expected": (
+        lambda c, k: lists.complete(c, SQL, "listed", _KEYS, None, ["item", "other"]),
+        ("events_head", "events_lines"),
+    ),
+    "open_lists": (
+        lambda c, k: lists.open_lines(c, SQL, "listed", [*_KEYS, "long"], 10, due=False),
+        ("events_head", "events_lines"),
+    ),
+    "read_lists": (
+        lambda c, k: lists.read_lines(c, SQL, "listed", [(_LINE, 3)]),
+        ("events_lines",),
+    ),
+    "read_list": (
+        lambda c, k: c.fetch(SQL["read_list"], "listed", "long", 5, 2**30, 10),
+        ("events_lines",),
+    ),
+    "measure_list": (
+        lambda c, k: lists.measure(c, SQL, "listed", _LINE._replace(key="long"), None, 10),
+        ("events_lines",),
+    ),
+    "settle_list": (
+        lambda c, k: lists.settle_stretch(c, SQL, _LONG, 0.1, WORKER),
+        ("events_lines",),
+    ),
+    "fail_list": (
+        lambda c, k: lists.fail_stretch(c, SQL, _LONG, "{}", "f"),
+        ("events_lines",),
+    ),
+    "scatter_list": (lambda c, k: lists.scatter(c, SQL, _LONG), ("events_lines",)),
+    "scatter_topic": (
+        lambda c, k: lists.scatter_topic(c, SQL, "listed", 10, timedelta(0)),
+        ("events_arrived", "events_lines", "events_pkey"),
+    ),
+    "unmark_list": (lambda c, k: lists.unmark(c, SQL, _LINE), ("events_pkey",)),
+    "newest_event": (lambda c, k: lists.newest(c, SQL), ()),
+}
 DAEMON |= {
     "read_horizon": (lambda c, k: lines.read_horizon(c, SQL), ()),
     "survey_arrivals": (lambda c, k: lines.survey_arrivals(c, SQL), ("events_arrived",)),

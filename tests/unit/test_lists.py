@@ -19,11 +19,13 @@ from inboxd import (
     Retry,
 )
 from inboxd.api.lists import Facts
-from inboxd.errors import PluginError, UsageError
+from inboxd.errors import NoHandler, PluginError, UsageError
 from inboxd.model.backoff import Fixed
+from inboxd.model.outcome import Dead, Retrying, Succeeded
 from inboxd.runtime.list_handlers import misfits
 from inboxd.runtime.plugins import build_registry
 from inboxd.runtime.registry import Registry
+from inboxd.testing import run_list
 
 pytestmark = pytest.mark.anyio
 
@@ -240,3 +242,43 @@ async def test_after_its_handler_it_is_closed() -> None:
         found.reject(events(1)[0])
     with pytest.raises(UsageError, match="handler has ended"):
         [event async for event in found]
+
+
+# ------------------------------------------------------------------------------- in plugins' tests
+
+
+async def test_a_set_in_a_plugins_test(handlers: Handlers) -> None:
+    handlers.topic("shipments", mode="batch", expect=["order.paid", "order.packed"], age="1h")
+    seen: list[tuple[int, tuple[str, ...], int, str]] = []
+
+    @handlers.events("order.paid", "order.packed", topic="shipments")
+    async def note(events: EventList[Paid], ctx: EventContext) -> None:
+        seen.append((len(events), events.missing, events.short, events.key))
+        async for event in events:
+            if event.payload.cents < 0:
+                events.retry(event, after="5m")
+        ctx.send({"order": events.key}, type="ship")
+
+    given = [("order.paid", {"cents": 1}), ("order.paid", {"cents": -1}), ("order.paid", {})]
+    result = await run_list(handlers, "shipments", given, key="42")
+    assert seen == [(3, ("order.packed",), 1, "42")]
+    assert [type(item) for item in result.items] == [Succeeded, Retrying, Dead]
+    assert [sent.type for sent in result.commands] == ["ship"]
+
+
+async def test_a_list_that_fails_in_a_plugins_test(handlers: Handlers) -> None:
+    handlers.topic("shipments", mode="batch", count=3)
+
+    @handlers.events("order.paid", topic="shipments", retry=Fixed(attempts=1))
+    def fail(events: BlockingEventList[Paid], ctx: BlockingEventContext) -> None:
+        raise KeyError(len(list(events)))
+
+    result = await run_list(handlers, "shipments", [("order.paid", {"cents": 1})])
+    assert isinstance(result.outcome, Dead)
+    assert isinstance(result.error, KeyError)
+    with pytest.raises(NoHandler, match=r"no events of the type 'order\.lost'"):
+        await run_list(handlers, "shipments", [("order.lost", {})])
+    with pytest.raises(NoHandler, match="no handler for lists of the topic 'nowhere'"):
+        await run_list(handlers, "nowhere", [("order.paid", {})])
+    with pytest.raises(UsageError, match="an event at least"):
+        await run_list(handlers, "shipments", [])

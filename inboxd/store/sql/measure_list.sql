@@ -7,7 +7,8 @@ SELECT count(*)::integer AS size, max(member.place) AS last
   FROM (SELECT e.place FROM {schema}.events e
          WHERE e.place IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.place >= $3
            AND e.place < coalesce((SELECT b.place FROM {schema}.events b
-                                    WHERE b.place IS NOT NULL AND b.topic = $1 AND b.ordering_key = $2
+                                    WHERE $4::timestamptz IS NOT NULL
+                                      AND b.place IS NOT NULL AND b.topic = $1 AND b.ordering_key = $2
                                       AND b.place >= $3 AND b.created_at >= $4::timestamptz
                                     ORDER BY b.place LIMIT 1), 2147483647)
          ORDER BY e.place LIMIT $5) member

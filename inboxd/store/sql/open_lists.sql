@@ -8,11 +8,11 @@ SELECT h.ordering_key AS key, h.id, h.place, filed.place AS last, h.attempts, h.
   FROM unnest($2::text[]) AS line(key)
  CROSS JOIN LATERAL (
      SELECT * FROM {schema}.events h
-      WHERE h.head AND h.topic = $1 AND h.ordering_key = line.key AND h.status = 'waiting'
-        AND ($4 OR h.run_at <= clock_timestamp()) LIMIT 1) h
+      WHERE h.head AND h.topic = $1 AND h.ordering_key = line.key LIMIT 1) h
  CROSS JOIN LATERAL (
      SELECT l.place FROM {schema}.events l
       WHERE l.place IS NOT NULL AND l.topic = $1 AND l.ordering_key = line.key
       ORDER BY l.place DESC LIMIT 1) filed
+ WHERE h.status = 'waiting' AND ($4 OR h.run_at <= clock_timestamp())
  ORDER BY h.run_at, h.id
  LIMIT $3
