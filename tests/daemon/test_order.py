@@ -21,7 +21,11 @@ from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
 
-QUICK: Config = {"worker": {"lease": "2s", "heartbeat_interval": "200ms", "crash_limit": 50}}
+QUICK: Config = {
+    "worker": {"lease": "2s", "heartbeat_interval": "200ms", "crash_limit": 50},
+    # After a death, as many events run alone.
+    "events": {"page_rows": 100},
+}
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ async def in_order(database: Database) -> Mapping[str, list[int]]:
     """Hold that each key's events were handled once, in the order of ids; returns the trail."""
     found = await trail(database)
     for key, events in found.items():
-        late = [b for a, b in pairwise(events) if b <= a]
+        late = [pair for pair in pairwise(events) if pair[1] <= pair[0]]
         assert not late, f"of key {key!r}, out of order or twice: {late[:10]}"
     done = await database.fetch(
         "select ordering_key as key, array_agg(id order by id) as ids from inboxd.events_history"
