@@ -1,12 +1,13 @@
 """What a worker knows of the rows that have just arrived in lines, bucket by bucket.
 
 Owns the cursors of (topic, bucket) lanes: the id up to which everything was settled or filed.
-Promises that a lane is asked again until nothing was found in it, that the one asked last comes
-last, and that a lane which one of our own pages holds is left alone. Pure. Known limit: what comes
-to lie behind a cursor (a dead letter without a place that is replayed) is found by the next survey.
+Promises that no cursor passes by a row that may still be committed, that a lane is asked again
+until nothing was found in it, that the one asked last comes last, and that a lane which one of our
+own pages holds is left alone. Pure. Known limit: what comes to lie behind a cursor (a dead letter
+without a place that is replayed) is found by the next survey.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 Bucket = tuple[str, int]
@@ -23,13 +24,17 @@ class Arrivals:
     next: dict[Bucket, int] = field(default_factory=dict)
     held: set[Bucket] = field(default_factory=set)
 
-    def survey(self, seen: Iterable[tuple[Bucket, int]]) -> None:
-        """All lanes that have rows, and the first id of each: cursors go back to it."""
+    def survey(self, seen: Iterable[tuple[Bucket, int]], complete: Sequence[int]) -> None:
+        """All lanes that have rows, and the first id of each: cursors go back to it.
+
+        complete: the bound of each bucket, as it was before anybody looked. Above it, what comes
+        before the first id that was seen may still be committed, so no cursor goes there.
+        """
         if len(self.after) > _MOST_IDLE:
             self.after.clear()
         self.next = dict(seen)
         for lane, first in self.next.items():
-            self.after[lane] = first - 1
+            self.after[lane] = min(first - 1, complete[lane[1]])
 
     def look(self, found: Iterable[tuple[Bucket, int]]) -> None:
         """Lanes that have rows behind their cursors, from which id on."""

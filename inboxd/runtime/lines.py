@@ -77,13 +77,15 @@ class Lines:
     async def survey(self, connection: Connection) -> Survey:
         """Find the buckets that have arrivals, and the lanes that have heads."""
         sql = self._parts.sql
+        # Before the look: what is complete then is what it sees.
+        complete = [self._readings.horizon.bound(bucket) for bucket in range(BUCKETS)]
         arrived = await lines.survey_arrivals(connection, sql)
         found = [
             ((each.topic, each.bucket), each.first)
             for each in arrived
             if each.mode == "sequential" and self._takes(each.topic, each.type)
         ]
-        self._arrivals.survey(found)
+        self._arrivals.survey(found, complete)
         seen = await lines.survey_heads(connection, sql)
         heads = [s for s, mode in seen if mode == "sequential" and self._serves(s.key)]
         self._heads = {s.key: self._heads.get(s.key, Lane(s.key)) for s in heads}

@@ -23,6 +23,7 @@ class Site:
         self.visible: dict[int, set[int]] = {bucket: set() for bucket in range(BUCKETS)}
         self.newest: int | None = None
         self.horizon = Horizon()
+        self.arrivals = Arrivals()
         self.taken: dict[int, list[int]] = {bucket: [] for bucket in range(BUCKETS)}
 
     def begin(self) -> None:
@@ -56,10 +57,22 @@ class Site:
         self.horizon.take(Reading("server", self.newest, frozen))
         self.newest = None
 
-    def claim(self, bucket: int) -> None:
-        """Take what is visible up to the bound, in the order of ids."""
-        ready = {id_ for id_ in self.visible[bucket] if id_ <= self.horizon.bound(bucket)}
-        self.taken[bucket] += sorted(ready - set(self.taken[bucket]))
+    def survey(self) -> None:
+        """Look what is there, from the beginning."""
+        complete = [self.horizon.bound(bucket) for bucket in range(BUCKETS)]
+        left = {b: self.visible[b] - set(self.taken[b]) for b in range(BUCKETS)}
+        self.arrivals.survey([(("t", b), min(ids)) for b, ids in left.items() if ids], complete)
+
+    def claim(self) -> None:
+        """Take what is visible from the cursor up to the bound, in the order of ids."""
+        for lane in self.arrivals.pick(self.horizon.bound, BUCKETS):
+            bucket, after = lane[1], self.arrivals.after[lane]
+            bound = self.horizon.bound(bucket)
+            ready = {id_ for id_ in self.visible[bucket] if after < id_ <= bound}
+            fresh = sorted(ready - set(self.taken[bucket]))
+            self.taken[bucket] += fresh
+            self.arrivals.taken(lane, fresh[-1] if fresh else 0)
+            self.arrivals.empty(lane)
 
     def check(self) -> None:
         for ids in self.taken.values():
@@ -69,7 +82,7 @@ class Site:
 _STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            ["begin", "lock", "draw", "draw", "end", "end", "newest", "holders", "claim"]
+            ["begin", "lock", "draw", "draw", "end", "end", "newest", "holders", "survey", "claim"]
         ),
         st.integers(0, 7),
         st.integers(0, BUCKETS - 1),
@@ -86,7 +99,8 @@ def _play(site: Site, step: tuple[str, int, int, bool]) -> None:
         "begin": site.begin,
         "newest": site.read_newest,
         "holders": site.read_holders,
-        "claim": lambda: site.claim(bucket),
+        "claim": site.claim,
+        "survey": site.survey,
     }
     if what in acts:
         acts[what]()
@@ -113,11 +127,26 @@ def test_no_id_is_taken_before_a_lower_one_that_commits_later(
     for _ in range(2):
         site.read_newest()
         site.read_holders()
-    for bucket in range(BUCKETS):
-        site.claim(bucket)
+    site.survey()
+    site.claim()
     site.check()
     visible = sum(len(ids) for ids in site.visible.values())
     assert sum(len(ids) for ids in site.taken.values()) == visible, "in the end all are taken"
+
+
+def test_a_survey_that_saw_the_later_id_first_passes_by_nothing() -> None:
+    site = Site()
+    site.begin()
+    site.begin()
+    site.draw("1/1", 0)
+    site.draw("1/2", 0)
+    site.end("1/2", commits=True)
+    site.survey()
+    site.end("1/1", commits=True)
+    site.read_newest()
+    site.read_holders()
+    site.claim()
+    assert site.taken[0] == [1, 2]
 
 
 def test_a_bucket_that_nobody_holds_is_complete_at_once() -> None:
@@ -156,7 +185,7 @@ def test_another_server_and_a_rewound_sequence_forget_everything(reading: Readin
 
 def test_lanes_take_turns_and_are_asked_until_they_are_empty() -> None:
     arrivals = Arrivals()
-    arrivals.survey([(("t", 0), 10), (("t", 1), 11), (("t", 2), 99)])
+    arrivals.survey([(("t", 0), 10), (("t", 1), 11), (("t", 2), 99)], [50] * 64)
     assert arrivals.pick(lambda _: 50, 9) == [("t", 0), ("t", 1)], "not what is beyond the bound"
     arrivals.hold([("t", 0)])
     assert arrivals.pick(lambda _: 50, 9) == [("t", 1)], "a page of ours has the other"
@@ -172,7 +201,9 @@ def test_lanes_take_turns_and_are_asked_until_they_are_empty() -> None:
 
 def test_a_survey_takes_cursors_back() -> None:
     arrivals = Arrivals()
-    arrivals.survey([(("t", 0), 10)])
+    arrivals.survey([(("t", 0), 10)], [20])
     arrivals.taken(("t", 0), 20)
-    arrivals.survey([(("t", 0), 7)])
+    arrivals.survey([(("t", 0), 7)], [20])
     assert arrivals.after["t", 0] == 6
+    arrivals.survey([(("t", 0), 7)], [4])
+    assert arrivals.after["t", 0] == 4, "5 and 6 may still be committed"
