@@ -33,7 +33,7 @@ CREATE TABLE {schema}.subscriptions (
 ALTER TABLE {schema}.workers ADD COLUMN topics text[] NOT NULL DEFAULT '{}',
     ADD COLUMN subscriptions text[] NOT NULL DEFAULT '{}';
 
-ALTER TABLE {schema}.events ADD COLUMN place integer, ADD COLUMN head boolean NOT NULL DEFAULT false,
+ALTER TABLE {schema}.events ADD COLUMN place bigint, ADD COLUMN head boolean NOT NULL DEFAULT false,
     ALTER COLUMN topic DROP DEFAULT, ALTER COLUMN mode DROP DEFAULT,
     ADD CHECK (octet_length(ordering_key) <= 255) NOT VALID,
     ADD CHECK (octet_length(dedup_key) BETWEEN 1 AND 255) NOT VALID,

@@ -111,7 +111,7 @@ async def partitions(look: Look) -> AsyncIterator[Finding]:
                 Verdict.WARNING,
                 f"the detach of {part} was interrupted",
                 "the leading worker ends it; or run: "
-                f"ALTER TABLE {parent} DETACH PARTITION {part} FINALIZE;",
+                f"run: ALTER TABLE {parent} DETACH PARTITION {part} FINALIZE;",
             )
 
 

@@ -1,4 +1,5 @@
 -- How long the record of dedup keys is, and how long the topics want it kept.
+-- parameters: none
 -- returns: blocks, topics (text[]), windows (interval[], as long)
 -- locks: nothing
 SELECT (pg_relation_size('{schema}.dedup') / current_setting('block_size')::integer)::bigint AS blocks,

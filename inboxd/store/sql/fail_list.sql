@@ -1,5 +1,5 @@
 -- Let a stretch of a line become dead letters, all for one reason; they leave the line.
--- parameters: $1 text topic, $2 text ordering key, $3 and $4 integer first and last place, $5 text error (a JSON
+-- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last place, $5 text error (a JSON
 --             object), $6 text fingerprint, $7 integer crashes
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows; the caller has the bucket

@@ -1,5 +1,5 @@
 -- How far a list reaches in its line, and how many events it has.
--- parameters: $1 text topic, $2 text ordering key, $3 integer its first place, $4 timestamptz: what was written
+-- parameters: $1 text topic, $2 text ordering key, $3 bigint its first place, $4 timestamptz: what was written
 --             from then on belongs to the next list (null: all belong to this one), $5 integer most events
 -- returns: size, last (place)
 -- locks: nothing

@@ -1,5 +1,5 @@
 -- A portion of a line's events, in order.
--- parameters: $1 text topic, $2 text ordering key, $3 integer: behind this place, $4 integer: up to this one,
+-- parameters: $1 text topic, $2 text ordering key, $3 bigint: behind this place, $4 bigint: up to this one,
 --             $5 integer rows
 -- returns: as claim_events.sql; place; lane (1)
 -- locks: nothing: whoever changes the rows has the bucket first, as the caller has

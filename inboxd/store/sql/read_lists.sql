@@ -1,5 +1,5 @@
 -- The oldest events of lines, in order, line by line.
--- parameters: $1 text topic, arrays, one entry a line: $2 text[] ordering keys, $3 integer[] places of their
+-- parameters: $1 text topic, arrays, one entry a line: $2 text[] ordering keys, $3 bigint[] places of their
 --             heads, $4 integer[] how many of each
 -- returns: as claim_events.sql; place; lane: the line's position in the arrays, from 1
 -- locks: nothing: whoever changes the rows has the bucket first, as the caller has
@@ -9,7 +9,7 @@ SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, 
        e.ordering_key, nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
        date_part('epoch', clock_timestamp() - e.run_at) AS waited,
        date_part('epoch', clock_timestamp() - e.created_at) AS age, e.place, line.lane
-  FROM unnest($2::text[], $3::integer[], $4::integer[]) WITH ORDINALITY AS line(key, place, rows, lane)
+  FROM unnest($2::text[], $3::bigint[], $4::integer[]) WITH ORDINALITY AS line(key, place, rows, lane)
  CROSS JOIN LATERAL (
      SELECT * FROM {schema}.events e
       WHERE e.place IS NOT NULL AND e.topic = $1 AND e.ordering_key = line.key AND e.place >= line.place

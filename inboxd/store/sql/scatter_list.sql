@@ -1,5 +1,5 @@
 -- Let the events of a stretch of a line be run alone, from their lanes: one of them may kill its worker.
--- parameters: $1 text topic, $2 text ordering key, $3 and $4 integer first and last place
+-- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last place
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows; the caller has the bucket
 UPDATE {schema}.events e

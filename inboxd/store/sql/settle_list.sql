@@ -1,6 +1,6 @@
 -- Move a stretch of a line, whose list its handler finished, into history. What was set back from it has
 -- left the line before. The bucket, which the caller has, is the fence.
--- parameters: $1 text topic, $2 text ordering key, $3 and $4 integer first and last place, $5 double precision
+-- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last place, $5 double precision
 --             seconds that each event took, $6 uuid worker
 -- returns: type, rows
 -- locks: the rows
