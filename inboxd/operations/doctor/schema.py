@@ -110,8 +110,8 @@ async def partitions(look: Look) -> AsyncIterator[Finding]:
                 "partitions",
                 Verdict.WARNING,
                 f"the detach of {part} was interrupted",
-                "the leading worker ends it; or run: "
-                f"run: ALTER TABLE {parent} DETACH PARTITION {part} FINALIZE;",
+                "the leading worker ends it; "
+                f"or run: ALTER TABLE {parent} DETACH PARTITION {part} FINALIZE;",
             )
 
 
