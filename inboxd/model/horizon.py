@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+# Of the lines of each topic; producers share theirs over all topics.
+BUCKETS = 64
 _NOBODY: frozenset[str] = frozenset()
 
 
@@ -51,6 +53,10 @@ class Horizon:
         """The largest id of this bucket that may be taken."""
         held = self._open.get(bucket)
         return self._newest if held is None else held.bound
+
+    def bounds(self) -> list[int]:
+        """The bound of each bucket: what is complete for a statement that begins now."""
+        return [self.bound(bucket) for bucket in range(BUCKETS)]
 
     def forget(self) -> None:
         """The server may be another one: nothing is known of it."""

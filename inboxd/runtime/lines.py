@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inboxd.model.arrivals import Arrivals, Bucket
+from inboxd.model.horizon import BUCKETS
 from inboxd.model.lane import Key, Lane
 from inboxd.runtime.bounds import Bounds
 from inboxd.runtime.event_source import Claim
@@ -23,7 +24,6 @@ from inboxd.store import lines
 from inboxd.store.connections import Connection, Row
 from inboxd.store.lines import Line, Stretch
 
-BUCKETS = 64
 # Lines that are asked together at most.
 _LINES = 100
 # Seconds before rows that could not be had are looked at again.
@@ -78,7 +78,7 @@ class Lines:
         """Find the buckets that have arrivals, and the lanes that have heads."""
         sql = self._parts.sql
         # Before the look: what is complete then is what it sees.
-        complete = [self._readings.horizon.bound(bucket) for bucket in range(BUCKETS)]
+        complete = self._readings.horizon.bounds()
         arrived = await lines.survey_arrivals(connection, sql)
         found = [
             ((each.topic, each.bucket), each.first)

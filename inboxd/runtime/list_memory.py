@@ -54,9 +54,9 @@ class Memory:
         """Everything up to this id was settled or filed, and that has committed."""
         self._cursors[bucket] = last
 
-    def rewind(self, bucket: Bucket, first: int) -> None:
-        """A look from the beginning found this id first."""
-        self._cursors[bucket] = first - 1
+    def rewind(self, bucket: Bucket, after: int) -> None:
+        """A look from the beginning found nothing up to this id, and nothing more will come."""
+        self._cursors[bucket] = after
 
     def hint(self, bucket: Bucket, keys: Iterable[str] = ()) -> None:
         """There is something to do in a bucket; `keys`: these lines may be due."""

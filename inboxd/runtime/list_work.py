@@ -100,10 +100,12 @@ class ListWork:
         sql, served = self._parts.sql, self._parts.registry.lists
         if not served:
             return Survey(due=False, next=None)
+        # Before the look: what is complete then is what it sees; lower ids may commit after it.
+        complete = self._readings.horizon.bounds()
         for each in await lines.survey_arrivals(connection, sql):
             bucket = (each.topic, each.bucket)
             if each.topic in served and bucket not in self._visits:
-                self._memory.rewind(bucket, each.first)
+                self._memory.rewind(bucket, min(each.first - 1, complete[each.bucket]))
                 self._memory.hint(bucket)
         seen = [s for s, _ in await lines.survey_heads(connection, sql) if s.key[0] in served]
         lanes = [Lane(s.key) for s in seen if s.oldest is not None]

@@ -9,6 +9,7 @@ more when its handler comes back later than that.
 from datetime import timedelta
 from time import monotonic
 
+from inboxd.model.horizon import BUCKETS
 from inboxd.store import lines, lists, workers
 from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, lend, transaction
@@ -19,7 +20,6 @@ from inboxd.upkeep.unserved import IsOpen, Orphans
 _log = get_logger(__name__)
 
 _PAGE = 1_000
-_BUCKETS = 64
 
 
 class UnservedLists:
@@ -53,7 +53,7 @@ class UnservedLists:
 
     async def _scatter(self, connection: Connection, topic: str) -> None:
         """Let a topic's events go to their lanes, page by page."""
-        buckets, moved = [(topic, bucket) for bucket in range(_BUCKETS)], 0
+        buckets, moved = [(topic, bucket) for bucket in range(BUCKETS)], 0
         while True:
             async with transaction(self._pool, connection):
                 await lines.hold(connection, self._sql, buckets)

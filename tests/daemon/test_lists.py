@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import anyio
 import asyncpg
 import pytest
 
@@ -325,3 +326,25 @@ async def test_a_list_that_does_not_fit_in_memory(inbox: Inbox) -> None:
     assert found["size"] == 6_000
     assert found["ids"] == sorted(ids)
     await inbox.succeeded("event", *ids)
+
+
+async def test_late_commits_while_the_worker_looks_around(inbox: Inbox) -> None:
+    """A sweep that saw the later events before the earlier ones does not put them out of order."""
+    rounds = 40
+
+    async def emit_late(connection: asyncpg.Connection, n: int) -> None:
+        await connection.execute(
+            "insert into inboxd.events (type, payload)"
+            " select 'listed.counted', '{\"key\": \"late\"}' from generate_series(1, $1)",
+            n,
+        )
+
+    async with inbox.database.connect() as late, inbox.database.connect() as other:
+        for n in range(rounds):
+            async with late.transaction():
+                await emit_late(late, 2)
+                await emit_late(other, 3)
+                await anyio.sleep(n % 10 / 200)
+    found = await lists(inbox, "counted", "late", rounds)
+    ids = [id_ for each in found for id_ in each["ids"]]
+    assert ids == sorted(ids)
