@@ -14,8 +14,9 @@ from inboxd.store.statements import Statements
 async def hold(connection: Connection, sql: Statements, name: str, worker: UUID) -> bool:
     """Whether `worker` holds the lease, which it takes if it is free."""
     lease = await connection.fetchrow(sql["read_lease"], name)
-    if lease is None:
-        return False
-    if lease["held"]:
-        return bool(lease["holder"] == worker)
-    return await connection.fetchval(sql["take_lease"], name, lease["term"], worker) is not None
+    if lease is not None and not lease["held"]:
+        if await connection.fetchval(sql["take_lease"], name, lease["term"], worker) is not None:
+            return True
+        # Somebody was quicker: it may have been another duty of this worker.
+        lease = await connection.fetchrow(sql["read_lease"], name)
+    return lease is not None and bool(lease["held"] and lease["holder"] == worker)

@@ -38,6 +38,21 @@ async def test_of_many_that_try_at_once_one_leads(database: Database) -> None:
     assert await database.fetchval("select term from inboxd.leases") == 1
 
 
+async def test_of_one_worker_all_duties_that_ask_at_once_lead(database: Database) -> None:
+    async with daemon_pool(database, size=8) as pool:
+        async with daemon_session(database) as session:
+            me = await join(session, "one")
+        leadership, answers = Leadership(pool, SQL, Metrics("0"), me), list[bool]()
+
+        async def ask() -> None:
+            answers.append(await leadership.leads())
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(ask)
+    assert answers == [True] * 8
+
+
 async def test_who_read_before_another_took_it_does_not_get_it(database: Database) -> None:
     async with daemon_session(database) as session:
         one, two = await join(session, "one"), await join(session, "two")
