@@ -75,6 +75,7 @@ def _introduce(server: "Server", settings: "Settings", folders: list[Path]) -> N
         typer.echo(f"health:   http://{settings.http.host}:{settings.http.port}/readyz")
         typer.echo(f"metrics:  http://{settings.http.host}:{settings.http.port}/metrics")
     typer.echo(f"plugins:  {', '.join(map(str, folders)) or 'none is installed'}")
+    typer.echo(f"commands: export INBOXD_DATABASE__DSN={server.dsn()}   # in another terminal")
     typer.echo("Ctrl-C stops everything.")
 
 
