@@ -83,9 +83,11 @@ BEGIN
 END
 $$;
 
--- End a concurrent detach that was interrupted; nobody can detach another before.
+-- End a concurrent detach that was interrupted; nobody can detach another before. It waits for old
+-- snapshots with the partition locked: whoever reads it from such a snapshot would wait for this, and this
+-- for them. So it gives up long before PostgreSQL looks for deadlocks, and is tried again later.
 CREATE FUNCTION {schema}.finalize_partition(wanted text) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms' AS $$
 DECLARE
     of_table text := (SELECT parent FROM {schema}.partitions WHERE part = wanted AND pending);
 BEGIN

@@ -4,8 +4,9 @@ Owns the statements on partitions. Promises that a partition is written down (`r
 is detached, so that whoever finds it detached knows whose doing it was; that only what is written
 down and detached is dropped; and of one that was exported, no row that is not in the file. A login
 that is a member of the owner's role detaches concurrently, which locks out nobody; another one's
-lock stops readers and writers while it waits, so it waits 50 ms at the most, and tries again. Known
-limit: a reader that holds a table of history for hours delays the detaching as long.
+lock stops readers and writers while it waits, so it waits 50 ms at the most, and tries again; so
+does the end of a detaching that was interrupted. Known limit: a reader that holds a table of
+history for hours delays the detaching as long.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from inboxd.store.statements import Statements
 
 BODIES = "bodies"
 
-# Tries, and seconds between them, to detach without being the owner.
+# Tries, and seconds between them, of what locks others out while it waits.
 _TRIES, _PAUSE = 40, 0.25
 # Rows of each table whose bodies are copied in one transaction.
 _KEPT = 200
@@ -89,32 +90,39 @@ async def detach(connection: Connection, sql: Statements, partition: Partition) 
                 sql["detach_concurrently"], partition.parent, partition.part
             )
             await connection.execute(query)
-            return
-        for _ in range(_TRIES):
-            with suppress(asyncpg.LockNotAvailableError):
-                await connection.execute(sql["leave_partition"], partition.part)
-                return
-            await anyio.sleep(_PAUSE)
-        await connection.execute(sql["leave_partition"], partition.part)
+        else:
+            await _insist(connection, sql["leave_partition"], partition)
 
 
 async def finalize(connection: Connection, sql: Statements, partition: Partition) -> None:
     """End a detaching that was interrupted. Raises as `detach` does."""
     with _busy(partition):
-        await connection.execute(sql["finalize_partition"], partition.part)
+        await _insist(connection, sql["finalize_partition"], partition)
+
+
+async def _insist(connection: Connection, statement: str, partition: Partition) -> None:
+    """Try what waits for its lock only briefly, since others wait behind it, again and again."""
+    for _ in range(_TRIES):
+        with suppress(asyncpg.LockNotAvailableError):
+            await connection.execute(statement, partition.part)
+            return
+        await anyio.sleep(_PAUSE)
+    await connection.execute(statement, partition.part)
 
 
 @contextmanager
 def _busy(partition: Partition) -> Iterator[None]:
     try:
         yield
-    except asyncpg.LockNotAvailableError as error:
+    except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
         raise PartitionBusy(
             f"{partition.part} is being read: it goes when its readers have ended; "
             "`inboxd doctor` names transactions that are open for long"
         ) from error
     except (asyncpg.ObjectNotInPrerequisiteStateError, asyncpg.UndefinedTableError) as error:
-        raise PartitionBusy(f"{partition.part} is being detached by somebody else") from error
+        raise PartitionBusy(
+            f"{partition.part} is being detached by somebody else, or cannot be: {error}"
+        ) from error
 
 
 async def give_back(connection: Connection, sql: Statements, partition: Partition) -> None:

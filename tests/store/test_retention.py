@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -184,6 +185,32 @@ async def test_a_detaching_that_was_interrupted_is_ended(database: Database) -> 
         ]
         await partitions.retire(session, SQL, oldest)
     await interrupt_detaching(database, f"events_history{day(100)}")
+    await let_go(database)
+    assert await parts(database) == set()
+
+
+async def test_who_reads_from_an_old_snapshot_while_a_detaching_is_ended_reads_on(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end waits for old snapshots with the table locked: each would wait for the other."""
+    monkeypatch.setattr(partitions, "_TRIES", 4)
+    part = f"events_history{day(100)}"
+    await make_day(database, 100, "events_history")
+    await settle(database, 100, 10)
+    async with daemon_session(database) as session:
+        (oldest,) = [each for each in await partitions.listed(session, SQL) if each.part == part]
+        await partitions.retire(session, SQL, oldest)
+    async with database.connect() as reader, reader.transaction(isolation="repeatable_read"):
+        await reader.execute("select 1")
+        await interrupt_detaching(database, part)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(let_go, database, lock_timeout="10s"))
+            await anyio.sleep(0.2)
+            for _ in range(10):
+                with anyio.fail_after(0.8):  # PostgreSQL looks for deadlocks after a second
+                    assert await reader.fetchval("select count(*) from inboxd.events_history") == 10
+                await anyio.sleep(0.1)
+        assert part in await parts(database)
     await let_go(database)
     assert await parts(database) == set()
 
