@@ -172,7 +172,9 @@ BEGIN
             RAISE WARNING 'the dedup key % of the topic % belongs to event %, which said something else',
                 quote_literal(NEW.dedup_key), quote_literal(NEW.topic), first_event
                 USING ERRCODE = 'IB008', HINT = 'The event is kept as a dead letter: dismiss or replay it.';
-            NEW.bucket := 0;
+            -- Its bucket is that of its line: there it will stand, if it is replayed.
+            NEW.bucket := CASE NEW.mode WHEN 'single' THEN 0
+                          ELSE {schema}.bucket_of(NEW.topic, NEW.ordering_key) END;
             NEW.status := 'failed';
             NEW.errors := {schema}.dedup_conflict(NEW.dedup_key, first_event);
             NEW.fingerprint := 'dedup-conflict:' || NEW.type;

@@ -111,6 +111,25 @@ async def test_the_same_key_with_another_body_is_a_dead_letter_that_tells_why(
     assert [row[0] for row in told] == [False, True]
 
 
+@pytest.mark.parametrize("mode", ["sequential", "batch"])
+async def test_a_contradiction_has_the_bucket_of_its_line(database: Database, mode: str) -> None:
+    """Replayed, it stands in its line, where whoever has the line's lock finds it."""
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source) values ('stock', $1, 'test')", mode
+    )
+    for item in ("a", "b"):
+        await database.execute(
+            "insert into inboxd.events (topic, type, ordering_key, dedup_key, payload) "
+            "values ('stock', 'a.b', 'shelf 7', 'k', jsonb_build_object('n', $1::text))",
+            item,
+        )
+    found = await database.fetch("select status, bucket from inboxd.events order by id")
+    assert [row["status"] for row in found] == ["waiting", "failed"]
+    here = await database.fetchval("select inboxd.bucket_of('stock', 'shelf 7')")
+    assert here != 0
+    assert [row["bucket"] for row in found] == [here, here]
+
+
 @pytest.mark.parametrize("way", [EMIT, BULK], ids=["emit", "bulk"])
 async def test_the_answer_says_duplicate_and_conflict(database: Database, way: str) -> None:
     way = way.replace("new_event_id", "duplicate, conflict").replace("select event_id", "select *")
