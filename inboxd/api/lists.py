@@ -55,7 +55,7 @@ class _List(Generic[P_co]):
         self._outcomes: dict[int, tuple[Event[Any], Reject | Retry]] = {}
 
     def __len__(self) -> int:
-        """How many events the list holds; those that turn out to be unreadable are left out."""
+        """How many events the list holds; one read in portions counts the unreadable ones too."""
         return self._facts.size
 
     def __repr__(self) -> str:

@@ -73,9 +73,10 @@ class Held:
     def halves(self) -> "tuple[Held, Held]":
         """The older half, and the newer one."""
         middle = len(self.rows) // 2
-        border = self.rows[middle]["id"]
-        older = [event for event in self.events if event.id < border]
-        newer = self.events[len(older) :]
+        # By their ids one by one: a server that failed over may have drawn a lower id later.
+        first = {row["id"] for row in self.rows[:middle]}
+        older = [event for event in self.events if event.id in first]
+        newer = [event for event in self.events if event.id not in first]
         return Held(self.rows[:middle], older), Held(self.rows[middle:], newer)
 
 

@@ -9,7 +9,7 @@ is done again for each half.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -171,7 +171,8 @@ class ListRun:
         if runs.executor == "thread":
             lend = lambda: BlockingConnection(savepoint.lend())  # noqa: E731 - as short as its name
             make = BlockingEventList
-        facts = replace(listed.facts, size=part.size)
+        size = len(part.events) if isinstance(part, Held) else part.size
+        facts = replace(listed.facts, size=size)
         events = make(facts, partial(part.read, ask, listed.unread))
         if isinstance(part, Held) and not part.events:
             return events  # type: ignore[no-any-return] # all are unreadable: there is no list
@@ -243,21 +244,22 @@ class ListRun:
         """The list of rows that are in memory."""
         unread = Unread()
         events = read_rows(handler.readers, rows, payloads, unread)
-        return Listed(handler, facts_of(handler, rows), Held(rows, events), unread)
+        types = {event.type for event in events}
+        facts = facts_of(handler, rows[0], len(events), types)
+        return Listed(handler, facts, Held(rows, events), unread)
 
 
-def facts_of(handler: ListHandler, rows: Sequence[Row], size: int | None = None) -> Facts:
-    """What is known of the list of these rows, or of the `size` events of which they are the first.
+def facts_of(handler: ListHandler, first: Row, size: int, types: Collection[str]) -> Facts:
+    """What is known of a list of `size` events of these types, which begins with the row `first`.
 
-    It is taken now, by the database's clock.
+    It is taken now, by the database's clock. What cannot be read is no part of it, and is missing.
     """
-    rule, first = handler.rule, rows[0]
+    rule = handler.rule
     oldest = moment(first["created_at"])
     now = oldest + timedelta(seconds=first["age"])
     closes_at = rule.closes_at(oldest)
     opened_at = None if closes_at is None else rule.opened_at(closes_at)
-    missing = rule.missing({row["type"] for row in rows}) if rule.is_set else ()
-    size = len(rows) if size is None else size
+    missing = rule.missing(types) if rule.is_set else ()
     short = len(missing) if rule.is_set else max(0, (rule.full or 0) - size)
     return Facts(
         topic=handler.topic,

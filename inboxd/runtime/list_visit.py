@@ -104,6 +104,7 @@ class Visit:
         await self._run(connection, line.key, listed)
         await self._write(connection)
         await self.set_back(connection)
+        await self.look_again(connection, [line.key])
 
     # ------------------------------------------------------------------------------- arrivals
 
@@ -134,7 +135,7 @@ class Visit:
         return {
             line.key: line
             for line in found
-            if not line.attempts and not line.crashes and line.length < ROWS
+            if not line.postponed and not line.crashes and line.length < ROWS
         }
 
     async def _read(self, connection: Connection, line: Line, most: int) -> list[Row]:
@@ -172,10 +173,7 @@ class Visit:
         filed = await lists.file_arrivals(
             connection, sql, self.bucket, after, bound, ROWS, rule.age or NEVER, ends
         )
-        if filed.keys and (rule.full is not None or rule.is_set):
-            await lists.complete(
-                connection, sql, self.handler.topic, filed.keys, rule.full, rule.expected
-            )
+        await self._complete(connection, filed.keys)
         self.rows += filed.rows
         self.last = max(self.last, filed.last)
         cut_short = filed.rows == ROWS or (len(ends) == _ENDS and ends[-1] <= now)
@@ -209,12 +207,7 @@ class Visit:
                     longer.append(line.key)
             await self._write(connection)
         if longer:
-            # What is left of these lines may be full again; the next visit sees.
-            await lists.complete(
-                connection, sql, topic, longer, self.handler.rule.full, self.handler.rule.expected
-            )
-            self.memory.hint(self.bucket, longer)
-            self.more = True
+            await self.look_again(connection, longer)
 
     async def _is_closed(self, connection: Connection, line: Line, bound: int) -> bool:
         """Whether nothing more can come into the list of a line that is due."""
@@ -256,7 +249,8 @@ class Visit:
         )
         stretch = Stretch(self.handler.topic, line.key, line.place, last)
         whole = Stored(self.parts, self.handler.readers, stretch, size, rows[0])
-        return Listed(self.handler, facts_of(self.handler, rows, size), whole, Unread())
+        facts = facts_of(self.handler, rows[0], size, {row["type"] for row in rows})
+        return Listed(self.handler, facts, whole, Unread())
 
     async def _hold(self, connection: Connection, rows: Sequence[Row]) -> Listed:
         payloads = await bodies.read(connection, self.parts.sql, rows)
@@ -267,6 +261,20 @@ class Visit:
         if self.handler.rule.cron is None:
             return len(rows)
         return self.handler.rule.takes([moment(row["created_at"]) for row in rows])
+
+    async def look_again(self, connection: Connection, keys: Sequence[str]) -> None:
+        """What is left of these lines may be full again; the next visit sees."""
+        await self._complete(connection, keys)
+        self.memory.hint(self.bucket, keys)
+        self.more = True
+
+    async def _complete(self, connection: Connection, keys: Sequence[str]) -> None:
+        """Let those of these lines be due that need not wait for their time."""
+        rule = self.handler.rule
+        if keys and (rule.full is not None or rule.is_set):
+            await lists.complete(
+                connection, self.parts.sql, self.handler.topic, keys, rule.full, rule.expected
+            )
 
     # -------------------------------------------------------------------------------- results
 
@@ -351,6 +359,8 @@ class Visit:
             await lines.step_aside(connection, sql, [row["id"] for row in left])
             dead = [setback(outcome, row, self.parts.me.id) for row in left]
             await events.set_back(connection, sql, dead)
+        if isinstance(outcome, Dead):
+            await self.look_again(connection, [failed.key])
         _log.warning(
             "list did not succeed",
             topic=self.handler.topic,

@@ -339,6 +339,7 @@ class ListWork:
                 return None
             line = found[0]
             if line.crashes and await self._convict(connection, visit, line):
+                await visit.look_again(connection, [key])
                 return None
             self._marked[visit.bucket] = line  # before it commits: the answer may be lost
             await events.mark_crash(connection, sql, line.id, keep)

@@ -20,7 +20,10 @@ _STRETCH = 20_000
 
 
 class Line(NamedTuple):
-    """A line that has filed events: its key, its head, and its last place."""
+    """A line that has filed events: its key, its head, and its last place.
+
+    postponed: the head was given another time: its list is tried again, or was deferred.
+    """
 
     key: str
     id: int
@@ -31,6 +34,7 @@ class Line(NamedTuple):
     created_at: datetime
     run_at: datetime
     now: datetime
+    postponed: bool
 
     @property
     def length(self) -> int:

@@ -4,14 +4,14 @@ Owns `MemoryRecord`. Promises the answers of the database's record; both pass th
 Known limit: its clock is its own, and nothing is undone when a transaction rolls back.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
 from uuid import UUID
-
-import orjson
 
 from inboxd.model.dedup import Known, Received, Windows
 
@@ -27,7 +27,7 @@ class MemoryRecord:
 
     async def remember(self, received: Received) -> Known | None:
         """Record a key; the event that has it already, or None: this is the first."""
-        saying = (received.type, received.schema_version, orjson.loads(received.payload))
+        saying = (received.type, received.schema_version, _body(received.payload))
         key = (received.topic, received.source, received.key)
         first = self._seen.get(key)
         if first is None:
@@ -46,3 +46,12 @@ class MemoryRecord:
         for key in over:
             del self._seen[key]
         return len(over)
+
+
+def _body(payload: str) -> Any:
+    """What differs where jsonb differs: 1 is neither 1.0 nor true; 100 is 1e2."""
+    return json.loads(payload, parse_int=_number, parse_float=_number)
+
+
+def _number(text: str) -> tuple[str, str]:
+    return ("number", format(Decimal(text), "f"))

@@ -72,7 +72,8 @@ async def run_list(
         yield read
 
     make: Any = EventList if handler.runs.executor == "loop" else BlockingEventList
-    given_list = make(facts_of(handler, cast("Any", rows)), portions)
+    types = {event.type for event in read}
+    given_list = make(facts_of(handler, cast("Any", rows[0]), len(read), types), portions)
     context = context_of(registry, handler.runs, rows[0], connection, None, [])
     judge = partial(_judge, handler.runs)
     try:

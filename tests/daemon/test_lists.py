@@ -135,6 +135,13 @@ async def test_a_complete_set_is_run_at_once(inbox: Inbox) -> None:
     assert (found["until"] - found["since"]).total_seconds() < 2
 
 
+async def test_what_cannot_be_read_is_missing_from_its_set(inbox: Inbox) -> None:
+    ids = await emit(inbox, "paired", "order 4", [{"n": "many"}], "listed.left")
+    ids += await emit(inbox, "paired", "order 4", [{}], "listed.right")
+    (found,) = await lists(inbox, "paired", "order 4", 1)
+    assert (found["ids"], found["missing"], found["size"]) == (ids[1:], ["listed.left"], 1)
+
+
 async def test_an_incomplete_set_is_run_at_its_deadline(inbox: Inbox) -> None:
     ids = await emit(inbox, "paired", "order 2", [{}, {}], "listed.right")
     (found,) = await lists(inbox, "paired", "order 2", 1)
@@ -229,7 +236,7 @@ async def test_single_events_are_rejected_or_tried_again(inbox: Inbox) -> None:
 async def test_what_cannot_be_read_is_a_dead_letter_of_its_own(inbox: Inbox) -> None:
     ids = await emit(inbox, "counted", "unreadable", [{}, {"n": "many"}, {}, {}, {}])
     (found,) = await lists(inbox, "counted", "unreadable", 1)
-    assert found["ids"] == [ids[0], *ids[2:]]
+    assert (found["ids"], found["size"]) == ([ids[0], *ids[2:]], 4)
     dead = await inbox.hot("event", ids[1])
     assert dead is not None
     assert dead["status"] == "failed"
@@ -285,6 +292,35 @@ async def test_a_list_that_is_not_to_be_split(inbox: Inbox) -> None:
 async def test_a_list_is_deferred_as_a_whole(inbox: Inbox) -> None:
     ids = await emit(inbox, "counted", "deferred", [{}] * 4 + [{"again": True}])
     assert (await lists(inbox, "counted", "deferred", 2))[1]["ids"] == ids[4:]
+
+
+async def test_nothing_hastens_a_list_that_was_deferred(inbox: Inbox) -> None:
+    """Full or not, and whatever comes: its handler has said when."""
+    item = {"deferred": True, "after": "10m"}
+    ids = await emit(inbox, "counted", "patient", [item, {}, {}, {}, {}])
+
+    await filed(inbox, "counted", "patient", 5)
+    await eventually(
+        lambda: inbox.database.fetchval(
+            "select run_at < now() + interval '11 min' from inboxd.events where id = $1", ids[0]
+        )
+    )
+    before = await inbox.hot("event", ids[0])
+    await emit(inbox, "counted", "patient", [{}])
+    await filed(inbox, "counted", "patient", 6)
+    after = await inbox.hot("event", ids[0])
+    assert before is not None
+    assert after is not None
+    assert after["run_at"] == before["run_at"]
+
+
+async def test_what_stands_behind_a_dead_list_has_its_turn(inbox: Inbox) -> None:
+    """It is full by itself, and nothing more comes to say so."""
+    payloads = [{"poison": True}] * 4 + [{}] * 5
+    ids = await inbox.write_many("event", "listed.whole", payloads, ordering_key="behind")
+    for id_ in ids[:4]:
+        await failed(inbox, id_)
+    assert (await lists(inbox, "whole", "behind", 1))[0]["ids"] == ids[4:8]
 
 
 async def test_a_list_that_does_not_end_in_time_is_cut_down(inbox: Inbox) -> None:

@@ -69,6 +69,30 @@ async def test_the_same_is_what_says_the_same(record: tuple[Record, Age]) -> Non
     assert again == Known(first.event_id, conflict=False)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "conflict"),
+    [
+        ("1", "true", True),
+        ("1", "1.0", True),
+        ("1e2", "100", False),
+        ('"1"', "1", True),
+        ("1.10", "1.1", True),
+        ("12345678901234567890123", "12345678901234567890124", True),
+        ("[]", "{}", True),
+        ('{"a": 1, "a": 2}', '{"a": 2}', False),
+        ('"\\ud83d\\ude00"', '"😀"', False),
+    ],
+)
+async def test_values_are_told_apart_as_jsonb_does(
+    record: tuple[Record, Age], one: str, other: str, *, conflict: bool
+) -> None:
+    remembers, _ = record
+    first = received(says=f'{{"v": {one}}}')
+    await remembers.remember(first)
+    again = await remembers.remember(received(says=f'{{"v": {other}}}'))
+    assert again == Known(first.event_id, conflict=conflict)
+
+
 async def test_topics_and_sources_have_keys_of_their_own(record: tuple[Record, Age]) -> None:
     remembers, _ = record
     others = [received(), received(topic="other"), received(source="bank"), received("l")]

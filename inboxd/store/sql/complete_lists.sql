@@ -1,5 +1,6 @@
 -- Let lines that are full, or that have an event of each expected type, be due now: the head says so, so
--- that whoever comes next knows it. A head that waits for a retry goes on waiting. Of a line, its first
+-- that whoever comes next knows it. A head that was given another time since it was written (a retry, a
+-- deferral, an operator) goes on waiting. Of a line, its first
 -- 1,000 events are asked for their types.
 -- parameters: $1 text topic, $2 text[] ordering keys, $3 integer: so many are a full list (null: any number),
 --             $4 text[] expected types (none: no set is expected)
@@ -8,6 +9,7 @@
 UPDATE {schema}.events e SET run_at = clock_timestamp()
   FROM unnest($2::text[]) AS line(key)
  WHERE e.topic = $1 AND e.ordering_key = line.key AND e.head AND e.status = 'waiting' AND e.attempts = 0
+   AND e.updated_at <= e.created_at
    AND e.run_at > clock_timestamp()
    AND (CASE WHEN $3::integer IS NULL THEN false
              ELSE (SELECT l.place FROM {schema}.events l

@@ -1,10 +1,11 @@
 -- The lines among these that are due, the one that is due longest first; whoever asks has their buckets.
 -- parameters: $1 text topic, $2 text[] ordering keys, $3 integer lines, $4 boolean: also what is not due
 -- returns: key, id and place of the head, last (the last place of the line), attempts, crashes,
---          created_at and run_at of the head, now (the database's clock)
+--          created_at and run_at of the head, now (the database's clock), postponed (the head was given
+--          another time since it was written)
 -- locks: nothing
 SELECT h.ordering_key AS key, h.id, h.place, filed.place AS last, h.attempts, h.crashes, h.created_at,
-       h.run_at, clock_timestamp() AS now
+       h.run_at, clock_timestamp() AS now, h.attempts > 0 OR h.updated_at > h.created_at AS postponed
   FROM unnest($2::text[]) AS line(key)
  CROSS JOIN LATERAL (
      SELECT * FROM {schema}.events h

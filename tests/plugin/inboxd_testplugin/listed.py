@@ -37,6 +37,7 @@ class Item(BaseModel):
     again: bool = False
     kills: bool = False
     deferred: bool = False
+    after: str = "200ms"
     sends: int = 0
     wait: float = 0
     spoils: bool = False
@@ -55,7 +56,7 @@ async def _take(events: EventList[Item], ctx: EventContext) -> None:
             raise ValueError("poison")
         if item.deferred and ctx.attempt == 1 and event.attempt == 1:
             await ctx.connection.execute("insert into ledger values ('deferred', $1)", event.id)
-            raise Defer(after="200ms")
+            raise Defer(after=item.after)
         if item.rejected:
             events.reject(event, "not this one")
         if item.again and event.attempt == 1:
