@@ -136,7 +136,8 @@ class Lines:
             return
         last = {_bucket(row): row["id"] for row in claim.rows[:met] if row["place"] is None}
         left = {_bucket(row) for row in claim.rows[met:]}
-        for bucket in note.arrived:
+        # A bucket for which there was no room is still the one that was asked the longest ago.
+        for bucket in (each for each in note.arrived if each in last or each in note.drained):
             self._arrivals.taken(bucket, last.get(bucket, 0))
             if bucket in note.drained and bucket not in left:
                 self._arrivals.empty(bucket)
@@ -164,18 +165,16 @@ class Lines:
     async def _due(self, connection: Connection) -> list[Line]:
         """Lines with filed rows that may go on: those known to, and those whose heads are due."""
         lanes = [lane for lane in self._heads.values() if self._serves(lane.key)]
+        # Those of a topic that was paused meanwhile: a survey finds them when it is resumed.
+        allow = self._parts.controls.allow
+        self._going = {line: None for line in self._going if allow("topic", line.topic, "")}
         room = _LINES - len(self._going)
         if lanes and room > 0:
             for head in await lines.due_heads(connection, self._parts.sql, lanes, room):
                 lanes[head.lane].advance(head.run_at, head.id)
                 self._going[head.line] = None
         free = self._arrivals.held.isdisjoint
-        return [
-            line
-            for line in self._going
-            if free([(line.topic, line.bucket)])
-            and self._parts.controls.allow("topic", line.topic, "")
-        ]
+        return [line for line in self._going if free([(line.topic, line.bucket)])]
 
     async def _arrived(self, connection: Connection) -> list[Bucket]:
         """Buckets with arrivals that may be taken, a few at a time: others want some too."""

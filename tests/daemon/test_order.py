@@ -311,3 +311,51 @@ async def test_an_operator_waits_for_the_page_that_has_the_line(
                 actor="test",
             )
     assert (await in_order(lines))["k"] == [slow]
+
+
+async def test_a_hot_bucket_leaves_the_others_their_turn(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """What fills a page alone comes after those that had no room in it."""
+    hot, *cold = await lines.fetch(
+        "select distinct on (bucket) key from (select 'k' || n as key,"
+        " inboxd.bucket_of('ordered', 'k' || n) as bucket from generate_series(1, 99) n) k"
+        " order by bucket limit 5"
+    )
+    await turns(lines, [hot["key"]] * 600 + [each["key"] for each in cold])
+    await start_worker({"events": {"page_rows": 50}})
+    await settled(lines, 604)
+    found = await in_order(lines)
+    assert len(found[hot["key"]]) == 600
+    last = await lines.fetchval("select max(place) from trail where key <> $1", hot["key"])
+    assert last < 300, "after some pages, not after all"
+
+
+async def test_a_paused_topic_takes_no_room_from_the_lines_of_others(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """It is paused while the worker knows of many of its lines that are to go on."""
+    await start_worker({"events": {"page_rows": 20}})
+    async with daemon_session(lines) as connection:
+        session = Session(connection, SQL)
+        await operations.pause(session, "type", "test.turn", actor="test")
+        ids = await turns(lines, [f"k{n}" for n in range(400)], wait=0.01)
+        filed = "select count(*) = 400 from inboxd.events where head"
+        await eventually(lambda: lines.fetchval(filed))
+        await operations.resume(session, "type", "test.turn", actor="test")
+        await settled(lines, 20)
+        await operations.pause(session, "topic", "ordered", actor="test")
+        await eventually(lambda: no_page(lines))
+        done = await lines.fetchval("select count(*) from inboxd.events_history")
+        await turns(lines, ["s"], type_="test.skipping_turn", good_at=2)
+        await settled(lines, done + 1, within=8)
+        await operations.resume(session, "topic", "ordered", actor="test")
+    await settled(lines, len(ids) + 1)
+    await in_order(lines)
+
+
+async def no_page(database: Database) -> bool:
+    """Whether nothing of the topic has run for a while, and no page of it is open."""
+    before = await database.fetchval("select count(*) from inboxd.events_history")
+    await anyio.sleep(0.5)
+    return bool(before == await database.fetchval("select count(*) from inboxd.events_history"))
