@@ -165,15 +165,20 @@ def _plain(each: "Partition") -> dict[str, Any]:
 def _cells(each: dict[str, Any]) -> list[Any]:
     days = [each[name].strftime("%Y-%m-%d") for name in ("from", "to")]
     return [
-        *(each["partition"], *days, f"{each['rows']:,}", _size(each["bytes"])),
+        *(each["partition"], *days, _about(each["rows"]), _size(each["bytes"])),
         *(each["state"], each["exported"], "yes" if each["due"] else ""),
     ]
 
 
 def _print_wanted(wanted: list[dict[str, Any]], *, exported: bool) -> None:
-    cells = ([each["partition"], f"{each['rows']:,}", _size(each["bytes"])] for each in wanted)
+    cells = ([each["partition"], _about(each["rows"]), _size(each["bytes"])] for each in wanted)
     print_table(("partition", "rows", "size"), cells)
     typer.echo(f"They would be {'exported and ' if exported else ''}dropped.")
+
+
+def _about(rows: int | None) -> str:
+    """How many rows PostgreSQL takes it to have; it knows once they were analyzed."""
+    return "not known" if rows is None else f"{rows:,}"
 
 
 def _size(count: int) -> str:

@@ -40,7 +40,7 @@ class Partition:
     state: str
     owned: bool
     age: float
-    rows: int
+    rows: int | None
     bytes: int | None
     exported: int | None
     retired: bool

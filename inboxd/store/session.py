@@ -40,6 +40,8 @@ async def open_session(database: Database, *, patient: bool = False) -> AsyncIte
         yield Session(connection, Statements(database.schema_name))
     except asyncpg.PostgresError as error:
         raise explain(error) from error
+    except DatabaseError:
+        raise  # it says what is wrong
     except LOST as error:
         raise DatabaseError(f"the connection to the database was lost: {error}") from error
     finally:

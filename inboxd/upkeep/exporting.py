@@ -11,6 +11,8 @@ import gzip
 import itertools
 import os
 import socket
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -24,6 +26,8 @@ from inboxd.store.partitions import Partition
 from inboxd.store.statements import Statements
 
 _BLOCK = 1024**2
+# Seconds without a change after which a draft is one that a killed process left.
+_LEFT_BEHIND = 6 * 3600.0
 # Beyond it a file gets little smaller, and much later.
 _LEVEL = 6
 
@@ -57,6 +61,7 @@ class Exporter:
         name, end = f"{sql.schema}.{partition.part}", f".{self.form}.gz"
         draft = self.folder / f".{name}{end}.{socket.gethostname()}-{os.getpid()}"
         try:
+            await run_sync(_clear, self.folder, sql.schema)
             rows, written = await self._stream(connection, sql, partition, draft)
             read = await run_sync(_length, draft)
             there = await copying.count(connection, sql, partition)
@@ -92,6 +97,14 @@ class Exporter:
             rows = await copying.copy_out(connection, sql, partition, self.form, write)
             await run_sync(_end, packed, raw)
         return rows, written
+
+
+def _clear(folder: Path, schema: str) -> None:
+    """Remove drafts that killed processes left; one that is being written changes all the time."""
+    for draft in folder.glob(f".{schema}.*_history_*.gz.*"):
+        with suppress(FileNotFoundError):  # another leader was quicker
+            if time.time() - draft.stat().st_mtime > _LEFT_BEHIND:
+                draft.unlink()
 
 
 def _begin(draft: Path) -> IO[bytes]:

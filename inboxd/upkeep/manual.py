@@ -90,5 +90,5 @@ async def drop(
     line = await audit.record(session, actor, "drop", target, reason, 0)
     gone = await Departure(session.connection, session.sql, exporter).go(partition)
     if gone:
-        await audit.record_more(session, line, partition.exported or partition.rows)
+        await audit.record_more(session, line, partition.exported or partition.rows or 0)
     return gone

@@ -11,6 +11,7 @@ import asyncpg
 import psycopg
 import pytest
 
+from inboxd.cli.exits import Exit
 from inboxd.operations.doctor import GROUPS, Levels, fleet, thresholds
 from tests.cli.conftest import Cli
 from tests.support import Database, StartWorker, create_migrated, eventually, temporary_server
@@ -384,6 +385,14 @@ def test_without_privileges_it_says_what_it_does_not_see(
     report.one("oldest snapshot", "notice", f"pid {other.info.backend_pid}", "state not seen")
     report.one("dead letters", "notice", "not seen", "permission denied for table stats")
     assert len({each["group"] for each in report.findings}) == len(GROUPS)
+
+
+@pytest.mark.direct("the pooler knows one role")
+def test_who_may_see_nothing_is_not_told_that_all_is_well(cli: Cli, modest: str, sql: Sql) -> None:
+    sql(f"revoke inboxd_worker from {modest}")
+    result = cli("doctor")
+    assert result.code == Exit.UNAVAILABLE
+    assert result.err.startswith("inboxd: permission denied for schema inboxd")
 
 
 def test_exit_codes(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:

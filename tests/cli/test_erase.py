@@ -215,4 +215,5 @@ def test_a_worker_may_not_erase(
     refused: Any = cli("erase", *USER, "--yes")
     assert refused.code == 69
     assert "UPDATE on inboxd.events_history" in refused.err
+    assert refused.err.startswith("inboxd: this role may not erase: ")
     assert "owner" in refused.err

@@ -38,6 +38,7 @@ def test_the_list_says_what_retention_lets_go(cli: Cli, monkeypatch: pytest.Monk
     (due,) = (each for each in found["partitions"] if each["due"])
     assert (due["partition"], due["state"]) == (f"events_history{day(40)}", "attached")
     assert due["bytes"] > 8192
+    assert due["rows"] is None, "nobody has analyzed it; 0 would say that it is empty"
     out = cli("history", "list").out
     assert "events_history: kept for 30 days" in out
     assert "commands_history: kept for ever" in out

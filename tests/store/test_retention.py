@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -401,6 +402,18 @@ async def test_what_cannot_be_exported_stays(database: Database, tmp_path: Path)
     (tmp_path / "missing").mkdir()
     await let_all_go(database, MONTH | {"export": str(tmp_path / "missing")})
     assert await parts(database) == set()
+
+
+async def test_drafts_of_killed_processes_go_in_time(database: Database, tmp_path: Path) -> None:
+    await make_day(database, 100)
+    name = f".inboxd.events_history{day(101)}.jsonl.gz.host-1"
+    left, fresh = tmp_path / name, tmp_path / f"{name}0"
+    for file in (left, fresh):
+        file.touch()
+    os.utime(left, (0, 0))
+    await let_go(database, MONTH | {"export": str(tmp_path)})
+    assert not left.exists()
+    assert fresh.exists(), "it may be in the making"
 
 
 async def test_rows_that_are_not_in_the_file_bring_the_partition_back(

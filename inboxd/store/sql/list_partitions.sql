@@ -2,7 +2,7 @@
 -- parameters: $1 boolean with their sizes
 -- returns: parent, part, low, high (its range), state (attached, pending: its detaching was interrupted,
 --          detached), owned (whether this login may detach it itself), age (seconds since its range
---          ended), rows (an estimate), bytes (with indexes; null without sizes), exported (rows in the
+--          ended), rows (an estimate; null: none yet), bytes (with indexes; null without sizes), exported (rows in the
 --          file, null: none), retired (whether it is written down), trimmed (text[]: types that were
 --          removed from it)
 -- locks: nothing; one that is being dropped has no range, and is left out
@@ -18,7 +18,7 @@ WITH known AS (
 SELECT k.parent, k.part, k.low, k.high, k.state,
        pg_has_role((SELECT relowner FROM pg_class WHERE oid = to_regclass('{schema}.' || k.parent)), 'USAGE') AS owned,
        extract(epoch FROM now() - k.high)::double precision AS age,
-       greatest(c.reltuples, 0)::bigint AS rows,
+       nullif(c.reltuples, -1)::bigint AS rows,
        CASE WHEN $1::boolean THEN pg_total_relation_size(k.oid) END AS bytes,
        r.rows AS exported, r.part IS NOT NULL AS retired,
        ARRAY(SELECT t.type FROM {schema}.trimmed t WHERE t.part = k.part) AS trimmed
