@@ -224,12 +224,18 @@ class Lines:
         return await lines.claim_arrivals(connection, self._parts.sql, stretches, most)
 
     def _takes(self, topic: str, type_: str) -> bool:
-        """Whether arrivals are ours to take or to file: handlers without a topic serve any."""
+        """Whether arrivals are ours to take or to file: handlers without a topic serve any.
+
+        Those of a topic that is `batch` by now go into its lists, whatever it was when they came.
+        """
+        if topic in self._parts.registry.lists:
+            return False
         ours = topic in self._topics or bool(self._parts.registry.handlers_of(topic, type_))
         return ours and self._parts.controls.allow("topic", topic, "")
 
     def _serves(self, lane: Key) -> bool:
-        return serves(self._parts, str(lane[0]), str(lane[1]))
+        listed = lane[0] in self._parts.registry.lists
+        return not listed and serves(self._parts, str(lane[0]), str(lane[1]))
 
 
 def _bucket(row: Row) -> Bucket:

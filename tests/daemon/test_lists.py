@@ -11,7 +11,7 @@ import pytest
 
 from inboxd_testplugin.listed import TABLES
 from tests.daemon.inbox import Inbox
-from tests.support import eventually
+from tests.support import Database, StartWorker, eventually
 
 pytestmark = pytest.mark.anyio
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -384,3 +384,27 @@ async def test_late_commits_while_the_worker_looks_around(inbox: Inbox) -> None:
     found = await lists(inbox, "counted", "late", rounds)
     ids = [id_ for each in found for id_ in each["ids"]]
     assert ids == sorted(ids)
+
+
+async def test_what_a_topic_got_before_it_was_batch_goes_into_its_lists(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await database.execute(TABLES)
+    await database.execute(
+        "insert into inboxd.topics (name, mode, key_path, source)"
+        " values ('counted', 'sequential', '{key}', 'test')"
+    )
+    write = (
+        "insert into inboxd.events (topic, type, payload)"
+        " select 'counted', 'listed.counted', '{\"key\": \"k\"}' from generate_series(1, $1::int)"
+    )
+    await database.execute(write, 3)
+    await start_worker()
+    for _ in range(2):
+        await database.execute(write, 5)
+        await anyio.sleep(0.5)
+    await database.execute(write, 2)
+    left = "select not exists (select from inboxd.events)"
+    await eventually(lambda: database.fetchval(left))
+    found = await database.fetch("select ids from lists order by id")
+    assert [len(each["ids"]) for each in found] == [5, 5, 5]
