@@ -109,27 +109,29 @@ async def erase(
     line = await actions.record(session, terms.actor, "erase", _target(subject), terms.reason, 0)
     for place in _PLACES:
         for page in _pages([id_ for id_, _ in rows[place]]):
-            await _settle(session, place, page)
+            await _settle(session, place, page, unsettled=unsettled)
     about = await _erase_history(session, subject, line, on_step)
     left = [len(await store.hot(session, place, subject)) for place in _PLACES]
     return about, sum(left)
 
 
-async def _settle(session: Session, place: Place, ids: Sequence[int]) -> None:
-    """Bring hot rows into history, dead letters as dismissed, those that wait as cancelled."""
+async def _settle(session: Session, place: Place, ids: Sequence[int], *, unsettled: bool) -> None:
+    """Bring hot rows into history, dead letters as dismissed, those that wait as cancelled.
+
+    Without `unsettled` a dead letter that was replayed since it was found is left.
+    """
     async with session.connection.transaction():
-        if place == "events":
-            await store.hold_lines(session, ids)
         held = await actions.lock(session, place, ids, [])
         of: dict[bool, list[int]] = {True: [], False: []}
         for row in held:
             of[row["status"] == Status.FAILED].append(row["id"])
         await actions.dismiss(session, place, of[True])
+        waiting = of[False] if unsettled else []
         if place == "events":
-            await store.cancel_events(session, of[False])
+            await store.cancel_events(session, waiting)
         else:
-            await actions.cancel(session, of[False])
-            await actions.request_cancel(session, of[False])
+            await actions.cancel(session, waiting)
+            await actions.request_cancel(session, waiting)
         await wakeups.notify(session.connection, session.sql, place)
 
 

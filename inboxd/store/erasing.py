@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from inboxd.store import lines
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import Place
@@ -100,12 +99,6 @@ async def erase(
     """Erase them; returns how many rows and bodies. instead: JSON that takes the errors' place."""
     statement = f"erase_{place}"
     return await _one(session, statement, *subject.arguments(), *where.arguments(), instead)
-
-
-async def hold_lines(session: Session, ids: Sequence[int]) -> None:
-    """Take the buckets of these events, so that no worker is at their lines."""
-    rows = await session.connection.fetch(session.sql["erase_buckets"], ids)
-    await lines.hold(session.connection, session.sql, [(row[0], row[1]) for row in rows])
 
 
 async def cancel_events(session: Session, ids: Sequence[int]) -> list[int]:

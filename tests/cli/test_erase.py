@@ -11,7 +11,7 @@ import pytest
 
 from inboxd.store import erasing
 from tests.cli.conftest import Cli
-from tests.support import Database
+from tests.support import Database, eventually
 from tests.support.rows import SQL, daemon_session
 
 Sql = Callable[..., list[asyncpg.Record]]
@@ -193,6 +193,42 @@ def test_it_waits_for_a_worker_that_is_at_the_line(
     assert len(sql("select from inboxd.events")) == 1
     assert cli("erase", *USER, "--yes", "--unsettled").code == 0
     assert not sql("select from inboxd.events")
+
+
+def test_what_is_replayed_meanwhile_is_not_cancelled_unasked(
+    cli: Cli, sql: Sql, database: Database
+) -> None:
+    """It was a dead letter when it was looked for, and waits when it is its turn."""
+    (row,) = sql(
+        "insert into inboxd.commands (type, entity_type, entity_id, status) values"
+        " ('test.b', 'user', 'SECRET42', 'failed') returning id"
+    )
+
+    async def erase() -> int:
+        async with daemon_session(database) as session, anyio.create_task_group() as tasks:
+            codes: list[int] = []
+
+            async def run() -> None:
+                codes.append((await anyio.to_thread.run_sync(cli, "erase", *USER, "--yes")).code)
+
+            async with session.transaction():
+                await session.execute(
+                    "update inboxd.commands set status = 'pending' where id = $1", row["id"]
+                )
+                tasks.start_soon(run)
+                await eventually(lambda: _waits(database))
+        return codes[0]
+
+    assert anyio.run(erase) == 1
+    assert [each["status"] for each in sql("select status from inboxd.commands")] == ["pending"]
+
+
+async def _waits(database: Database) -> bool:
+    waits: bool = await database.fetchval(
+        "select exists (select from pg_locks l join pg_stat_activity a using (pid)"
+        " where a.datname = current_database() and not l.granted)"
+    )
+    return waits
 
 
 @pytest.fixture
