@@ -67,3 +67,50 @@ def test_the_end_of_a_subscription(cli: Cli, sql: Sql) -> None:
     assert "a living worker declares the topic" in refused.err
     assert cli("topics", "unsubscribe", "points", "t.none").code == 1
     assert cli("topics", "show", "nowhere").code == 1
+
+
+_HELD = """
+update inboxd.events set attempts = 5, errors = '[{"error": "Rejected: no such user"}]'
+    where ordering_key = 'k1';
+insert into inboxd.events (topic, type, ordering_key)
+    select 'points', 't.paid', 'k' || n from generate_series(1, 3) n;
+update inboxd.events set place = 2 where place is null and ordering_key in ('k1', 'k2')
+    and topic = 'points';
+update inboxd.events set run_at = now() + interval '1 hour', attempts = 1
+    where head and ordering_key = 'k2';
+insert into inboxd.topics (name, mode, source) values ('orders', 'sequential', 'plugin shop');
+insert into inboxd.events (topic, type, ordering_key) values ('orders', 't.placed', 'o1');
+update inboxd.events set status = 'failed', place = 7, head = true where topic = 'orders'
+"""
+
+
+@pytest.mark.usefixtures("filled")
+def test_lines_that_stand_still(cli: Cli, sql: Sql) -> None:
+    """Behind a dead letter, or a retry that others wait for; those first that have for longest."""
+    for statement in _HELD.split(";\n"):
+        sql(statement)
+    found = cli("topics", "blocked", "--json").json["lines"]
+    shown = [(row["topic"], row["key"], row["held_by"], row["length"]) for row in found]
+    assert shown == [
+        ("points", "k1", "dead letter", 2),
+        ("points", "k2", "retry", 2),
+        ("orders", "o1", "dead letter", 1),
+    ]
+    dead, retry, _ = found
+    assert 89 < dead["age"] < 130
+    assert (dead["attempts"], dead["next_at"]) == (5, None)
+    assert dead["error"] == "Rejected: no such user"
+    assert retry["next_at"] is not None
+    table = cli("topics", "blocked").out
+    for part in ("k1", "dead letter", "1m", "no such user", "k2", "retry", "o1"):
+        assert part in table
+    of_one = cli("topics", "blocked", "--topic", "orders", "--json").json["lines"]
+    assert [row["key"] for row in of_one] == ["o1"]
+    first = cli("topics", "blocked", "--limit", "1", "--json").json["lines"]
+    assert [row["key"] for row in first] == ["k1"]
+
+
+def test_no_line_stands_still(cli: Cli, sql: Sql) -> None:
+    sql("insert into inboxd.events (type) values ('t.single')")
+    assert cli("topics", "blocked", "--json").json == {"lines": []}
+    assert cli("topics", "blocked").code == 0

@@ -16,7 +16,7 @@ from inboxd.store.lines import blocked as blocked_lines
 from inboxd.store.lines import count_blocked
 from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, eventually
-from tests.support.order import TRAIL, in_order, settled, trail, turns
+from tests.support.order import declare_lines, in_order, settled, trail, turns
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -31,15 +31,7 @@ QUICK: Config = {
 @pytest.fixture
 async def lines(database: Database) -> Database:
     """A database with the trail that the handlers leave, and the topics declared."""
-    await database.execute(TRAIL)
-    await database.execute(
-        "insert into inboxd.topics (name, mode, key_path, source) values"
-        " ('ordered', 'sequential', '{key}', 'test'), ('skipping', 'sequential', '{key}', 'test')"
-    )
-    await database.execute(
-        "insert into inboxd.subscriptions (type, topic) values ('test.turn', 'ordered'),"
-        " ('test.other_turn', 'ordered'), ('test.skipping_turn', 'skipping')"
-    )
+    await declare_lines(database)
     return database
 
 

@@ -18,6 +18,20 @@ TRAIL = """
 create table trail (place bigserial primary key, topic text, key text, event bigint, attempt int);
 """
 
+_TOPICS = """
+insert into inboxd.topics (name, mode, key_path, source)
+    values ('ordered', 'sequential', '{key}', 'test'), ('skipping', 'sequential', '{key}', 'test');
+insert into inboxd.subscriptions (type, topic)
+    values ('test.turn', 'ordered'), ('test.other_turn', 'ordered'),
+           ('test.skipping_turn', 'skipping');
+"""
+
+
+async def declare_lines(database: Database) -> None:
+    """Make the trail, and declare the test plugin's sequential topics before a worker does."""
+    await database.execute(TRAIL)
+    await database.execute(_TOPICS)
+
 
 async def turns(
     where: "Database | asyncpg.Connection",

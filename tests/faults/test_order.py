@@ -1,0 +1,82 @@
+"""Order in sequential topics (promise 5) over what happens to the server itself."""
+
+import anyio
+import pytest
+
+from inboxd.embedded import Server
+from tests.support import Database, StartWorker, eventually
+from tests.support.order import declare_lines, in_order, settled, trail, turns
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def lines(restartable_database: Database) -> Database:
+    """A database on a server of the test's own, with topics declared."""
+    await declare_lines(restartable_database)
+    return restartable_database
+
+
+async def test_a_failover_to_an_older_copy_rewinds_ids_and_order_holds(
+    lines: Database, restartable_server: Server, start_worker: StartWorker
+) -> None:
+    """The copy knows nothing of the newest events; its sequence draws their ids once more."""
+    worker = await start_worker()
+    kept = await turns(lines, ["k", "other"] * 5)
+    await settled(lines, 10)
+    cluster = restartable_server.home / "cluster"
+    copy = restartable_server.home / "copy"
+    with restartable_server.outage():
+        await anyio.run_process(["cp", "-a", str(cluster), str(copy)])
+    lost = await eventually(lambda: turns(lines, ["k", "other"] * 20))
+    await settled(lines, 50)
+    with restartable_server.outage("immediate"):
+        cluster.rename(restartable_server.home / "lost")
+        copy.rename(cluster)
+    assert sum(map(len, (await trail(lines)).values())) == 10, "it is the older copy"
+    again = await turns(lines, ["k", "other"] * 3)
+    assert again[-1] < lost[-1], "ids were rewound"
+    await settled(lines, 16, within=20)
+    assert await in_order(lines) == {
+        "k": kept[::2] + again[::2],
+        "other": kept[1::2] + again[1::2],
+    }
+    assert worker.process.poll() is None
+
+
+@pytest.mark.parametrize("seen", [False, True], ids=["prepared at once", "seen open before"])
+async def test_a_prepared_transaction_is_waited_for(
+    lines: Database, restartable_server: Server, start_worker: StartWorker, *, seen: bool
+) -> None:
+    """Its producer has gone, its locks have another holder's name, and its event comes first."""
+    await lines.execute("alter system set max_prepared_transactions = 2")
+    restartable_server.restart()
+    await start_worker()
+    free = await keys_of_other_buckets(lines)
+    async with lines.connect() as producer:
+        # A transaction that notified cannot be prepared.
+        await producer.execute("set inboxd.notify = 'off'; begin")
+        first = await turns(producer, ["k"])
+        second = await turns(lines, ["k"]) if seen else []
+        if seen:
+            await turns(lines, free)
+            await settled(lines, len(free))
+        await producer.execute("prepare transaction 'late'")
+    second += await turns(lines, ["k"])
+    for _ in range(3):
+        done = await lines.fetchval("select count(*) from trail")
+        await turns(lines, free)
+        await settled(lines, done + len(free))
+    assert "k" not in await trail(lines), "what was prepared may still come"
+    await lines.execute("commit prepared 'late'")
+    await settled(lines, (3 + seen) * len(free) + 1 + len(second))
+    assert (await in_order(lines))["k"] == first + second
+
+
+async def keys_of_other_buckets(database: Database) -> list[str]:
+    """Keys whose lines share no bucket with that of `k`: nothing holds them up."""
+    rows = await database.fetch(
+        "select key from (select 'f' || n as key from generate_series(1, 50) n) as k"
+        " where inboxd.bucket_of('ordered', key) <> inboxd.bucket_of('ordered', 'k')"
+    )
+    return [row["key"] for row in rows]
