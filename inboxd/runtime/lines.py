@@ -8,6 +8,7 @@ committed, and never past a row that was neither settled nor filed. Known limit:
 nobody else processes what comes into its buckets.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from inboxd.store.lines import Line, Stretch
 
 # Lines that are asked together at most.
 _LINES = 100
+# A second claim is worth its round trip for more than this part of a page.
+_FEW = 4
 # Seconds before rows that could not be had are looked at again.
 _SOON, _LATE = 0.002, 0.25
 
@@ -114,15 +117,16 @@ class Lines:
         arrived = [bucket for bucket in arrived if bucket in had]
         share = -(-most // 2) if arrived else most
         filed = await self._claim_filed(connection, going, share)
-        fresh = await self._claim_arrivals(connection, arrived, most - len(filed))
+        fresh, drained = await self._claim_arrivals(connection, arrived, most - len(filed))
         for line in going:
             self._going.pop(line, None)
         rows = [*filed, *sorted(fresh, key=lambda row: row["id"])]
         if rows:
             self._wanting, self._pause = False, _SOON
-        drained = _drained(arrived, fresh, most - len(filed))
         note = _Note(frozenset(had), arrived, drained, going, cut=len(filed) == share)
-        return Claim(rows, note.cut or len(rows) == most, Standing(self._parts), note=note)
+        return Claim(
+            rows, note.cut or len(drained) < len(arrived), Standing(self._parts), note=note
+        )
 
     def ran(self, claim: Claim, met: int) -> None:  # noqa: ARG002 - as the contract has it
         """Until this page has ended, its buckets are left alone."""
@@ -216,12 +220,30 @@ class Lines:
 
     async def _claim_arrivals(
         self, connection: Connection, arrived: Sequence[Bucket], most: int
-    ) -> list[Row]:
-        if not arrived or most < 1:
-            return []
+    ) -> tuple[list[Row], frozenset[Bucket]]:
+        """Up to `most` arrivals, and those of the buckets that have no more.
+
+        Each bucket gives its share at first: what was written together lies together, and a page of
+        one bucket would touch a block for each row. What room is left goes to those that have more.
+        """
+        asked = arrived[: max(0, most)]
+        if not asked:
+            return [], frozenset()
         after, bound = self._arrivals.after, self._readings.horizon.bound
-        stretches = [Stretch(*lane, after[lane], bound(lane[1])) for lane in arrived]
-        return await lines.claim_arrivals(connection, self._parts.sql, stretches, most)
+        share = most // len(asked)
+        stretches = [Stretch(*lane, after[lane], bound(lane[1])) for lane in asked]
+        rows = await lines.claim_arrivals(connection, self._parts.sql, stretches, most, share)
+        counts = Counter(map(_bucket, rows))
+        cut = [lane for lane in asked if counts[lane] == share]
+        drained = frozenset(asked).difference(cut)
+        room = most - len(rows)
+        if cut and room > most // _FEW:
+            last = {_bucket(row): row["id"] for row in rows}
+            stretches = [Stretch(*lane, last[lane], bound(lane[1])) for lane in cut]
+            more = await lines.claim_arrivals(connection, self._parts.sql, stretches, room)
+            rows += more
+            drained |= _drained(cut, more, room)
+        return rows, drained
 
     def _takes(self, topic: str, type_: str) -> bool:
         """Whether arrivals are ours to take or to file: handlers without a topic serve any.

@@ -20,19 +20,24 @@ class Standing:
     filed: list[int] = field(default_factory=list)
     aside: list[int] = field(default_factory=list)
     lines: set[tuple[str, str]] = field(default_factory=set)
+    # What is served, as it was found at first; a change of the controls ends the page.
+    _serves: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def may_run(self, row: Row) -> bool:
         """Whether the event may run; if not, its line stands still from here on."""
-        line = row["topic"], row["ordering_key"]
-        if (
-            row["ready"]
-            and not row["behind"]
-            and line not in self.lines
-            and serves(self.parts, row["topic"], row["type"])
-        ):
+        stands = row["behind"] or not row["ready"]
+        if self.lines and not stands:
+            stands = (row["topic"], row["ordering_key"]) in self.lines
+        if not stands and self._is_served(row["topic"], row["type"]):
             return True
         self.stop(row)
         return False
+
+    def _is_served(self, topic: str, type_: str) -> bool:
+        found = self._serves.get((topic, type_))
+        if found is None:
+            found = self._serves[topic, type_] = serves(self.parts, topic, type_)
+        return found
 
     def set_back(self, row: Row, *, dead: bool) -> None:
         """The event did not succeed: it waits where it is, or it is a dead letter."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from inboxd.errors import LeaseLost
 from inboxd.model.lane import Lane, Sighting
 from inboxd.store.connections import Connection, Row
 from inboxd.store.statements import Statements
@@ -57,10 +58,16 @@ async def claim(
 async def settle(
     connection: Connection, sql: Statements, done: Sequence[tuple[int, float]], worker: UUID
 ) -> None:
-    """Move finished events, given as (id, seconds), into history."""
-    await connection.execute(
+    """Move finished events, given as (id, seconds), into history.
+
+    Raises LeaseLost when some of them are not there any more: somebody else had them, so nothing
+    of this transaction may count. Locks see to it that this does not happen.
+    """
+    status = await connection.execute(
         sql["settle_events"], [id_ for id_, _ in done], [seconds for _, seconds in done], worker
     )
+    if (moved := int(status.rpartition(" ")[2])) != len(done):
+        raise LeaseLost(f"{len(done) - moved} of {len(done)} events were settled by somebody else")
 
 
 async def set_back(connection: Connection, sql: Statements, setbacks: Sequence[Setback]) -> None:

@@ -129,9 +129,13 @@ async def hold(connection: Connection, sql: Statements, buckets: Sequence[Bucket
 
 
 async def claim_arrivals(
-    connection: Connection, sql: Statements, stretches: Sequence[Stretch], rows: int
+    connection: Connection,
+    sql: Statements,
+    stretches: Sequence[Stretch],
+    rows: int,
+    share: int | None = None,
 ) -> list[Row]:
-    """Up to `rows` arrivals of buckets that are held; `lane` counts from 1."""
+    """Up to `rows` arrivals of buckets that are held, `share` of each; `lane` counts from 1."""
     return await connection.fetch(
         sql["claim_arrivals"],
         [each.topic for each in stretches],
@@ -139,6 +143,7 @@ async def claim_arrivals(
         [each.after for each in stretches],
         [each.bound for each in stretches],
         rows,
+        rows if share is None else share,
     )
 
 

@@ -18,7 +18,7 @@ from inboxd.runtime.folder import Folder
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.runtime.wakeup import Fleet
-from inboxd.store import commands, workers
+from inboxd.store import commands, events, workers
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
@@ -223,6 +223,19 @@ async def test_a_settlement_moves_the_row_into_history_once(database: Database) 
     for row in history:
         assert (row["status"], row["attempts"], row["worker_id"]) == ("succeeded", 1, worker)
         assert (row["n"], row["duration"].total_seconds(), row["later"]) == ("1", 1.5, True)
+
+
+async def test_events_that_somebody_else_settled_spoil_their_page(database: Database) -> None:
+    async with daemon_session(database) as session:
+        for _ in range(2):
+            await session.execute("insert into inboxd.events (type) values ('test.noop')")
+        ids = [row["id"] for row in await session.fetch("select id from inboxd.events")]
+        await events.settle(session, SQL, [(ids[0], 0.1)], uuid4())
+        with pytest.raises(LeaseLost, match="1 of 2 events"):
+            async with session.transaction():
+                await events.settle(session, SQL, [(row, 0.1) for row in ids], uuid4())
+        assert await session.fetchval("select count(*) from inboxd.events") == 1
+        assert await session.fetchval("select count(*) from inboxd.events_history") == 1
 
 
 @pytest.mark.parametrize("result", [None, '{"n": 1}'])
