@@ -45,6 +45,11 @@ async def declare(
     return changed
 
 
+async def modes(connection: Connection, sql: Statements) -> dict[str, str]:
+    """The declared mode of each topic."""
+    return {row["name"]: row["mode"] for row in await connection.fetch(sql["topic_modes"])}
+
+
 async def mark_undeclared(connection: Connection, sql: Statements) -> tuple[list[str], list[Row]]:
     """Note which topics and subscriptions no living worker declares any more; which are new so."""
     topics = await connection.fetch(sql["mark_topics"])

@@ -1,8 +1,8 @@
-"""Events of batch topics whose lists nobody handles any more.
+"""Events of batch topics whose lists nobody handles any more, or whose topic has another mode now.
 
 Owns that duty. Promises (promise 10) that they do not wait for ever: after the grace they go to
-their lanes, as events that are run alone, where `inboxd.upkeep.unserved` makes dead letters of
-them, unless a worker comes that takes them. Known limit: a list that was half filled is no list any
+their lanes, as events that are run alone; where nobody takes them, `inboxd.upkeep.unserved` makes
+dead letters of them. Known limit: a list that was half filled is no list any
 more when its handler comes back later than that.
 """
 
@@ -10,7 +10,7 @@ from datetime import timedelta
 from time import monotonic
 
 from inboxd.model.horizon import BUCKETS
-from inboxd.store import lines, lists, workers
+from inboxd.store import lines, lists, topics, workers
 from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.statements import Statements
@@ -40,13 +40,17 @@ class UnservedLists:
                 living = await workers.living(connection, self._sql)
                 arrived = await lines.survey_arrivals(connection, self._sql)
                 heads = await lines.survey_heads(connection, self._sql)
+                modes = await topics.modes(connection, self._sql)
             waiting = {each.topic for each in arrived if each.mode == "batch"}
             waiting |= {str(seen.key[0]) for seen, mode in heads if mode == "batch"}
             lost = [
                 (topic,)
                 for topic in sorted(waiting)
                 if self._is_open("topic", topic, "")
-                and not any(workers.serves_topic(row, topic) for row in living)
+                and not (
+                    modes.get(topic) == "batch"
+                    and any(workers.serves_topic(row, topic) for row in living)
+                )
             ]
             for key in self._topics.look(lost, monotonic()):
                 await self._scatter(connection, str(key[0]))
@@ -62,4 +66,8 @@ class UnservedLists:
             if not page:
                 break
         if moved:
-            _log.error("nobody handles the lists of a topic", topic=topic, events=moved)
+            _log.error(
+                "events of a topic are in no list any more: they run alone",
+                topic=topic,
+                events=moved,
+            )

@@ -12,6 +12,7 @@ import pytest
 from inboxd_testplugin.listed import TABLES
 from tests.daemon.inbox import Inbox
 from tests.support import Database, StartWorker, eventually
+from tests.support.order import TRAIL
 
 pytestmark = pytest.mark.anyio
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -408,3 +409,29 @@ async def test_what_a_topic_got_before_it_was_batch_goes_into_its_lists(
     await eventually(lambda: database.fetchval(left))
     found = await database.fetch("select ids from lists order by id")
     assert [len(each["ids"]) for each in found] == [5, 5, 5]
+
+
+async def test_what_waits_in_a_topic_that_was_batch_runs_alone(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await database.execute(TRAIL)
+    await database.execute(
+        "insert into inboxd.topics (name, mode, key_path, source) "
+        "values ('ordered', 'batch', '{key}', 'a release before')"
+    )
+    write = (
+        "insert into inboxd.events (topic, type, payload) select 'ordered', 'test.turn', "
+        """'{"key": "k"}' from generate_series(1, 5) returning mode"""
+    )
+    assert {row["mode"] for row in await database.fetch(write)} == {"batch"}
+    await start_worker({"worker": {"unserved_grace": "1s"}, "upkeep": {"interval": "200ms"}})
+    assert {row["mode"] for row in await database.fetch(write)} == {"sequential"}
+
+    async def all_ran() -> bool:
+        ran = await database.fetchval(
+            "select count(*) from inboxd.events_history where status = 'succeeded'"
+        )
+        return bool(ran == 10)
+
+    await eventually(all_ran)
+    assert await database.fetchval("select count(*) from inboxd.events") == 0
