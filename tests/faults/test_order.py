@@ -1,4 +1,8 @@
-"""Order in sequential topics (promise 5) over what happens to the server itself."""
+"""Sequential topics over what happens to the server: a failover, 2PC, a snapshot that is held."""
+
+import json
+from collections.abc import Iterator
+from statistics import median
 
 import anyio
 import pytest
@@ -71,6 +75,43 @@ async def test_a_prepared_transaction_is_waited_for(
     await lines.execute("commit prepared 'late'")
     await settled(lines, (3 + seen) * len(free) + 1 + len(second))
     assert (await in_order(lines))["k"] == first + second
+
+
+async def test_claims_stay_flat_while_a_snapshot_is_held(
+    lines: Database, restartable_server: Server, start_worker: StartWorker
+) -> None:
+    """What was settled stays where it was for another session: cursors pass it by."""
+    await lines.execute(_TELL.format(database=lines.name))
+    async with lines.connect() as holder, holder.transaction(isolation="repeatable_read"):
+        await holder.fetch("select from inboxd.events")
+        await turns(lines, [f"k{n % 10}" for n in range(3_000)])
+        await start_worker({"events": {"page_rows": 25}})
+        await settled(lines, 3_000)
+        claims = list(pages_of_claims(restartable_server))
+    assert len(claims) >= 120
+    early, late = median(claims[:20]), median(claims[-20:])
+    assert late < 1.5 * early + 20, f"pages that a claim read, from {early} to {late}"
+
+
+# Every new session tells what its statements did.
+_TELL = """
+alter database {database} set session_preload_libraries = 'auto_explain';
+alter database {database} set auto_explain.log_min_duration = 0;
+alter database {database} set auto_explain.log_format = json;
+alter database {database} set auto_explain.log_analyze = on;
+alter database {database} set auto_explain.log_timing = off;
+alter database {database} set auto_explain.log_buffers = on;
+"""
+
+
+def pages_of_claims(server: Server) -> Iterator[int]:
+    """How many pages each claim of arrivals that found some has read, as the server's log says."""
+    told = (server.home / "server.log").read_text()
+    for part in told.split("plan:\n")[1:]:
+        plan, _ = json.JSONDecoder().raw_decode(part.lstrip())
+        top = plan["Plan"]
+        if "e.id > lane.after AND e.id <= lane.bound" in plan["Query Text"] and top["Actual Rows"]:
+            yield int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
 
 
 async def keys_of_other_buckets(database: Database) -> list[str]:

@@ -1,0 +1,105 @@
+"""Sequential topics with many events: a blocked line, and a hot key.
+
+No event waits for one that it does not stand behind, and no row is filed more often than once.
+"""
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from inboxd import operations
+from inboxd.store.session import Session
+from tests.support import Database, StartWorker, eventually
+from tests.support.order import declare_lines, in_order, settled, trail, turns
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+# One row for each time that an event was updated, by whatever, if that was committed.
+_UPDATES = """
+create table updates (id bigint);
+create function note_update() returns trigger language plpgsql as $$
+    begin insert into public.updates values (old.id); return null; end $$;
+create trigger note_update after update on inboxd.events for each row
+    execute function note_update();
+"""
+
+
+@pytest.fixture
+async def lines(database: Database) -> Database:
+    """A database with the trail that the handlers leave, and the topics declared."""
+    await declare_lines(database)
+    return database
+
+
+@pytest.mark.parametrize("action", ["replay", "dismiss"])
+@pytest.mark.parametrize(
+    "followers",
+    [1_500, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(900)])],
+)
+async def test_followers_of_a_dead_letter_are_filed_once(
+    lines: Database, start_worker: StartWorker, followers: int, action: str
+) -> None:
+    """Others drain meanwhile; when an operator has acted, the followers are handled in order."""
+    await lines.execute(_UPDATES)
+    await start_worker()
+    (head,) = await turns(lines, ["k"], refused=True)
+    await turns(lines, ["k"] * (followers - 10))
+    others = [f"o{n % 100}" for n in range(500)]
+    await turns(lines, others)
+
+    async def filed() -> bool:
+        count = "select count(*) from inboxd.events where place is not null"
+        return bool(await lines.fetchval(count) == followers + 1)
+
+    await settled(lines, len(others))
+    await turns(lines, ["k"] * 10)
+    await eventually(filed, within=300)
+    await turns(lines, others)
+    await settled(lines, 2 * len(others))
+    updates = await lines.fetch("select count(*) from updates where id <> $1 group by id", head)
+    assert [row[0] for row in updates] == [1] * followers
+    assert "k" not in await trail(lines)
+    async with daemon_session(lines) as connection:
+        session = Session(connection, SQL)
+        if action == "replay":
+            await connection.execute(
+                "alter table inboxd.events disable trigger events_immutable;"
+                'update inboxd.events set payload = \'{"key": "k"}\' where head;'
+                "alter table inboxd.events enable trigger events_immutable"
+            )
+            await operations.replay(session, "events", [head], actor="test")
+        else:
+            await operations.dismiss(session, "events", [head], actor="test")
+    handled = followers + (action == "replay")
+    await settled(lines, 2 * len(others) + handled, within=600)
+    assert len((await in_order(lines))["k"]) == handled
+
+
+@pytest.mark.parametrize(
+    "keys", [500, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+)
+async def test_a_hot_key_neither_starves_nor_is_starved(
+    lines: Database, start_worker: StartWorker, keys: int
+) -> None:
+    """Between two of its events others have their turn, and between two of others, it has."""
+    page = 20
+    hot = ["hot"] * keys
+    cool = [f"k{n}" for n in range(keys)] * 3
+    await turns(lines, random.Random(7).sample([*hot, *cool], 4 * keys))
+    await start_worker({"events": {"page_rows": page}})
+    await settled(lines, 4 * keys, within=300)
+    found = await in_order(lines)
+    assert len(found["hot"]) == keys
+    # Those in its bucket may stand behind it.
+    steps = await lines.fetch(
+        "select key = 'hot' as hot from trail"
+        " where key = 'hot' or inboxd.bucket_of('ordered', key)"
+        " <> inboxd.bucket_of('ordered', 'hot') order by place"
+    )
+    at = {kind: [n for n, row in enumerate(steps) if row["hot"] == kind] for kind in (True, False)}
+    waits = {kind: max(b - a for a, b in pairwise([0, *places])) for kind, places in at.items()}
+    # Were a page a bucket's, and 64 of them a round, both were higher.
+    assert waits[True] <= 16 * page, waits
+    assert waits[False] <= 5 * page, waits
