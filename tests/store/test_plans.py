@@ -98,7 +98,8 @@ insert into inboxd.duplicates (topic, source, key, type, event_id, first_event, 
       from generate_series(1, {rows}) n;
 insert into inboxd.limits (queue) values ('big'), ('keyed');
 insert into inboxd.topics (name, mode, source)
-    values ('lines', 'sequential', 'test'), ('long', 'sequential', 'test');
+    values ('lines', 'sequential', 'test'), ('long', 'sequential', 'test'),
+           ('heads', 'sequential', 'test');
 insert into inboxd.events (topic, type, ordering_key)
     select 'lines', 'turn', 'k' || n % 1000 from generate_series(1, {rows}) n;
 insert into inboxd.events (topic, type, ordering_key)
@@ -108,7 +109,7 @@ update inboxd.events e set place = f.n, head = f.n = 1, status = case f.n when 1
         where topic = 'long') f where e.id = f.id;
 insert into inboxd.events (topic, type, ordering_key)
     select 'heads', 'turn', 'h' || n % 500 from generate_series(1, 1000) n;
-update inboxd.events e set place = f.n, head = f.n = 1, run_at = case when id % 3 = 0
+update inboxd.events e set place = f.n, head = f.n = 1, run_at = case when id % 10 = 0
         then now() + interval '1 hour' else run_at end from (select id as i, row_number() over
         (partition by ordering_key order by id) as n from inboxd.events where topic = 'heads') f
     where e.id = f.i;

@@ -37,10 +37,14 @@ WITH RECURSIVE dead(topic) AS (
     UNION ALL
     SELECT 'retry', first.*
       FROM again
+     CROSS JOIN LATERAL (  -- a batch topic's lines wait too: they are not looked through
+         SELECT e.mode FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND e.topic = again.topic AND e.type = again.type
+          ORDER BY e.run_at, e.id LIMIT 1) kind
      CROSS JOIN LATERAL (
          SELECT e.id, e.created_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
           WHERE e.head AND e.status = 'waiting' AND e.topic = again.topic AND e.type = again.type
-            AND e.run_at > now() AND e.mode = 'sequential'
+            AND e.run_at > now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
           ORDER BY e.run_at, e.id LIMIT $2) first
      WHERE $1 IS NULL OR again.topic = $1
 ), shown AS MATERIALIZED (

@@ -30,10 +30,14 @@ WITH RECURSIVE dead(topic) AS (
     UNION ALL
     SELECT again.topic, 'retry', first.created_at
       FROM again
+     CROSS JOIN LATERAL (  -- a batch topic's lines wait too: they are not looked through
+         SELECT e.mode FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND e.topic = again.topic AND e.type = again.type
+          ORDER BY e.run_at, e.id LIMIT 1) kind
      CROSS JOIN LATERAL (
          SELECT e.place, e.ordering_key, e.created_at FROM {schema}.events e
           WHERE e.head AND e.status = 'waiting' AND e.topic = again.topic AND e.type = again.type
-            AND e.run_at > now() AND e.mode = 'sequential'
+            AND e.run_at > now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
           ORDER BY e.run_at, e.id LIMIT $1) first
      WHERE EXISTS (SELECT FROM {schema}.events e
                     WHERE e.place IS NOT NULL AND e.topic = again.topic AND e.ordering_key = first.ordering_key
