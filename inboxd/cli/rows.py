@@ -57,7 +57,7 @@ _FIRST = (
 _RULE = ("made", "left", "next_at", "policy", "source")
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
-    "waits_for",
+    *("waits_for", "elsewhere"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),
 }
@@ -170,6 +170,9 @@ def _print_details(row: dict[str, Any]) -> None:
     print_fields("", told)
     if _is_skipped(row):
         typer.echo("\nSkipped: it was not needed, since what it waited for ended otherwise.")
+    if row.get("elsewhere"):
+        others = ((each["topic"], each["id"], each["status"]) for each in row["elsewhere"])
+        print_table(("also in", "id", "status"), others)
     print_fields("Lineage", _lineage(row))
     rules = (
         (rule["handler"] or "(nobody)", *(rule[name] for name in _RULE)) for rule in row["retry"]

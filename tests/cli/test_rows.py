@@ -170,6 +170,18 @@ def test_show_by_number_and_by_uuid(cli: Cli, sql: Sql) -> None:
     assert (again["id"], again["payload"]) == (id_, {"n": 7})
 
 
+def test_show_names_the_other_topics_of_an_event(cli: Cli, sql: Sql) -> None:
+    event = uuid.uuid4()
+    ids = [emit(sql, event_id=event, topic=topic) for topic in ("billing", "mail")]
+    shown = cli("events", "show", str(event), "--json").json
+    assert shown["id"] == ids[1]
+    assert shown["elsewhere"] == [{"id": ids[0], "topic": "billing", "status": "pending"}]
+    out = cli("events", "show", ids[0]).out
+    assert "also in" in out
+    assert "mail" in out
+    assert "also in" not in cli("events", "show", emit(sql)).out
+
+
 def test_show_finds_settled_rows_and_their_bodies(cli: Cli, sql: Sql) -> None:
     large = '{"text": "' + "x" * 5000 + '"}'
     id_ = emit(sql, payload=large)

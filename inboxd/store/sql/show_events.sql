@@ -1,18 +1,25 @@
 -- One event, hot or settled, with everything but its payload and headers, which come when asked for.
--- Of several settled rows with the same event_id, the newest.
+-- Of several rows with the same event_id, a hot one before the newest settled one; elsewhere names the others:
+-- the event in its other topics.
 -- parameters: $1 bigint id, $2 uuid event_id (one of them null), $3 boolean with payload and headers
 -- returns: one jsonb object, or no row
 -- locks: nothing
 SELECT found.whole - ARRAY['payload', 'headers']
+       || jsonb_build_object('elsewhere', (
+              SELECT coalesce(jsonb_agg(to_jsonb(o) - 'event_id' ORDER BY o.topic, o.id), '[]')
+                FROM (SELECT id, event_id, topic, status FROM {schema}.events
+                       UNION ALL
+                      SELECT id, event_id, topic, status FROM {schema}.events_history) o
+               WHERE o.event_id = found.event_id AND o.id <> found.id))
        || CASE WHEN $3::boolean THEN jsonb_build_object(
               'headers', found.headers,
               'payload', coalesce(found.payload, (SELECT b.payload FROM {schema}.bodies b
                                                    WHERE b.id = found.body_id AND b.created_at = found.body_at)))
           ELSE '{}' END
-  FROM (SELECT to_jsonb(e) AS whole, id, payload, headers, body_id, body_at, 1 AS place
+  FROM (SELECT to_jsonb(e) AS whole, id, event_id, payload, headers, body_id, body_at, 1 AS place
           FROM {schema}.events e WHERE id = $1::bigint OR event_id = $2::uuid
         UNION ALL
-        SELECT to_jsonb(e) || jsonb_build_object('duration', extract(epoch FROM duration)), id, payload,
-               headers, body_id, body_at, 2
+        SELECT to_jsonb(e) || jsonb_build_object('duration', extract(epoch FROM duration)), id, event_id,
+               payload, headers, body_id, body_at, 2
           FROM {schema}.events_history e WHERE id = $1::bigint OR event_id = $2::uuid) found
  ORDER BY found.place, found.id DESC LIMIT 1
