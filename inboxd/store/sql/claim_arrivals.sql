@@ -5,10 +5,6 @@
 -- returns: as claim_events.sql; bucket, lane (position in the arrays, from 1), place (null); ready: it is
 --          due; behind: its line has filed rows, so it must be filed behind them
 -- locks: nothing: whoever changes the rows has the bucket first
-WITH blocked AS MATERIALIZED (
-    -- Mostly there is no head at all: then no row has to ask for its own.
-    SELECT EXISTS (SELECT FROM {schema}.events h WHERE h.head AND h.topic = ANY ($1)) AS is_any
-)
 SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, e.entity_type,
        e.entity_id, e.payload, e.headers, e.correlation_id, e.causation_id, e.traceparent, e.attempts,
        e.crashes, date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
@@ -26,5 +22,5 @@ SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, 
       LIMIT $6) e
   LEFT JOIN LATERAL (
      SELECT h.place FROM {schema}.events h
-      WHERE (SELECT is_any FROM blocked) AND h.head AND h.topic = e.topic AND h.ordering_key = e.ordering_key LIMIT 1) head ON true
+      WHERE h.head AND h.topic = e.topic AND h.ordering_key = e.ordering_key LIMIT 1) head ON true
  LIMIT $5
