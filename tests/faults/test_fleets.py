@@ -117,9 +117,10 @@ async def test_a_type_that_only_a_stopped_worker_declares_waits_for_it(
 ) -> None:
     """No live worker that declares it answers; until its lease is over, it is not given up."""
     quick = {"unserved_grace": "300ms", "poll_interval": "1s", "lease": "60s"}
+    # It was first, so it leads: the duty is the leader's, and must not be the stopped one's.
+    await start_worker({"worker": {**quick, "plugins": ["testplugin"]}})
     with found(install(tmp_path / "other", "other", OTHER)):
         holder = await start_worker({"worker": {**quick, "plugins": ["other"]}})
-    await start_worker({"worker": {**quick, "plugins": ["testplugin"]}})
     holder.pause()
     events = await emit(ledger, 3, "other.ledger")
     commands = await send(ledger, 3, "other.ledger")
