@@ -9,7 +9,7 @@ command holds up the rest of its run there; the rest is given back when that las
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, takewhile
+from itertools import takewhile
 from time import monotonic
 from typing import NamedTuple
 
@@ -42,9 +42,9 @@ class Chains:
     _runs: dict[int, _Run] = field(default_factory=dict)
     # How many of each key run here.
     _running: Counter[Key] = field(default_factory=Counter)
-    # Keys that have room since something of theirs ended, with the row that did: they are asked
-    # again once that is written.
-    ended: list[tuple[Key, int]] = field(default_factory=list)
+    # Keys that have room since something of theirs ended, with the number of outcomes handed over
+    # by then: they are asked again once those are written. The numbers only grow.
+    ended: deque[tuple[Key, int]] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
         return bool(self._runs)
@@ -54,33 +54,34 @@ class Chains:
         return self._running[key] >= at_once
 
     def begin(self, rows: Sequence[Row], at_once: int) -> list[Row]:
-        """Runs of what was leased, sorted by key; those that start at once."""
+        """Runs of what was leased of one queue, in order; those that start at once."""
+        lines: dict[str, deque[Row]] = {}
+        for row in rows:
+            lines.setdefault(row["ordering_key"], deque()).append(row)
         first: list[Row] = []
-        ordered = sorted(rows, key=lambda row: row["ordering_key"])  # stable: the order is kept
-        for name, of_key in groupby(ordered, key=lambda row: row["ordering_key"]):
-            line = deque(of_key)
-            key = Key(line[0]["queue"], name)
-            run = _Run(key, at_once == 1, line, monotonic())
-            first += [self._start(run) for _ in range(min(at_once, len(line)))]
+        for name, line in lines.items():
+            run = _Run(Key(line[0]["queue"], name), at_once == 1, line, monotonic())
+            begun = min(at_once, len(line))
+            self._running[run.key] += begun
+            first += [self._start(run) for _ in range(begun)]
         return first
 
-    def end(self, row: Row, *, well: bool) -> tuple[list[Row], list[Row]]:
-        """A row ended, well or not: what starts now, and what goes back into its line."""
+    def end(self, row: Row, handed_over: int, *, well: bool) -> tuple[Row | None, list[Row]]:
+        """A row ended, well or not: what starts instead, and what goes back into its line.
+
+        handed_over: how many outcomes were by now, that of this row among them.
+        """
         run = self._runs.pop(row["id"], None)
         if run is None:
-            return [], []
-        self._running[run.key] -= 1
-        if run.strict and not well:
-            back = list(run.rest)
-            run.rest.clear()
-        else:
-            back = []
+            return None, []
+        back = [] if well or not run.strict else _emptied(run.rest)
         if run.rest:
-            return [self._start(run)], back
+            return self._start(run), back
+        self._running[run.key] -= 1
         if not self._running[run.key]:
             del self._running[run.key]
-        self.ended.append((run.key, row["id"]))
-        return [], back
+        self.ended.append((run.key, handed_over))
+        return None, back
 
     def stale(self) -> list[Row]:
         """What has waited too long behind its run's first: it goes back into its line."""
@@ -107,16 +108,16 @@ class Chains:
                 removed.append(row)
         return removed
 
-    def written(self, unwritten: set[int]) -> Iterator[Key]:
-        """The keys to ask again: the database knows by now that something of theirs has ended."""
-        later = [(key, row) for key, row in self.ended if row in unwritten]
-        done = [key for key, row in self.ended if row not in unwritten]
-        self.ended = later
-        yield from done
+    def written(self, through: int) -> Iterator[Key]:
+        """The keys to ask again: the database knows by now that something of theirs has ended.
+
+        through: how many of the outcomes that were handed over are written.
+        """
+        while self.ended and self.ended[0][1] <= through:
+            yield self.ended.popleft()[0]
 
     def _start(self, run: _Run) -> Row:
         row = run.rest.popleft()
-        self._running[run.key] += 1
         run.started_at = monotonic()
         self._runs[row["id"]] = run
         return row

@@ -9,8 +9,10 @@ Known limit: with very many blocked keys such a look takes seconds, and so does 
 an operator freed.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from time import monotonic
 
 from inboxd.model.lane import Lane
@@ -32,8 +34,12 @@ _LOOK_SHARE = 1 / 20
 _FULL, _LONGEST_FULL = 0.05, 1.0
 # Commands of one key that are leased together end within so many seconds.
 _RUN_SECONDS = 0.1
-# New rows are looked for so often, in seconds, while there are keys enough.
-_HEAR = 0.02
+# New rows are looked for so often, in seconds, while there are keys enough, and for this share of
+# the time at most, but never later; a look that brings a whole page is not the last.
+_HEAR, _HEAR_SHARE, _LONGEST_HEAR = 0.05, 1 / 50, 0.25
+# A claim is over soon: so often in a row one waits for another's, which is shorter than looking at
+# everything before one sleeps.
+_PATIENCE = 10
 
 _UNLIMITED = Bounds()
 
@@ -45,6 +51,8 @@ class _Known:
     """One queue, as this worker knows it."""
 
     turns: Turns = field(default_factory=Turns)
+    # How many rows a key had to give at the last claim.
+    of_each: float = 1.0
     # How far each type's new rows were read.
     arrivals: dict[str, Lane] = field(default_factory=dict)
     # The look from the first key on: where it is, since when; None: there is none.
@@ -59,6 +67,8 @@ class _Known:
     held_back: str | None = None
     until: float = 0.0
     wait: float = _FULL
+    # How often in a row somebody else was claiming from it.
+    in_vain: int = 0
 
     @property
     def has_lines(self) -> bool:
@@ -77,6 +87,10 @@ class Limited:
         self._bounds: dict[str, Bounds] = {}
         # Queues with limits over all workers: their lanes, too, are claimed here.
         self.names: frozenset[str] = frozenset()
+        # Some queue was full when it was asked last.
+        self._any_full = False
+        # When it was last told which queues may be asked.
+        self._told_at = 0.0
         self.reload(queues)
 
     @property
@@ -142,14 +156,17 @@ class Limited:
     ) -> None:
         """The keys of rows that are new, or due again."""
         now = monotonic()
-        if len(known.turns) >= room and now < known.next_hear:
+        if len(known.turns) * known.of_each >= room and now < known.next_hear:
             return
-        known.next_hear = now + _HEAR
         lanes = [known.arrivals[type_] for type_ in types if type_ in known.arrivals]
         rows = await limits.arrived(connection, self._parts.sql, queue, lanes, _PAGE)
         for row in rows:
             if row["run_at"] is not None:
                 known.arrivals[row["type"]].advance(row["run_at"], row["id"])
+        pause = _HEAR
+        if len(rows) < _PAGE:
+            pause = min(max(_HEAR, (monotonic() - now) / _HEAR_SHARE), _LONGEST_HEAR)
+        known.next_hear = now + pause
         keys = dict.fromkeys(row["key"] for row in rows)
         known.turns.add(key for key in keys if not self._is_full(queue, key))
 
@@ -160,7 +177,7 @@ class Limited:
 
     def ready(self, lanes: Mapping[str, Sequence[Lane]]) -> list[str]:
         """The queues that may have something to run now; `lanes`: those that are claimed here."""
-        now = monotonic()
+        now = self._told_at = monotonic()
         lines = (q for q, known in self._known.items() if known.has_lines or known.suspects)
         asked = dict.fromkeys([*lanes, *lines])
         return [queue for queue in asked if self._of(queue).until <= now]
@@ -178,7 +195,7 @@ class Limited:
         """Lease up to `room` commands; `took`: how long one takes, if some may wait for another."""
         known, bounds = self._of(queue), self.bounds(queue)
         if self.chains.ended:
-            for key in self.chains.written(self._settler.ids):
+            for key in self.chains.written(self._settler.through):
                 self._of(key.queue).turns.add([key.key])
         async with borrow(self._parts.pool) as connection:
             if known.has_lines:
@@ -189,7 +206,8 @@ class Limited:
                 return []
             longest = max(1, int(_RUN_SECONDS / took))
             of_each = share(room, len(known.turns), longest)
-            keys = known.turns.take(room)
+            # Twice as many as should do: what others hold has nothing to give.
+            keys = known.turns.take(min(room, ceil(2 * room / known.of_each)))
             known.lanes_first = not known.lanes_first
             want = Wanted(room, types, lanes, known.lanes_first, keys, of_each, suspect)
             claimed = await limits.claim(
@@ -202,19 +220,35 @@ class Limited:
         self, queue: str, known: _Known, claimed: Claimed, keys: list[str], room: int
     ) -> None:
         known.held_back = claimed.held_back
-        if claimed.held_back is None:
+        known.in_vain = known.in_vain + 1 if claimed.held_back == "busy" else 0
+        passed = set(claimed.passed)
+        if claimed.held_back is not None:
+            known.until = monotonic() + (known.wait if claimed.again is None else claimed.again)
+            if claimed.held_back == "full":
+                known.wait = min(2 * known.wait, _LONGEST_FULL)
+                self._any_full = True
+            self._parts.metrics.held_back.labels(queue, claimed.held_back).inc()
+            if not passed:  # no key was asked
+                known.turns.put_back(keys)
+                return
+        else:
             known.wait = _FULL
-            known.suspects = known.suspects and any(row["crashes"] for row in claimed.rows)
-            if len(claimed.rows) >= room:  # it did not come to the turn of the last of them
-                got = {row["ordering_key"] for row in claimed.rows}
-                last = max((n for n, key in enumerate(keys) if key in got), default=-1)
-                known.turns.put_back(keys[last + 1 :])
-            return
-        known.turns.put_back(keys)
-        known.until = monotonic() + (known.wait if claimed.again is None else claimed.again)
-        if claimed.held_back == "full":
-            known.wait = min(2 * known.wait, _LONGEST_FULL)
-        self._parts.metrics.held_back.labels(queue, claimed.held_back).inc()
+        # Somebody asks those just now: their turn comes after that of all others.
+        known.turns.add(claimed.passed)
+        keys = [key for key in keys if key not in passed]
+        # A suspect may have been left to somebody else's claim.
+        known.suspects = known.suspects and (
+            bool(passed) or any(row["crashes"] for row in claimed.rows)
+        )
+        given = Counter([row["ordering_key"] for row in claimed.rows])
+        del given[None]
+        # It did not come to the turn of the last of them; a limit may have left less room.
+        if len(claimed.rows) >= room or (claimed.rows and self.bounds(queue).over_all):
+            last = max((n for n, key in enumerate(keys) if key in given), default=-1)
+            known.turns.put_back(keys[last + 1 :])
+            keys = keys[: last + 1]
+        if keys:
+            known.of_each = max(1.0, given.total() / len(keys))
 
     # --------------------------------------------------------------------------------- what ends
 
@@ -230,18 +264,28 @@ class Limited:
 
     def retry(self) -> bool:
         """Something has ended here: a full queue may have room; whether any was full."""
-        full = [known for known in self._known.values() if known.held_back == "full"]
-        for known in full:
-            known.held_back, known.until, known.wait = None, 0.0, _FULL
-        return bool(full)
+        was_full, self._any_full = self._any_full, False
+        if was_full:
+            for known in self._known.values():
+                if known.held_back == "full":
+                    known.held_back, known.until, known.wait = None, 0.0, _FULL
+        return was_full
+
+    @property
+    def contended(self) -> bool:
+        """Whether somebody else was just claiming from a queue of this worker's."""
+        now = monotonic()
+        return any(
+            0 < known.in_vain <= _PATIENCE and known.until > now for known in self._known.values()
+        )
 
     def again_in(self, asked: Collection[str]) -> float | None:
         """Seconds until a queue may be asked again, or goes on to be; None: when woken."""
         now, times = monotonic(), []
         for queue, known in self._known.items():
-            if known.held_back:
+            if known.until > self._told_at:  # perhaps not any more: others were asked meanwhile
                 times.append(max(0.0, known.until - now))
-            elif queue in asked and (known.looking or known.turns):
+            elif queue in asked and (known.held_back or known.looking or known.turns):
                 times.append(0.0)
         return min(times, default=None)
 

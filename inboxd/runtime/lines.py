@@ -1,11 +1,11 @@
 """Events of sequential topics: a source of pages in which no key is out of order (promise 5).
 
 Owns what this worker remembers of lines: the cursors of arrivals, the lanes of due heads, and the
-lines of filed rows that it is in the middle of. A page takes few buckets, each locked for the
-transaction, then reads them in a later statement: arrivals up to the horizon, and filed rows from
-the heads of their lines on (ADR 12). Promises what `Source` says; cursors move when a page has
-committed, and never past a row that was neither settled nor filed. Known limit: while a page runs,
-nobody else processes what comes into its buckets.
+lines of filed rows that it is in the middle of. A page takes a few of the buckets that nobody else
+has, each locked for the transaction, then reads them in a later statement: arrivals up to the
+horizon, and filed rows from the heads of their lines on (ADR 12). Promises what `Source` says;
+cursors move when a page has committed, and never past a row that was neither settled nor filed.
+Known limit: while a page runs, nobody else processes what comes into its buckets.
 """
 
 from collections import Counter
@@ -25,6 +25,8 @@ from inboxd.store import lines
 from inboxd.store.connections import Connection, Row
 from inboxd.store.lines import Line, Stretch
 
+# Buckets that are tried together at most: all that others may have, and as many more.
+_TRIED = 2 * BUCKETS
 # Lines that are asked together at most.
 _LINES = 100
 # A second claim is worth its round trip for more than this part of a page.
@@ -105,16 +107,16 @@ class Lines:
     async def claim(self, connection: Connection, most: int) -> Claim:
         """Take buckets, and then what may run of them."""
         self._wanting = False
-        going = await self._due(connection)
-        arrived = await self._arrived(connection)
-        wanted = list(dict.fromkeys([*((line.topic, line.bucket) for line in going), *arrived]))
-        allowed = await self._bounds.allow(connection, (topic for topic, _ in wanted), most)
-        wanted = [bucket for bucket in wanted if bucket[0] in allowed.topics]
+        due, waiting = await self._due(connection), await self._arrived(connection)
+        topics = [*(line.topic for line in due), *self._in_reach(waiting)]
+        allowed = await self._bounds.allow(connection, topics, most)
         most = allowed.most
-        had = await lines.try_buckets(connection, self._parts.sql, wanted) if wanted else set()
-        self._wanting |= len(had) < len(wanted) or bool(self._arrivals.free())
-        going = [line for line in going if (line.topic, line.bucket) in had]
-        arrived = [bucket for bucket in arrived if bucket in had]
+        due_in = list(dict.fromkeys(_bucket_of(line) for line in due))
+        taken = await self._take(connection, due_in, allowed.topics, len(due_in))
+        arrived = await self._take(connection, waiting, allowed.topics, self._share())
+        had = frozenset([*taken, *arrived])
+        going = [line for line in due if _bucket_of(line) in had]
+        self._wanting |= len(going) < len(due) or bool(self._arrivals.free())
         share = -(-most // 2) if arrived else most
         filed = await self._claim_filed(connection, going, share)
         fresh, drained = await self._claim_arrivals(connection, arrived, most - len(filed))
@@ -123,7 +125,7 @@ class Lines:
         rows = [*filed, *sorted(fresh, key=lambda row: row["id"])]
         if rows:
             self._wanting, self._pause = False, _SOON
-        note = _Note(frozenset(had), arrived, drained, going, cut=len(filed) == share)
+        note = _Note(had, arrived, drained, going, cut=len(filed) == share)
         return Claim(
             rows, note.cut or len(drained) < len(arrived), Standing(self._parts), note=note
         )
@@ -177,31 +179,52 @@ class Lines:
             for head in await lines.due_heads(connection, self._parts.sql, lanes, room):
                 lanes[head.lane].advance(head.run_at, head.id)
                 self._going[head.line] = None
-        free = self._arrivals.held.isdisjoint
-        return [line for line in self._going if free([(line.topic, line.bucket)])]
+        held = self._arrivals.held
+        return [line for line in self._going if _bucket_of(line) not in held]
 
     async def _arrived(self, connection: Connection) -> list[Bucket]:
-        """Buckets with arrivals that may be taken, a few at a time: others want some too."""
+        """Buckets with arrivals that may be taken, those first that were asked the longest ago."""
         if not self._arrivals.free():
             await self._look(connection)
-        most = max(1, BUCKETS // (2 * (self._parts.fleet.peers + 1)))
         bound = self._readings.horizon.bound
-        picked = self._pick(most)
+        picked = self._pick()
         waiting = bool(self._arrivals.free()) and not picked
         if (picked or waiting) and self._readings.is_due(hurried=waiting):
             if not await self._readings.read(connection):
                 self.forget()
                 self._wanting = True  # what is there, from the beginning
-            picked = self._pick(most)
+            picked = self._pick()
         self._parts.metrics.horizon_buckets.set(
             sum(first > bound(lane[1]) for lane, first in self._arrivals.free())
         )
         return picked
 
-    def _pick(self, most: int) -> list[Bucket]:
+    def _pick(self) -> list[Bucket]:
         bound, allow = self._readings.horizon.bound, self._parts.controls.allow
         picked = self._arrivals.pick(bound, BUCKETS * BUCKETS)
-        return [lane for lane in picked if allow("topic", lane[0], "")][:most]
+        return [lane for lane in picked if allow("topic", lane[0], "")][:_TRIED]
+
+    def _share(self) -> int:
+        """How many buckets a page may have: there are enough for two pages of each worker."""
+        return max(1, BUCKETS // (2 * (self._parts.fleet.peers + 1)))
+
+    def _in_reach(self, waiting: Sequence[Bucket]) -> list[str]:
+        """The topics that a page may come to: one that it would leave keeps its slot for others.
+
+        Those of which the last page got no slot are asked again, but hide nobody behind them.
+        """
+        refused = self._bounds.refused
+        likely = [topic for topic, _ in waiting if topic not in refused]
+        near = refused.union(likely[: self._share()])
+        limited = self._bounds.are_limited
+        return [topic for topic, _ in waiting if topic in near or not limited(topic)]
+
+    async def _take(
+        self, connection: Connection, wanted: Sequence[Bucket], topics: frozenset[str], most: int
+    ) -> list[Bucket]:
+        """Take the first `most` of the wanted buckets that nobody else has."""
+        tried = [bucket for bucket in wanted if bucket[0] in topics]
+        return await lines.try_buckets(connection, self._parts.sql, tried, most) if tried else []
 
     async def _look(self, connection: Connection) -> None:
         """Whether anything has come into the buckets that are known."""
@@ -258,6 +281,10 @@ class Lines:
     def _serves(self, lane: Key) -> bool:
         listed = lane[0] in self._parts.registry.lists
         return not listed and serves(self._parts, str(lane[0]), str(lane[1]))
+
+
+def _bucket_of(line: Line) -> Bucket:
+    return line.topic, line.bucket
 
 
 def _bucket(row: Row) -> Bucket:

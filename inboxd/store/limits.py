@@ -9,6 +9,7 @@ lines were worked off are passed again, dead, by each look from the beginning.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -76,11 +77,15 @@ class Wanted:
 
 @dataclass(slots=True)
 class Claimed:
-    """The rows, sorted by lane, time and id; or why there are none, and when to ask again."""
+    """The rows, sorted by lane, time and id; or why there are none, and when to ask again.
+
+    passed: keys of which another claim had the line just then.
+    """
 
     rows: list[Row] = field(default_factory=list)
     held_back: str | None = None
     again: float | None = None
+    passed: list[str] = field(default_factory=list)
 
 
 async def survey(connection: Connection, sql: Statements) -> list[Line]:
@@ -154,7 +159,8 @@ async def claim(
         bounds.blocking,
         want.suspect,
     )
+    passed: list[str] = next((row["passed"] for row in rows if row["passed"]), [])
     if rows and rows[0]["id"] is None:
-        return Claimed([], rows[0]["held_back"], rows[0]["again"])
-    rows.sort(key=lambda row: (row["lane"], row["run_at"], row["id"]))
-    return Claimed(rows)
+        return Claimed([], rows[0]["held_back"], rows[0]["again"], passed)
+    rows.sort(key=itemgetter("lane", "run_at", "id"))
+    return Claimed(rows, passed=passed)

@@ -112,13 +112,16 @@ async def due_heads(
 
 
 async def try_buckets(
-    connection: Connection, sql: Statements, buckets: Sequence[Bucket]
-) -> set[Bucket]:
-    """Take those of these buckets that nobody has, until the transaction ends."""
+    connection: Connection, sql: Statements, buckets: Sequence[Bucket], most: int | None = None
+) -> list[Bucket]:
+    """Take those of these buckets that nobody has, the first `most`, until the transaction ends."""
     rows = await connection.fetch(
-        sql["try_lines"], [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
+        sql["try_lines"],
+        [topic for topic, _ in buckets],
+        [bucket for _, bucket in buckets],
+        len(buckets) if most is None else most,
     )
-    return {buckets[row["lane"] - 1] for row in rows}
+    return [buckets[row["lane"] - 1] for row in rows]
 
 
 async def hold(connection: Connection, sql: Statements, buckets: Sequence[Bucket]) -> None:

@@ -104,7 +104,7 @@ class UnservedLines:
                     break
                 lane.advance(heads[-1].run_at, heads[-1].id)
                 buckets = sorted({(head.line.topic, head.line.bucket) for head in heads})
-                had = await lines.try_buckets(connection, self._sql, buckets)
+                had = set(await lines.try_buckets(connection, self._sql, buckets))
                 ids = [h.id for h in heads if (h.line.topic, h.line.bucket) in had]
                 total += await lines.fail_heads(connection, self._sql, ids, error, self._grace)
         if total:

@@ -23,7 +23,8 @@ from inboxd.client.pages import PAGE_CHARACTERS
 from inboxd.errors import UsageError
 from inboxd.store.handler_connection import LazyConnection
 from tests.producers.conftest import Producer, settled
-from tests.support import Database, eventually
+from tests.support import Database
+from tests.support.locks import lock_awaited
 
 inbox = Inbox()
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -253,16 +254,12 @@ async def test_a_bad_row_costs_no_transaction(database: Database) -> None:
 
 @pytest.mark.anyio
 async def test_a_cancelled_call_leaves_the_connection_usable(database: Database) -> None:
-    async def waits() -> bool:
-        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'relation' AND NOT granted"
-        return bool(await database.fetchval(waiting))
-
     async with database.connect() as connection, database.connect() as blocker:
         async with blocker.transaction():
             await blocker.execute("LOCK TABLE inboxd.events")
             async with anyio.create_task_group() as group:
                 group.start_soon(inbox.emit_many, connection, [NewEvent("a.b")] * 3000)
-                await eventually(waits)
+                await lock_awaited(database)
                 group.cancel_scope.cancel()
         await inbox.emit(connection, "a.c")
         assert await connection.fetchval("SELECT count(*) FROM inboxd.events") == 1

@@ -172,6 +172,28 @@ async def test_duplicates_within_one_page(database: Database) -> None:
     assert await database.fetchval("select count(*) from inboxd.duplicates") == 3
 
 
+async def test_in_a_page_of_known_and_new_keys_each_event_is_told_apart(database: Database) -> None:
+    one = uuid4()
+    async with database.connect() as producer:
+        (first,) = await Inbox().emit_many(producer, [NewEvent("a.b", {"n": 1}, dedup_key="k")])
+        page = [
+            NewEvent("a.b", {"n": 1}, dedup_key="k"),
+            NewEvent("a.b", event_id=one, dedup_key="l"),
+            NewEvent("a.b", event_id=one, dedup_key="m"),
+            NewEvent("a.b", {"n": 2}, dedup_key="k"),
+            NewEvent("a.b"),
+        ]
+        receipts = await Inbox().emit_many(producer, page)
+    assert [r.duplicate for r in receipts] == [True, False, True, False, False]
+    assert [r.conflict for r in receipts] == [False, False, False, True, False]
+    assert [r.event_id for r in receipts[:3]] == [first.event_id, one, one]
+    written = "select status from inboxd.events order by id"
+    statuses = [row["status"] for row in await database.fetch(written)]
+    assert sorted(statuses) == ["failed", "pending", "pending", "pending"]
+    told = "select key from inboxd.duplicates order by key"
+    assert [row["key"] for row in await database.fetch(told)] == ["k", "k", "m"]
+
+
 def _by_event_id(key: str) -> dict[str, str]:
     return {"event_id": key}
 
@@ -216,6 +238,24 @@ async def test_without_the_declared_field_there_is_no_key(database: Database) ->
         await database.fetch("select inboxd.emit_event('a.b', $1, 'stock')", long)
     assert await database.fetchval(COUNT) == 3
     assert len(await database.fetchval("select key from inboxd.dedup")) == 64  # its SHA-256
+
+
+@pytest.mark.parametrize("mode", ["single", "sequential"])
+async def test_no_key_is_recorded_for_an_event_that_is_not_written(
+    database: Database, mode: str
+) -> None:
+    """One event_id twice in a page, first with a key that another event has."""
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source) values ('t', $1, 'test')", mode
+    )
+    event_id = uuid4()
+    again = [NewEvent("a.b", topic="t", event_id=event_id, dedup_key=key) for key in ("a", "b")]
+    async with database.connect() as producer:
+        await Inbox().emit_many(producer, [NewEvent("a.b", topic="t", dedup_key="a")])
+        await Inbox().emit_many(producer, again)
+    assert await database.fetchval("select event_id from inboxd.dedup where key = 'b'") == event_id
+    written = "select dedup_key from inboxd.events where event_id = $1"
+    assert await database.fetchval(written, event_id) == "b"
 
 
 @pytest.mark.parametrize("mode", ["single", "sequential"])

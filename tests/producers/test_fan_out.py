@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import pytest
 
+from inboxd.client import Inbox, NewEvent
 from tests.support import Database
 
 pytestmark = pytest.mark.anyio
@@ -96,6 +97,16 @@ async def test_the_same_event_id_twice_is_one_event_in_each_topic(
     for _ in range(2):
         await subscribed.fetch(way, event_id, None)
     assert await subscribed.fetchval("select count(*) from inboxd.events") == 3
+
+
+async def test_one_event_id_for_two_topics_in_one_page_is_no_duplicate(database: Database) -> None:
+    event_id = uuid4()
+    drafts = [NewEvent("a.b", topic=topic, event_id=event_id) for topic in ("a", "b", "a")]
+    async with database.connect() as producer:
+        receipts = await Inbox().emit_many(producer, drafts)
+    assert [receipt.duplicate for receipt in receipts] == [False, False, True]
+    assert receipts[0].id == receipts[2].id != receipts[1].id
+    assert [row["topic"] for row in await database.fetch(ROWS)] == ["a", "b"]
 
 
 async def test_a_large_payload_goes_with_each_row(subscribed: Database) -> None:

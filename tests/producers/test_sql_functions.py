@@ -9,6 +9,7 @@ import pytest
 
 from inboxd.embedded import Server
 from tests.support import Database, eventually
+from tests.support.locks import lock_awaited
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +103,43 @@ async def test_same_keys_in_opposite_orders_do_not_deadlock(database: Database) 
         await database.execute("TRUNCATE inboxd.events")
 
 
+async def test_one_event_for_topics_in_opposite_orders_does_not_deadlock(
+    database: Database,
+) -> None:
+    """Both wait for a third, which has the first topic's; one has the second topic's by then."""
+    waits = (
+        "select count(*) from pg_stat_activity"
+        " where datname = current_database() and wait_event_type = 'Lock'"
+    )
+
+    async def emit(event_id: UUID, topics: str) -> None:
+        given = [{"type": "a.b", "topic": topic, "event_id": str(event_id)} for topic in topics]
+        await database.fetch("select * from inboxd.emit_events($1)", json.dumps(given))
+
+    async def waiting(count: int) -> None:
+        async def are() -> bool:
+            return bool(await database.fetchval(waits) == count)
+
+        await eventually(are)
+
+    for _ in range(5):  # whom the third one's end wakes first is a matter of luck
+        event_id = uuid4()
+        async with database.connect() as third:
+            transaction = third.transaction()
+            await transaction.start()
+            await third.execute(
+                "insert into inboxd.events (type, topic, event_id) values ('a.b', 'a', $1)",
+                event_id,
+            )
+            async with anyio.create_task_group() as group:
+                group.start_soon(emit, event_id, "ab")
+                await waiting(1)
+                group.start_soon(emit, event_id, "ba")
+                await waiting(2)
+                await transaction.rollback()
+    assert await database.fetchval("select count(*) from inboxd.events") == 10
+
+
 async def test_a_duplicate_of_a_row_committed_meanwhile_has_its_id(database: Database) -> None:
     key = uuid4()
     call = "SELECT id, duplicate FROM inboxd.emit_events($1)"
@@ -111,17 +149,13 @@ async def test_a_duplicate_of_a_row_committed_meanwhile_has_its_id(database: Dat
     async def second() -> None:
         answers.append(await database.fetch(call, given))
 
-    async def waits() -> bool:
-        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
-        return bool(await database.fetchval(waiting))
-
     async with database.connect() as first:
         transaction = first.transaction()
         await transaction.start()
         (row,) = await first.fetch(call, given)
         async with anyio.create_task_group() as group:
             group.start_soon(second)
-            await eventually(waits)
+            await lock_awaited(database)
             await transaction.commit()
     assert [tuple(each) for each in answers[0]] == [(row["id"], True)]
 

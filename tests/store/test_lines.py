@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import anyio
 import pytest
 
 from inboxd import operations
@@ -17,6 +18,7 @@ from inboxd.store.events import Setback
 from inboxd.store.limits import Bounds, Claimed, Wanted
 from inboxd.store.session import Session
 from tests.support import Database
+from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session, join
 
 pytestmark = pytest.mark.anyio
@@ -25,8 +27,9 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def _worker(database: Database) -> AsyncIterator[tuple[Connection, UUID]]:
     async with daemon_session(database) as session:
+        # The first claim from a queue with a limit would only write this row.
         await session.execute(
-            "insert into inboxd.limits (queue) values ('q') on conflict do nothing"
+            "insert into inboxd.limits (name) values ('q') on conflict do nothing"
         )
         yield session, await join(session)
 
@@ -149,6 +152,87 @@ async def test_one_after_the_other(database: Database) -> None:
         assert _ids(await _claim(one, keys=("a",), share=5)) == [a2, a3]
 
 
+async def test_claims_of_different_keys_go_side_by_side(database: Database) -> None:
+    """And a line that another claim asks is passed, whatever comes into it meanwhile."""
+    a1, _, b1 = await _send(database, "a", "a", "b")
+    async with _worker(database) as one, _worker(database) as two:
+        async with one[0].transaction():
+            assert _ids(await _claim(one, keys=("a",))) == [a1]
+            (first,) = await _send(database, "a")
+            await database.execute(
+                "update inboxd.commands set run_at = now() - interval '1 hour' where id = $1", first
+            )
+            claimed = await _claim(two, keys=("a", "b"), share=2)
+            assert (_ids(claimed), claimed.passed) == ([b1], ["a"]), "first would run beside a1"
+            nothing = await _claim(two, keys=("a",))
+            assert (nothing.held_back, nothing.again, nothing.passed) == ("busy", 0.005, ["a"])
+        nothing = await _claim(two, keys=("a",))
+        assert (_ids(nothing), nothing.held_back, nothing.passed) == ([], None, []), "a1 holds it"
+
+
+async def test_what_was_passed_is_told_in_whatever_order_the_rows_come(database: Database) -> None:
+    *others, held = await _send(database, *[f"k{n}" for n in range(40)], "held")
+    turns = ("held", *(f"k{n}" for n in reversed(range(40))))  # the first of them is the last by id
+    async with _worker(database) as one, _worker(database) as two, one[0].transaction():
+        assert _ids(await _claim(one, keys=("held",))) == [held]
+        claimed = await _claim(two, keys=turns)
+    assert "held" in claimed.passed, "others may have its bucket"
+    assert len(claimed.rows) + len(claimed.passed) == len(turns)
+    assert set(_ids(claimed)) <= set(others)
+
+
+async def _with_a_suspect(database: Database, worker: tuple[Connection, UUID]) -> tuple[int, int]:
+    """One key: what waits for its turn, and behind it one that ran when its worker died."""
+    running, suspect = await _send(database, "a", "a")
+    await _claim(worker, keys=("a",), share=2)
+    back = [Setback(running, "waiting", fence=1), Setback(suspect, "pending", fence=1)]
+    await commands.set_back(worker[0], SQL, worker[1], back)
+    await database.execute(
+        "update inboxd.commands set crashes = 1, run_at = now() where id = $1", suspect
+    )
+    return running, suspect
+
+
+PAIRS = Bounds(key_concurrency=2)  # with them, what waits for its turn does not bar the suspect
+
+
+async def test_a_suspect_waits_for_a_claim_of_its_line(database: Database) -> None:
+    async with _worker(database) as one, _worker(database) as two:
+        running, suspect = await _with_a_suspect(database, one)
+        async with one[0].transaction():
+            assert _ids(await _claim(one, PAIRS, keys=("a",))) == [running]
+            nothing = await _claim(two, suspect=True)
+            assert (nothing.rows, nothing.held_back, nothing.passed) == ([], "busy", ["a"])
+        nothing = await _claim(two, suspect=True)
+        assert (nothing.rows, nothing.held_back) == ([], None), "its key is held"
+        assert _ids(await _claim(two, PAIRS, suspect=True)) == [suspect]
+
+
+async def test_a_suspect_that_was_picked_before_its_line_was_held_is_picked_again(
+    database: Database,
+) -> None:
+    async with _worker(database) as one, _worker(database) as two:
+        running, _ = await _with_a_suspect(database, one)
+        await database.execute(
+            "alter function inboxd.pick_suspect rename to pick_at_once;"
+            " create function inboxd.pick_suspect(q text, t text[], n integer, b boolean)"
+            " returns bigint[] language plpgsql as $$"
+            " declare found bigint[] := inboxd.pick_at_once(q, t, n, b);"
+            " begin perform pg_advisory_xact_lock(4711); return found; end $$"
+        )
+        answers: list[Claimed] = []
+
+        async def claim() -> None:
+            answers.append(await _claim(two, suspect=True))
+
+        async with anyio.create_task_group() as tasks, one[0].transaction():
+            await one[0].execute("select pg_advisory_xact_lock(4711)")
+            tasks.start_soon(claim)
+            await lock_awaited(database)
+            assert _ids(await _claim(one, PAIRS, keys=("a",))) == [running]
+    assert [(each.rows, each.passed) for each in answers] == [([], ["a"])]
+
+
 async def test_what_goes_back_stands_where_it_stood(database: Database) -> None:
     a1, a2, a3 = await _send(database, "a", "a", "a")
     async with _worker(database) as worker:
@@ -242,6 +326,17 @@ async def test_the_order_is_that_of_the_inserts(database: Database) -> None:
         assert _ids(await _claim(worker, keys=("a",), share=5)) == [first, second]
 
 
+async def test_what_is_claimed_together_starts_in_the_order_of_its_line(
+    database: Database,
+) -> None:
+    sent = await _send(database, *"aaaa")
+    await database.execute("update inboxd.commands set run_at = now() - id * interval '1 second'")
+    async with _worker(database) as worker:
+        assert _ids(await _claim(worker, keys=("a",), share=5)) == sent[::-1]
+    rows = await database.fetch("select id from inboxd.commands order by started_at")
+    assert [row["id"] for row in rows] == sent[::-1], "whichever is found first by the server"
+
+
 async def test_new_keys_are_found_by_time_and_by_a_look(database: Database) -> None:
     await _send(database, "a", "b", "a", "c")
     async with _worker(database) as worker:
@@ -279,7 +374,11 @@ async def test_every_claim_answers_what_runs_need(database: Database) -> None:
             for name in ("claim_commands", "claim_suspect", "claim_limited")
         }
     assert columns["claim_suspect"] == columns["claim_commands"]
-    assert columns["claim_limited"] == columns["claim_commands"] | {"held_back", "again"}
+    assert columns["claim_limited"] == columns["claim_commands"] | {
+        "held_back",
+        "again",
+        "passed",
+    }
 
 
 async def test_a_suspect_counts_among_those_of_its_key_at_once(database: Database) -> None:

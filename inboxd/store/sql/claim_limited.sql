@@ -1,5 +1,5 @@
 -- Lease due commands of one queue within its limits: from its lanes, and from the lines of its keys
--- (the function is in migrations/0006_keys_and_limits.sql).
+-- (the function is in migrations/0015_claims_by_bucket.sql).
 -- parameters: $1 uuid worker, $2 text queue, $3 integer rows, $4 integer most that run over all workers
 --             (null: any number), $5 integer and $6 double precision: most that are claimed in so many
 --             seconds (null: any number), $7 text[] types served, lanes: $8 text[] types,
@@ -8,7 +8,9 @@
 --             $15 integer how many of a key run at once, $16 boolean: a dead letter holds its key,
 --             $17 boolean: a suspect, too
 -- returns: as claim_commands.sql (lane 0: from a line), in NO order; or one row with id null, held_back
---          (busy, full, rate) and again (seconds)
--- locks: the worker's row FOR KEY SHARE, the queue's row in limits, the rows; what others hold is skipped
+--          (busy, full, rate) and again (seconds); in one of the rows: passed (text[]), the keys
+--          that another claim has just now
+-- locks: the worker's row FOR KEY SHARE, the queue's row in limits if it has a limit over all workers, the
+--        keys by buckets (advisory), the rows; what others hold is skipped
 SELECT * FROM {schema}.claim_limited($1::uuid, $2, $3, $4, $5, $6, $7::text[], $8::text[], $9::smallint[],
     $10::double precision[], $11::bigint[], $12, $13::text[], $14, $15, $16, $17)

@@ -1,0 +1,141 @@
+"""Queues with limits and lines: which keys a claim asks, when another worker's is waited for."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from inboxd.runtime import limited as module
+from inboxd.runtime.limited import Limited
+from inboxd.settings import Queue
+from inboxd.store import limits
+from inboxd.store.limits import Claimed, Wanted
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def _borrow(_pool: object) -> AsyncIterator[object]:
+    yield None
+
+
+class Site:
+    """A `Limited` whose claims are answered by the test, and its clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *keys: str, **settings: int) -> None:
+        self.now = 100.0
+        self.answers: list[Claimed] = []
+        self.asked: list[Wanted] = []
+        settler: Any = SimpleNamespace(through=0)
+        queue = Queue.model_validate(settings)
+        self.limited = Limited(MagicMock(), settler, {"q": queue})
+        self.limited._of("q").turns.add(keys)
+
+        async def claim(*arguments: Any) -> Claimed:
+            self.asked.append(arguments[-1])
+            return self.answers.pop(0)
+
+        monkeypatch.setattr(module, "monotonic", lambda: self.now)
+        monkeypatch.setattr(module, "borrow", _borrow)
+        monkeypatch.setattr(limits, "claim", claim)
+
+    async def claim(self, answer: Claimed, room: int = 100) -> None:
+        """Ask for so many, and be answered this."""
+        self.answers.append(answer)
+        await self.limited.claim("q", [], room, 0.001, ["t"], suspect=False)
+
+
+def _rows(*keys: str) -> Any:
+    return [{"ordering_key": key, "crashes": 0} for key in keys]
+
+
+async def test_another_workers_claim_is_waited_for_but_not_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(monkeypatch, "a")
+    for _ in range(module._PATIENCE):
+        await site.claim(Claimed([], "busy", 0.003))
+        assert site.limited.contended
+        assert site.limited.again_in(["q"]) == pytest.approx(0.003)
+        site.now += 0.003
+        assert not site.limited.contended, "it is asked again"
+    await site.claim(Claimed([], "busy", 0.003))
+    assert not site.limited.contended, "it takes long: others are looked after"
+
+
+async def test_a_queue_that_is_not_asked_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(monkeypatch, "a")
+    await site.claim(Claimed([], "full", None))
+    assert site.limited.again_in(["q"]) is not None
+    site.now += 60
+    assert site.limited.ready({"q": []}) == ["q"]
+    assert site.limited.again_in(["q"]) == 0.0
+    assert site.limited.again_in([]) is None, "such as one that is paused"
+
+
+async def test_a_time_that_passes_while_others_are_asked_is_not_slept_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(monkeypatch, "a")
+    await site.claim(Claimed([], "rate", 0.010))
+    site.now += 0.009
+    assert site.limited.ready({"q": []}) == [], "too early, by little"
+    site.now += 0.002
+    assert site.limited.again_in([]) == 0.0
+    site.limited.ready({})
+    assert site.limited.again_in([]) is None, "it could have been asked"
+
+
+async def test_a_claim_asks_about_twice_the_keys_that_fill_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = [f"k{n}" for n in range(100)]
+    site = Site(monkeypatch, *keys)
+    await site.claim(Claimed(_rows(*[key for key in keys[:10] for _ in range(10)])))
+    assert site.asked[-1].keys == keys, "nothing is known of them"
+    await site.claim(Claimed(_rows(*keys[10:30])))
+    assert site.asked[-1].keys == keys[10:30], "each had ten, so that ten keys should do"
+    await site.claim(Claimed(_rows(*keys[30:])))
+    assert site.asked[-1].keys == keys[30:], "each had one: all of them"
+
+
+async def test_keys_that_a_limit_left_no_room_for_keep_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(monkeypatch, *"abcdef", total_concurrency=2)
+    await site.claim(Claimed(_rows("a", "c")))
+    assert site.asked[-1].keys == list("abcdef")
+    await site.claim(Claimed(_rows("d", "e")))
+    assert site.asked[-1].keys == list("def"), "b had nothing to give"
+    await site.claim(Claimed([]))
+    assert site.asked[-1].keys == ["f"]
+    assert site.limited.again_in(["q"]) is None, "nothing came: it is not asked again and again"
+
+
+async def test_keys_that_somebody_else_asks_come_after_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(monkeypatch, *"abcdefgh")
+    await site.claim(Claimed(_rows("b", "c"), passed=["a", "d"]), room=4)
+    await site.claim(Claimed([], "busy", 0.005, ["e"]), room=1)
+    assert site.limited.contended
+    site.now += 0.005
+    await site.claim(Claimed())
+    asked = ["".join(want.keys) for want in site.asked]
+    assert asked == ["abcd", "e", "fghade"]
+
+
+@pytest.mark.parametrize("held_back", [None, "busy"])
+async def test_a_suspect_that_was_left_to_another_claim_is_not_forgotten(
+    monkeypatch: pytest.MonkeyPatch, held_back: str | None
+) -> None:
+    site = Site(monkeypatch, "a", "b")
+    site.limited.suspects_in(["q"])
+    await site.claim(Claimed([], held_back, 0.005, ["c"]))
+    assert site.limited._of("q").suspects
+    site.now += 0.005
+    await site.claim(Claimed(_rows("a")))
+    assert not site.limited._of("q").suspects
