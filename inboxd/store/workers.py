@@ -143,18 +143,18 @@ async def bury(
 ) -> list[Row] | None:
     """Declare a worker dead and take back its commands, in one transaction.
 
-    Returns id, type and status of each; None when the worker showed a sign of life: it beat, ended,
-    or holds its row in a claim.
+    Returns id, type and status of each; None when the worker showed a sign of life, and nothing was
+    changed: it beat, ended, holds its row in a claim, or a command in a settlement.
     """
-    async with lend(pool) as connection, transaction(pool, connection):
-        try:
+    try:
+        async with lend(pool) as connection, transaction(pool, connection):
             held = await connection.fetchval(sql["lock_worker"], worker, heartbeat)
-        except asyncpg.LockNotAvailableError:
-            return None
-        if held is None:
-            return None
-        await connection.execute(sql["bury_worker"], worker)
-        return await connection.fetch(sql["return_commands"], worker, crash_limit)
+            if held is None:
+                return None
+            await connection.execute(sql["bury_worker"], worker)
+            return await connection.fetch(sql["return_commands"], worker, crash_limit)
+    except asyncpg.LockNotAvailableError:
+        return None
 
 
 async def forget_ended(connection: Connection, sql: Statements) -> None:

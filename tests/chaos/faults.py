@@ -23,7 +23,7 @@ from inboxd.store import workers
 from inboxd.store.connections import LOST
 from tests.chaos.fleet import CRASH_LIMIT, Service
 from tests.chaos.schedule import LEASE, Fault, Kind
-from tests.support import Database
+from tests.support import Database, eventually
 from tests.support.proxy import Proxy
 from tests.support.rows import SQL, daemon_pool
 
@@ -123,10 +123,16 @@ class Faults:
 
     async def _bury(self, fault: Fault) -> None:
         """Declare a worker dead that lives and does not know: only the fence stops it now."""
-        async with daemon_pool(self.database, 1) as pool:
+
+        async def buried() -> bool:  # what it does just now is a sign of life
             living = await self.database.fetch(_LIVING, fault.target)
-            for row in living:
+            return None not in [
                 await workers.bury(pool, SQL, row["id"], row["heartbeat"], CRASH_LIMIT)
+                for row in living
+            ]
+
+        async with daemon_pool(self.database, 1) as pool:
+            await eventually(buried)
 
     # ---------------------------------------------------------------------------- connections
 

@@ -25,6 +25,7 @@ def test_a_short_chaos(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_long_chaos(tmp_path: Path) -> None:
     report = run(random.randrange(10_000), 180, tmp_path, _say)

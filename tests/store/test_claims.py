@@ -10,7 +10,8 @@ import pytest
 from inboxd.model.lane import BEGINNING, Lane, Lanes, Sighting
 from inboxd.store import commands, events, workers
 from inboxd.store.connections import Connection, Row
-from tests.support import Database, eventually
+from tests.support import Database
+from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
 
 pytestmark = pytest.mark.anyio
@@ -96,7 +97,7 @@ async def test_who_waits_for_the_burial_gets_nothing(
         async with anyio.create_task_group() as tasks, reaper.transaction():
             await reaper.fetchval(SQL["lock_worker"], worker, 0)
             tasks.start_soon(come_late)
-            await eventually(lambda: _waits_for_a_lock(database))
+            await lock_awaited(database)
             await reaper.execute(SQL["bury_worker"], worker)
             await reaper.fetch(SQL["return_commands"], worker, 3)
     assert answers == [None]
@@ -117,6 +118,27 @@ async def test_a_claim_that_committed_just_before_the_burial_is_taken_back(
             assert await reaper.fetchval(SQL["lock_worker"], worker, 0) == worker
             await reaper.execute(SQL["bury_worker"], worker)
             returned = await reaper.fetch(SQL["return_commands"], worker, 3)
+    assert sorted(_ids(returned)) == sent
+
+
+async def test_a_command_that_somebody_settles_is_a_sign_of_life(database: Database) -> None:
+    """The reaper waits for no row while it holds others: no deadlock, whatever the order."""
+    async with (
+        daemon_pool(database) as pool,
+        daemon_session(database) as own,
+        daemon_session(database) as other,
+    ):
+        worker = await join(own)
+        sent = await send(own, 3, "test.noop")
+        await _claim(own, worker)
+        async with own.transaction():
+            await own.execute("select from inboxd.commands where id = $1 for update", sent[1])
+            assert await workers.bury(pool, SQL, worker, 0, 3) is None
+        left = await other.fetch("select status, crashes from inboxd.commands")
+        assert [tuple(row) for row in left] == [("running", 0)] * 3
+        assert await other.fetchval("select state from inboxd.workers") == "running"
+        returned = await workers.bury(pool, SQL, worker, 0, 3)
+    assert returned is not None
     assert sorted(_ids(returned)) == sent
 
 
@@ -170,14 +192,6 @@ async def test_a_mark_of_somebody_elses_is_left_alone(database: Database) -> Non
             await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
         await events.unmark_crash(one, SQL, row)
         assert await one.fetchval("select crashes from inboxd.events") == 2
-
-
-async def _waits_for_a_lock(database: Database) -> bool:
-    found: bool = await database.fetchval(
-        "select exists (select from pg_stat_activity where wait_event_type = 'Lock'"
-        " and datname = current_database())"
-    )
-    return found
 
 
 async def test_a_draining_worker_claims_nothing(database: Database) -> None:

@@ -25,6 +25,7 @@ from inboxd.store.events import Setback
 from inboxd.store.pools import Pool
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, eventually
+from tests.support.locks import end_waiters, lock_awaited
 from tests.support.rows import SQL, create_ledger, daemon_pool, daemon_session, join, send
 
 pytestmark = pytest.mark.anyio
@@ -136,14 +137,6 @@ SETTLEMENTS = [_gathered, _set_back, _folded]
 Settle = Callable[[Connection, UUID, Row], Awaitable[bool]]
 
 
-async def _waits(database: Database) -> bool:
-    found: bool = await database.fetchval(
-        "select exists (select from pg_stat_activity where wait_event_type = 'Lock'"
-        " and datname = current_database())"
-    )
-    return found
-
-
 @pytest.mark.parametrize("settle", SETTLEMENTS)
 @pytest.mark.parametrize("taker", ["reaper", "release", "its own next claim"])
 async def test_a_settlement_that_waits_for_its_loss_changes_nothing(
@@ -170,7 +163,7 @@ async def test_a_settlement_that_waits_for_its_loss_changes_nothing(
                 lane = Lane(("default", "test.noop", 0))
                 assert await commands.claim(other, SQL, worker, {"default": 9}, [lane], 9)
             tasks.start_soon(try_to_settle)
-            await eventually(lambda: _waits(database))
+            await lock_awaited(database)
             before = await _state(other)
         assert counted == [False]
         assert await _state(other) == before
@@ -178,11 +171,30 @@ async def test_a_settlement_that_waits_for_its_loss_changes_nothing(
 
 
 @pytest.mark.parametrize("settle", [_gathered, _set_back])
-@pytest.mark.parametrize("taker", ["reaper", "release"])
-async def test_who_takes_back_waits_for_a_settlement_under_way(
-    database: Database, settle: Settle, taker: str
+async def test_a_release_waits_for_a_settlement_under_way(
+    database: Database, settle: Settle
 ) -> None:
-    returned: list[int] = []
+    released: list[int] = []
+    async with daemon_session(database) as other, daemon_session(database) as own:
+        worker = await join(other)
+        (row,) = await _claimed(other, worker)
+
+        async def release() -> None:
+            released.append(await commands.release(other, SQL, worker))
+
+        async with anyio.create_task_group() as tasks, own.transaction():
+            assert await settle(own, worker, row)
+            tasks.start_soon(release)
+            await lock_awaited(database)
+            before = await _state(own)
+        assert released == [0]
+        assert await _state(other) == before
+
+
+@pytest.mark.parametrize("settle", [_gathered, _set_back])
+async def test_a_reaper_leaves_a_settlement_under_way_alone(
+    database: Database, settle: Settle
+) -> None:
     async with (
         daemon_pool(database) as pool,
         daemon_session(database) as other,
@@ -190,20 +202,12 @@ async def test_who_takes_back_waits_for_a_settlement_under_way(
     ):
         worker = await join(other)
         (row,) = await _claimed(other, worker)
-
-        async def take_back() -> None:
-            if taker == "reaper":
-                rows = await workers.bury(pool, SQL, worker, 0, 3)
-                returned.append(-1 if rows is None else len(rows))
-            else:
-                returned.append(await commands.release(other, SQL, worker))
-
-        async with anyio.create_task_group() as tasks, own.transaction():
+        async with own.transaction():
             assert await settle(own, worker, row)
-            tasks.start_soon(take_back)
-            await eventually(lambda: _waits(database))
+            assert await workers.bury(pool, SQL, worker, 0, 3) is None
             before = await _state(own)
-        assert returned == [0]
+        assert await _state(other) == before
+        assert await workers.bury(pool, SQL, worker, 0, 3) == []
         assert await _state(other) == before
 
 
@@ -359,16 +363,8 @@ async def test_gathered_settlements_outlive_a_lost_connection(database: Database
                 await session.execute("lock inboxd.commands_history in access exclusive mode")
                 for row in rows:
                     settler.hand_over(Ended(row, _succeeded(row)))
-                await eventually(lambda: _terminate_waiting(database))
+                await eventually(lambda: end_waiters(database))
                 assert settler.waiting == 2
             await settler.flush()
             tasks.cancel_scope.cancel()
     assert await database.fetchval("select count(*) from inboxd.commands_history") == 2
-
-
-async def _terminate_waiting(database: Database) -> bool:
-    ended: bool | None = await database.fetchval(
-        "select bool_or(pg_terminate_backend(pid)) from pg_stat_activity"
-        " where wait_event_type = 'Lock' and datname = current_database()"
-    )
-    return bool(ended)
