@@ -167,6 +167,8 @@ class Incarnation:
                 await workers.join(connection, self._sql, self.me)
                 self._joined = True
                 await declare(connection, self._sql, self.settings, self._registry, self._schedules)
+                if self.settings.wakeups.mode != "off":
+                    await wakeups.announce(connection, self._sql)
                 return await workers.unclean_predecessors(
                     connection, self._sql, self.me, _living_pids(), interval
                 )
@@ -191,6 +193,7 @@ class Incarnation:
         tasks.start_soon(repeat, "progress", 1.0, run.progress.write)
         self._controls = parts.controls
         parts.controls.on_change = partial(self._obey, command_work)
+        self._show_paused()
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
         tasks.start_soon(parts.folder.run)
         if self.settings.wakeups.mode != "off":
@@ -235,9 +238,14 @@ class Incarnation:
 
     def _obey(self, work: CommandWork) -> None:
         """The controls changed: what was resumed may lie before the cursors."""
+        self._show_paused()
         work.obey()
         for processor in self.processors:
             processor.sweep()
+
+    def _show_paused(self) -> None:
+        for kind in ("type", "topic", "queue", "schedule"):
+            self._metrics.paused.labels(kind).set(len(self._controls.named(kind)))
 
     def _hold(self, reason: str | None) -> None:
         for processor in self.processors:
@@ -247,8 +255,6 @@ class Incarnation:
         self._metrics.lease_age.set(self.lease.age())
         for kind, rows in self._in_flight().items():
             self._metrics.in_flight.labels(kind).set(rows)
-        for paused in ("type", "topic", "queue", "schedule"):
-            self._metrics.paused.labels(paused).set(len(self._controls.named(paused)))
         for name, pool in self._pools.items():
             self._metrics.pool_connections.labels(name, "idle").set(pool.idle)
             self._metrics.pool_connections.labels(name, "used").set(pool.used)

@@ -36,17 +36,24 @@ class Bounds:
         self._slots = {topic.name: topic.concurrency for topic in declared if topic.concurrency}
         # Seconds after which a slot may be free; None: none was wanted.
         self.again: float | None = None
+        # Topics of which the last page that asked got no slot.
+        self.refused: frozenset[str] = frozenset()
+
+    def are_limited(self, topic: str) -> bool:
+        """Whether a page needs a slot of the topic."""
+        return topic in self._slots
 
     async def allow(self, connection: Connection, wanted: Iterable[str], most: int) -> Allowed:
         """What a page may take of the `wanted` topics, given in the order in which they are due."""
         found = list(dict.fromkeys(wanted))
-        self.again = None
+        self.again, self.refused = None, frozenset()
         limited = [topic for topic in found if topic in self._slots]
         if limited:
             slots = [self._slots[topic] for topic in limited]
             had = await topics.try_slots(connection, self._parts.sql, limited, slots)
             found = [topic for topic in found if topic in had or topic not in self._slots]
-            self.again = _SOON if len(had) < len(limited) else None
+            self.refused = frozenset(limited).difference(had)
+            self.again = _SOON if self.refused else None
         if found and found[0] in self._rows:
             return Allowed(frozenset(found[:1]), min(most, self._rows[found[0]]))
         return Allowed(frozenset(topic for topic in found if topic not in self._rows), most)

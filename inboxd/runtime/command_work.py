@@ -31,6 +31,8 @@ _log = get_logger(__name__)
 
 # Outcomes that may wait to be written before they take the room of commands.
 _MOST_BEHIND = 1_000
+# The longest wait for room, in seconds.
+_LONGEST_WAIT = 1.0
 # From so many a second on, a rate holds for claims, which are some milliseconds before the starts.
 _HIGH_RATE = 1_000
 
@@ -61,6 +63,8 @@ class CommandWork:
         self._suspect: int | None = None
         self._suspects_due = True
         self._freed = asyncio.Event()
+        # The processor waits for room, and for nothing else.
+        self._wants_room = False
         self._was_full = False
         self._suspended = False
 
@@ -112,10 +116,14 @@ class CommandWork:
     async def finish(self) -> None:
         """What runs goes on until `drain`."""
 
-    async def room(self) -> None:
-        """Wait until a command ends, a second at most."""
-        with anyio.move_on_after(1):
-            await self._freed.wait()
+    async def room(self, within: float | None = None) -> None:
+        """Wait until a command ends, not for long."""
+        self._wants_room = within is None
+        try:
+            with anyio.move_on_after(_LONGEST_WAIT if within is None else within):
+                await self._freed.wait()
+        finally:
+            self._wants_room = False
         self._freed.clear()
 
     async def survey(self) -> Survey:
@@ -159,7 +167,9 @@ class CommandWork:
         taken, again = await self._claim_levels(free, taken)
         most, at_once = self.limits.page_rows, self.limits.concurrency
         pace.claimed(full=taken >= free, most=most, at_once=at_once)
-        busy = taken > 0 and self._was_full
+        # Another worker's claim is over in a moment: that is waited for as for room.
+        contended = taken == 0 and self._limited.contended
+        busy = contended or (taken > 0 and self._was_full)
         return Page(taken, full=taken >= free, busy=busy, again=again)
 
     async def _claim_levels(self, free: int, taken: int) -> tuple[int, float | None]:
@@ -348,8 +358,11 @@ class CommandWork:
             self.on_room()
 
     def _free(self) -> None:
-        if self.in_flight <= self._refill_at:
+        if self.in_flight <= self._refill_at and not self._freed.is_set():
             self._freed.set()
+            if self._wants_room and self._settler.waiting <= _MOST_BEHIND:
+                # The next page is claimed while the rest of this one runs, however quickly it does.
+                self._runners.give_way()
         if self._limited.active and self._limited.retry():
             self._was_full = True
         if self._was_full:

@@ -104,7 +104,7 @@ class EventWork:
         self.lists.forget()
         self.readings.forget()
 
-    async def room(self) -> None:
+    async def room(self, within: float | None = None) -> None:
         """A page is run before the next is claimed: there is always room."""
 
     async def survey(self) -> Survey:
@@ -296,19 +296,28 @@ class EventWork:
             if not runs:
                 return Page(1)
             self._running = page
+            ran = False
             try:
                 async with transaction(self._parts.pool, page.connection):
-                    await self._run_marked(page, row)
+                    ran = await self._run_marked(page, row)
             except Exception as error:  # noqa: BLE001 - sorted out below
                 page.error, page.lost = error, page.connection.is_closed()
         if page.error is not None:
             return await self._failed(page, page.error)
-        self._marked = None
+        if ran:
+            self._marked = None
+        else:  # its mark is still to be taken back; then it is looked for again
+            self._careful += 1
+            self._rewind()
         self.run.count(page.results)
         return Page(1)
 
-    async def _run_marked(self, page: _Open, row: Row) -> None:
-        """Run an event that was marked, in the transaction that takes the mark back."""
+    async def _run_marked(self, page: _Open, row: Row) -> bool:
+        """Run an event that was marked, in the transaction that takes the mark back.
+
+        False: somebody else has it. Another worker's claim that began before the mark was there
+        locks the row as it passes it by, and keeps it until it has ended.
+        """
         connection = page.connection
         await page.source.hold(connection, row, ())
         page.results = Results(standing=self._afresh(page))
@@ -317,6 +326,7 @@ class EventWork:
             await events.unmark_crash(connection, self._parts.sql, row)
             await self.run.run(connection, [again], page.results)
             await self.run.write(connection, page.results)
+        return again is not None
 
     async def _mark(self, page: _Open) -> bool:
         """Count a crash of the event that is to run alone; False: it does not run now.

@@ -33,6 +33,9 @@ from inboxd.telemetry.monitor import LoopMonitor, Running
 _INSIST = 1.0
 # Handlers that never wait hold the event loop no longer than this together, in seconds.
 _BREATH = 0.02
+# Turns of the loop until a statement of who waited is on its way: in the first he writes it, and at
+# its end the loop sends it.
+_TURNS = 2
 
 
 # The task that runs a handler: asked for once by who runs many, as asking costs half a microsecond.
@@ -214,16 +217,32 @@ class Executions:
 class Breath:
     """Lets the event loop run now and then between handlers that never wait themselves."""
 
-    __slots__ = ("_last",)
+    __slots__ = ("_last", "_wanted")
 
     def __init__(self) -> None:
+        self._wanted = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """The loop has just run."""
         self._last = time.monotonic()
 
+    def want(self) -> None:
+        """Somebody waits for what has just ended: he goes on before the next handler runs."""
+        self._wanted = _TURNS
+
+    def served(self) -> None:
+        """Who waited has gone on."""
+        self._wanted = 0
+
     async def take(self) -> None:
-        """Give way if the last time was long ago; called between rows."""
-        if time.monotonic() - self._last > _BREATH:
-            await anyio.lowlevel.checkpoint()
-            self._last = time.monotonic()
+        """Give way if somebody waits, or the last time was long ago; called between rows."""
+        if self._wanted:
+            self._wanted -= 1
+        elif time.monotonic() - self._last <= _BREATH:
+            return
+        await anyio.lowlevel.checkpoint()
+        self._last = time.monotonic()
 
 
 async def _take_back(task: asyncio.Task[Any], before: int) -> None:

@@ -68,6 +68,7 @@ class Lease:
         self._home: asyncio.AbstractEventLoop | None = None
         self._away: asyncio.AbstractEventLoop | None = None
         self._attention = asyncio.Event()
+        self._joined = False
         self._stopping = False
 
     def age(self) -> float:
@@ -84,6 +85,7 @@ class Lease:
         self._wakeups = flags
         self._home = asyncio.get_running_loop()
         self._fleet.on_silence = self._draw_attention
+        self._fleet.on_joining = self._beat_soon
         thread = threading.Thread(target=self._thread, name="inboxd-heartbeat", daemon=True)
         thread.start()
         try:
@@ -107,6 +109,11 @@ class Lease:
             _log.info("lease is renewed; work goes on")
             resume()
 
+    def _beat_soon(self) -> None:
+        """Somebody joined: the next heartbeat, which says so, is due now."""
+        self._joined = True
+        self._draw_attention()
+
     def _draw_attention(self) -> None:
         if self._away is not None and not self._away.is_closed():
             self._away.call_soon_threadsafe(self._attention.set)
@@ -128,7 +135,8 @@ class Lease:
                     # Bounded by its own time-out: several hosts may need longer than a beat.
                     connection = await connect(self._settings.database, "heartbeat")
                 async with asyncio.timeout(interval):
-                    if time.monotonic() >= due:
+                    if self._joined or time.monotonic() >= due:
+                        self._joined = False
                         await self._beat(connection)
                         due = time.monotonic() + interval
                     await self._break_silence(connection)
@@ -136,7 +144,7 @@ class Lease:
             except Exception as error:  # noqa: BLE001 - whatever it was, the next beat tries again
                 _log.warning("heartbeat failed", reason=explain(error).error)
                 retry = min(1.0, interval, 2 * retry)
-                due = time.monotonic() + retry
+                due, self._joined = time.monotonic() + retry, False
                 if connection is not None:
                     connection.terminate()
                     connection = None
@@ -151,7 +159,8 @@ class Lease:
         elif any(wakeup.owed is not None for wakeup in self._wakeups):
             pause = min(pause, _GUARD_INTERVAL)
         self._attention.clear()
-        if self._stopping:
+        if self._stopping or self._joined:
+            # What was said during the beat was cleared with it.
             return
         try:
             async with asyncio.timeout(pause):

@@ -1,7 +1,7 @@
-"""The listener: one connection that hears notifications for both processors, and of controls.
+"""The listener: one connection that hears what is notified: rows, controls, workers that join.
 
-Owns its reconnecting. Promises a sweep of both tables after each reconnect, since whatever was
-notified meanwhile was lost. Known limit: while it is away, only the poll finds new rows
+Owns its reconnecting. Promises a sweep of both tables, and a heartbeat, after each connect, since
+whatever was notified before was lost. Known limit: while it is away, only the poll finds new rows
 (promise 4).
 """
 
@@ -33,6 +33,7 @@ async def listen(parts: Parts, flags: Mapping[Place, WakeUp]) -> None:
         connected.set(1)
         for wakeup in flags.values():
             wakeup.distrust("reconnect")
+        parts.fleet.joined()  # somebody may have, unheard
 
     while True:
         try:
@@ -41,6 +42,7 @@ async def listen(parts: Parts, flags: Mapping[Place, WakeUp]) -> None:
                 parts.sql,
                 on_wakeup=lambda place: flags[place].wake("notify"),
                 on_control=parts.controls.hear,
+                on_joining=parts.fleet.joined,
                 on_connected=on_connected,
                 check_interval=parts.settings.wakeups.listen_check_interval.total_seconds(),
             )

@@ -62,8 +62,8 @@ class Work(Protocol):
     async def survey(self) -> Survey:
         """Look for due rows from the beginning, and rewind the cursors of lanes that have any."""
 
-    async def room(self) -> None:
-        """Wait until there is room for more."""
+    async def room(self, within: float | None = None) -> None:
+        """Wait until there is room for more, so many seconds at most."""
 
     async def finish(self) -> None:
         """Wait until what was begun is settled, as far as that is the processor's to wait for."""
@@ -144,7 +144,7 @@ class Processor:
                 if streak >= _TRICKLE and not (page.full or page.busy):
                     await anyio.sleep(_GATHER)
             elif page.busy:
-                await self._work.room()
+                await self._work.room(page.again)
             elif not await self._wakeup.arm():
                 await self._wakeup.look_again()
             elif not await self._survey("sweep"):

@@ -52,6 +52,7 @@ class Runners:
         self._ready: deque[tuple[Row, float]] = deque()
         self._idle: deque[asyncio.Event] = deque()
         self._count = 0
+        self._breath = Breath()
 
     def upcoming(self) -> Iterator[Row]:
         """What starts next."""
@@ -65,15 +66,19 @@ class Runners:
     def take(self, rows: Sequence[Row], at_once: int = 1) -> None:
         """Let what was leased run; of one ordering key so many at a time."""
         self.in_flight += len(rows)
-        for row in rows:
-            self.known.add(row["id"])
-            self.leased[row["queue"]] += 1
+        self.known.update([row["id"] for row in rows])
+        self.leased.update([row["queue"] for row in rows])
         if any(row["ordering_key"] is not None for row in rows):
             keyed = [row for row in rows if row["ordering_key"] is not None]
             rows = [row for row in rows if row["ordering_key"] is None]
             rows += self._chains.begin(keyed, at_once)
         now = monotonic()
         self._ready.extend((row, now) for row in rows)
+        self._breath.served()
+
+    def give_way(self) -> None:
+        """Let who waits for what has just ended go on before the next command runs."""
+        self._breath.want()
 
     def cancel(self, ids: frozenset[int]) -> None:
         """Stop commands whose cancellation was requested; those not started yet stop at once."""
@@ -85,9 +90,9 @@ class Runners:
             stopped.append(leased[0])
         for row in stopped:
             self._run.bodies.done(row)
-            self._ended(row, well=True)
             ended = Settlement(row["id"], row["fence"], "cancelled", 0.0, None)
             self._settler.hand_over(Ended(row, ended))
+            self._ended(row, well=True)
         self._run.cancel(ids)
 
     def next_runner(self) -> None:
@@ -101,9 +106,10 @@ class Runners:
             self._tasks.start_soon(self._runner)
 
     async def _runner(self) -> None:
-        breath, task = Breath(), asyncio.current_task()
+        task = asyncio.current_task()
         try:
             while True:
+                self._breath.begin()
                 while self._ready:
                     row, leased_at = self._ready.popleft()
                     started_at = monotonic()
@@ -117,7 +123,7 @@ class Runners:
                     finally:
                         self.pace.took = monotonic() - started_at
                         self._ended(row, well=well)
-                    await breath.take()
+                    await self._breath.take()
                 self.next_runner()
                 call = asyncio.Event()
                 self._idle.append(call)
@@ -132,17 +138,18 @@ class Runners:
         if self.leased[row["queue"]] <= 0:
             del self.leased[row["queue"]]
         if row["ordering_key"] is not None:
-            following, back = self._chains.end(row, well=well)
-            now = monotonic()
-            self._ready.extendleft((row, now) for row in reversed(following))
-            self._to_its_line(back)
+            following, back = self._chains.end(row, self._settler.handed_over, well=well)
+            if following is not None:
+                self._ready.appendleft((following, monotonic()))
+            if back:
+                self._to_its_line(back)
         self.on_ended(row)
 
     def _to_its_line(self, rows: Iterable[Row]) -> None:
         """Give back what waited behind another of its key: it stands where it stood before."""
         for row in rows:
-            self._ended(row, well=False)
             self._settler.hand_over(Ended(row, Setback(row["id"], "waiting", fence=row["fence"])))
+            self._ended(row, well=False)
 
     def shorten(self) -> None:
         """Give back what waits for long behind a slow command of its key."""
@@ -156,5 +163,5 @@ class Runners:
         leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))
         for row in [row for row, _ in leased if which(row)]:
             self._run.bodies.done(row)
-            self._ended(row, well=False)
             self._settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
+            self._ended(row, well=False)

@@ -56,13 +56,16 @@ class Settler:
         self._work = anyio.Event()
         self._written = anyio.Event()
         self._writing: list[Ended] = []
+        # How many outcomes were handed over; how many of them, in that order, are written.
+        self.handed_over = 0
+        self.through = 0
         # Outcomes that somebody waits for, by id: whether just they were written.
         self._watched: dict[int, bool] = {}
 
     @property
     def waiting(self) -> int:
         """How many outcomes are not written yet."""
-        return len(self._gathered) + len(self._writing)
+        return self.handed_over - self.through
 
     @property
     def ids(self) -> set[int]:
@@ -78,6 +81,7 @@ class Settler:
     def hand_over(self, ended: Ended) -> None:
         """The same at once, for what is given back: no more than what was claimed."""
         self._gathered.append(ended)
+        self.handed_over += 1
         self._work.set()
 
     async def see(self, ended: Ended) -> bool:
@@ -113,6 +117,7 @@ class Settler:
             self._writing = page
             try:
                 await self._write_all(page)
+                self.through += len(page)
             finally:
                 self._writing = []
                 self._written.set()
@@ -120,21 +125,30 @@ class Settler:
                 self.on_written()
 
     async def _write_all(self, page: list[Ended]) -> None:
-        """Write a page, however long the database is away; row by row if one spoils it."""
+        """Write a page; row by row if one spoils it."""
         todo = [page]
         while todo:
             part = todo.pop()
             try:
-                await self._write(part)
+                await self._insist(part)
             except Exception as error:  # noqa: BLE001 - sorted out below
-                if is_passing(error):
-                    _log.warning("settlements wait for the database", rows=len(part))
-                    todo.append(part)
-                    await anyio.sleep(_PAUSE)
-                elif len(part) > 1:
+                if len(part) > 1:
                     todo += [[ended] for ended in reversed(part)]  # the order of keys is kept
                 else:
                     await self._refused(part[0], error)
+
+    async def _insist(self, part: list[Ended]) -> None:
+        """Write these, however long the database is away. Raises what it has against them."""
+        while True:
+            try:
+                await self._write(part)
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+            else:
+                return
+            _log.warning("settlements wait for the database", rows=len(part))
+            await anyio.sleep(_PAUSE)
 
     async def _write(self, part: list[Ended]) -> None:
         started = monotonic()
@@ -185,14 +199,10 @@ class Settler:
             dead = Dead(explain(error, site_of(ended.row, None)))
             instead = setback(dead, ended.row, self._parts.me.id, ended.outcome.fence)
         try:
-            await self._write([Ended(ended.row, instead)])
-        except Exception as again:  # noqa: BLE001 - logged, or tried again
-            if is_passing(again):
-                self._gathered.append(Ended(ended.row, instead))
-                self._work.set()
-            else:
-                reason = explain(again).error
-                _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)
+            await self._insist([Ended(ended.row, instead)])
+        except Exception as again:  # noqa: BLE001 - logged
+            reason = explain(again).error
+            _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)
 
 
 def _given_back(each: Setback) -> bool:

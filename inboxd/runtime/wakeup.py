@@ -35,11 +35,19 @@ _PAGES_BEFORE_SILENCE = 2
 
 @dataclass(slots=True)
 class Fleet:
-    """What the last heartbeat said of the others; on_silence tells its thread to watch a flag."""
+    """What the last heartbeat said of the others.
+
+    on_silence tells its thread to watch a flag; on_joining, to beat at once.
+    """
 
     peers: int = 0
     uniform: bool = True
     on_silence: Callable[[], None] = lambda: None
+    on_joining: Callable[[], None] = lambda: None
+
+    def joined(self) -> None:
+        """Another worker joined, as it said itself: what the last heartbeat said is over."""
+        self.on_joining()
 
     @property
     def differs(self) -> bool:

@@ -46,12 +46,18 @@ async def notify(connection: Connection, sql: Statements, place: Place) -> None:
     await connection.execute(sql["notify"], place)
 
 
+async def announce(connection: Connection, sql: Statements) -> None:
+    """Tell the workers that another one has joined them."""
+    await connection.execute(sql["notify"], "workers")
+
+
 async def listen(
     database: Database,
     sql: Statements,
     *,
     on_wakeup: Callable[[Place], None],
     on_control: Callable[[], None] = lambda: None,
+    on_joining: Callable[[], None] = lambda: None,
     on_connected: Callable[[], None],
     check_interval: float,
 ) -> None:
@@ -70,6 +76,8 @@ async def listen(
             heard.set()
         elif channel.endswith("_controls"):
             on_control()
+        elif channel.endswith("_workers"):
+            on_joining()
         else:
             on_wakeup("events" if channel.endswith("_events") else "commands")
 
@@ -79,7 +87,7 @@ async def listen(
     try:
         connection.add_termination_listener(on_lost)
         with anyio.fail_after(check_interval):
-            for what in ("events", "commands", "controls"):
+            for what in ("events", "commands", "controls", "workers"):
                 await connection.add_listener(f"{sql.schema}_{what}", on_notification)
             await connection.add_listener(echo, on_notification)
         on_connected()

@@ -21,6 +21,7 @@ _STEP_BUCKETS = (
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
 _ROW_BUCKETS = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
+_LIST_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_000_000)
 
 
 class Lane(NamedTuple):
@@ -33,9 +34,6 @@ class Lane(NamedTuple):
     age: float | None
 
 
-_LIST_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_000_000)
-
-
 class Metrics:
     """The daemon's metrics; parts that measure get this object."""
 
@@ -45,13 +43,21 @@ class Metrics:
         self.tally = Tally()
         self.registry.register(self.tally)
         ProcessCollector(registry=self.registry)
-        self._make_processing()
+        self._make_waiting()
+        self._make_pages()
+        self._make_lines()
+        self._make_care()
+        self._make_dedup()
         self._make_growth()
         self._make_process(version)
 
-    def _make_processing(self) -> None:
+    def _make_waiting(self) -> None:
+        """What waits, and what holds it back."""
         self.queue_age = self._gauge(
             "inboxd_queue_age_seconds", "Age of the oldest due row of a lane.", "kind", "lane"
+        )
+        self.backlog = self._gauge(
+            "inboxd_backlog_rows", "Unsettled rows of a lane.", "kind", "lane", "status"
         )
         self.blocked_keys = self._gauge(
             "inboxd_blocked_keys",
@@ -63,6 +69,41 @@ class Metrics:
             "How long the command has been due that stands behind a blocked key for longest.",
             *("queue", "held_by"),
         )
+        self.held_back = self._counter(
+            "inboxd_queue_held_back",
+            "Claims that could take nothing of a queue: full or rate (its limit over all workers),"
+            " or busy (another claim had it, or each key that was asked).",
+            *("queue", "reason"),
+        )
+        self.paused = self._gauge(
+            "inboxd_paused", "Types, topics, queues and schedules that are paused.", "kind"
+        )
+
+    def _make_pages(self) -> None:
+        """What is claimed, handled and settled."""
+        self.wakeups = self._counter(
+            "inboxd_wakeups",
+            "Why a processor looked for rows: notify, poll, timer, sweep or reconnect.",
+            *("kind", "cause"),
+        )
+        self.claim_seconds = self._histogram(
+            "inboxd_claim_seconds", "What a claim took.", _STEP_BUCKETS, "kind"
+        )
+        self.page_rows = self._histogram(
+            "inboxd_page_rows", "Rows that a claim returned.", _ROW_BUCKETS, "kind"
+        )
+        self.in_flight = self._gauge(
+            "inboxd_in_flight", "Rows that are being handled here.", "kind"
+        )
+        self.settle_seconds = self._histogram(
+            "inboxd_settle_seconds",
+            "What writing the outcomes of a page took.",
+            _STEP_BUCKETS,
+            "kind",
+        )
+
+    def _make_lines(self) -> None:
+        """Sequential and batch topics."""
         self.blocked_lines = self._gauge(
             "inboxd_blocked_lines",
             "Ordering keys of sequential topics that stand still behind a dead letter, or a retry.",
@@ -73,58 +114,30 @@ class Metrics:
             "How long the first of them stands still.",
             *("topic", "held_by"),
         )
-        self.backlog = self._gauge(
-            "inboxd_backlog_rows", "Unsettled rows of a lane.", "kind", "lane", "status"
-        )
-        self.in_flight = self._gauge(
-            "inboxd_in_flight", "Rows that are being handled here.", "kind"
-        )
-        self.claim_seconds = self._histogram(
-            "inboxd_claim_seconds", "What a claim took.", _STEP_BUCKETS
-        )
-        self.settle_seconds = self._histogram(
-            "inboxd_settle_seconds", "What writing the outcomes of a page took.", _STEP_BUCKETS
-        )
-        self.page_rows = self._histogram(
-            "inboxd_page_rows", "Rows that a claim returned.", _ROW_BUCKETS
-        )
-        self.horizon_seconds = Histogram(
+        self.horizon_seconds = self._histogram(
             "inboxd_horizon_seconds",
             "What a look at who may still commit events of sequential or batch topics took.",
-            buckets=_STEP_BUCKETS,
-            registry=self.registry,
+            _STEP_BUCKETS,
         )
         self.horizon_buckets = self._gauge(
             "inboxd_horizon_waiting_buckets",
             "Buckets of sequential and batch topics whose next event waits for producers that are "
             "open still.",
         )
-        self.list_events = Histogram(
+        self.list_events = self._histogram(
             "inboxd_list_events",
             "Events in the lists that were run, whatever became of them.",
-            ["topic"],
-            buckets=_LIST_BUCKETS,
-            registry=self.registry,
+            _LIST_BUCKETS,
+            "topic",
         )
-        self.wakeups = self._counter(
-            "inboxd_wakeups",
-            "Why a processor looked for rows: notify, poll, timer, sweep or reconnect.",
-            *("kind", "cause"),
-        )
-        self.held_back = self._counter(
-            "inboxd_queue_held_back",
-            "Claims that a queue's limit over all workers let take nothing: full, rate, or busy.",
-            *("queue", "reason"),
-        )
+
+    def _make_care(self) -> None:
+        """What one worker does for all, and for those that died."""
         self.reaped = self._counter(
             "inboxd_reaped", "Dead workers, and the commands taken back from them.", "kind"
         )
         self.crashes = self._counter(
             "inboxd_crashes", "Rows that were in flight when their worker died.", "kind"
-        )
-
-        self.paused = self._gauge(
-            "inboxd_paused", "Types, topics, queues and schedules that are paused.", "kind"
         )
         self.schedule_runs = self._counter(
             "inboxd_schedule_runs",
@@ -135,7 +148,6 @@ class Metrics:
         self.batches_expired = self._counter(
             "inboxd_batches_expired", "Open batches that nobody closed in time."
         )
-        self._make_dedup()
 
     def _make_dedup(self) -> None:
         self.duplicates = self._counter(
@@ -194,11 +206,10 @@ class Metrics:
         self.pool_connections = self._gauge(
             "inboxd_pool_connections", "Connections of a pool by state.", "pool", "state"
         )
-        self.loop_lag = Histogram(
+        self.loop_lag = self._histogram(
             "inboxd_loop_lag_seconds",
             "How late the event loop ran what was due, measured ten times a second.",
-            buckets=_STEP_BUCKETS,
-            registry=self.registry,
+            _STEP_BUCKETS,
         )
         build = self._gauge(
             "inboxd_build_info", "1, with the versions that run.", "version", "python"
@@ -226,11 +237,7 @@ class Metrics:
 
     def show_blocked(self, blocked: Iterable[tuple[str, str, int, float]]) -> None:
         """Replace the shown blocked keys: (queue, held_by, keys, oldest)."""
-        self.blocked_keys.clear()
-        self.blocked_age.clear()
-        for queue, held_by, keys, oldest in sorted(blocked, key=lambda b: -b[3])[:MAX_LANES]:
-            self.blocked_keys.labels(queue, held_by).set(keys)
-            self.blocked_age.labels(queue, held_by).set(oldest)
+        _show_blocked(self.blocked_keys, self.blocked_age, blocked)
 
     def show_partitions(self, tables: Iterable[tuple[str, float, float]]) -> None:
         """Show of each table (name, age of the oldest partition, retention lag), in seconds."""
@@ -245,11 +252,7 @@ class Metrics:
 
     def show_blocked_lines(self, blocked: Iterable[tuple[str, str, int, float]]) -> None:
         """Replace the shown lines that stand still: (topic, held_by, lines, oldest)."""
-        self.blocked_lines.clear()
-        self.blocked_line_age.clear()
-        for topic, held_by, lines, oldest in sorted(blocked, key=lambda b: -b[3])[:MAX_LANES]:
-            self.blocked_lines.labels(topic, held_by).set(lines)
-            self.blocked_line_age.labels(topic, held_by).set(oldest)
+        _show_blocked(self.blocked_lines, self.blocked_line_age, blocked)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)
@@ -257,5 +260,16 @@ class Metrics:
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(name, text, ["kind"], buckets=buckets, registry=self.registry)
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+
+def _show_blocked(keys: Gauge, age: Gauge, blocked: Iterable[tuple[str, str, int, float]]) -> None:
+    """Replace what stands still: (lane, held_by, keys, seconds of the oldest)."""
+    keys.clear()
+    age.clear()
+    for lane, held_by, count, oldest in sorted(blocked, key=lambda b: -b[3])[:MAX_LANES]:
+        keys.labels(lane, held_by).set(count)
+        age.labels(lane, held_by).set(oldest)

@@ -12,6 +12,7 @@ from inboxd import operations
 from inboxd.store.session import Session
 from tests.daemon.inbox import Inbox
 from tests.support import Config, StartWorker, eventually
+from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -134,14 +135,18 @@ async def test_a_continuation_comes_from_its_batch(inbox: Inbox) -> None:
 async def test_what_waited_is_released_at_once(inbox: Inbox) -> None:
     """By the worker that settled last, and not by a sweep: also a batch that is a step."""
     steps = [["a", "ok", []], ["mails", "batch", ["a"]], ["z", "blind", ["mails"]]]
-    story = await tell(inbox, "flow.make", {"steps": steps})
-    await story.hears("mails then", "mails finally", "then", "finally")
-    rows = await inbox.database.fetch(
-        "select max(finished_at) - min(created_at) as took from inboxd.commands_history "
-        "where correlation_id = $1",
-        story.id,
-    )
-    assert rows[0]["took"].total_seconds() < 1.5  # a sweep comes every two
+    took: list[float] = []
+    for _ in range(3):
+        story = await tell(inbox, "flow.make", {"steps": steps})
+        await story.hears("mails then", "mails finally", "then", "finally")
+        rows = await inbox.database.fetch(
+            "select max(finished_at) - min(created_at) as took from inboxd.commands_history "
+            "where correlation_id = $1",
+            story.id,
+        )
+        took.append(rows[0]["took"].total_seconds())
+    # A sweep comes every two seconds, and each story would need several. A machine may be busy.
+    assert min(took) < 1.5, took
 
 
 async def test_what_follows_a_batch_within_one_that_waits_runs_after_it(inbox: Inbox) -> None:
@@ -321,8 +326,7 @@ async def test_an_abandoned_open_batch_is_seen(own: Inbox, start_worker: StartWo
     worker = await start_worker({"upkeep": {"interval": "1s"}})
     await own.write("event", "batch.make", {"open": True, "members": ["ok"], "expires": "100ms"})
     await worker.logged("an open batch has expired")
-    _, metrics = await worker.get("/metrics")
-    assert "inboxd_batches_expired_total 1.0" in metrics
+    assert await worker.metric("inboxd_batches_expired_total") == 1
     [row] = await own.database.fetch("select batch_id, status, expired_at from inboxd.batches")
     assert (row["status"], row["expired_at"] is not None) == ("running", True)
     late = await own.write(
@@ -347,15 +351,7 @@ async def test_a_worker_that_is_drained_folds_what_it_settled_last(
     async with daemon_session(own.database) as holder, holder.transaction():
         await holder.execute(f"select from inboxd.batches where id = {sent['id']} for update")
         worker = await start_worker()
-
-        async def folding() -> bool:
-            waits: bool = await own.database.fetchval(
-                "select exists (select from pg_stat_activity where wait_event_type = 'Lock'"
-                " and datname = current_database())"
-            )
-            return waits
-
-        await eventually(folding)
+        await lock_awaited(own.database)
         worker.process.terminate()
         with suppress(AssertionError):  # it has ended all that there is to end but this
             await worker.wait(0.7)

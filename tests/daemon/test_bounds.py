@@ -3,7 +3,7 @@
 import pytest
 
 from tests.daemon.inbox import Inbox
-from tests.support import Config, StartWorker, eventually
+from tests.support import Config, StartWorker, eventually, looked_again
 
 pytestmark = pytest.mark.anyio
 
@@ -70,3 +70,27 @@ async def test_no_more_pages_at_a_time_than_the_topic_allows(
     await all_settled(own, 700)
     together, _ = (await own.database.fetch(_TOGETHER, topic))[0]
     assert together == 0
+
+
+async def test_a_page_has_no_slot_of_a_topic_that_it_leaves(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """Two topics, each a page at a time: two workers have one each."""
+    alone = {"mode": "sequential", "concurrency": 1}
+    config: Config = {
+        "topics.first": alone,
+        "topics.second": alone,
+        "events": {"page_rows": 10},
+        "worker": {"heartbeat_interval": "200ms", "lease": "5s"},
+    }
+    await looked_again(own.database, "event", *[await start_worker(config) for _ in range(2)])
+    await own.database.execute(
+        "insert into inboxd.events (type, payload, topic, ordering_key)"
+        """ select 'test.ledger', '{"n": 1, "wait": 0.02}', topic, 'k' || n % 40"""
+        " from generate_series(1, 150) n, unnest(array['first', 'second']) as topic"
+    )
+    await all_settled(own, 300)
+    done = "select count(*) from inboxd.events_history group by worker_id order by 1"
+    shares = [row[0] for row in await own.database.fetch(done)]
+    assert len(shares) == 2, shares
+    assert shares[0] > 75, shares

@@ -33,5 +33,5 @@ async def test_an_idle_worker_takes_up_a_retry_and_a_freed_key_at_once(
         await steps(lines, payloads)
         await ended(lines, 4 * (k + 1))
     late = [row["late"] for row in await lines.fetch(_LATE)]
-    assert late[len(late) // 2] < 0.05
-    assert late[-1] < 5, "a timer or the end of the one ahead woke it"
+    assert late[len(late) // 2] < 0.25, "a sweep comes every second: with luck, after half of one"
+    assert late[-1] < 20, "a timer or the end of the one ahead woke it"

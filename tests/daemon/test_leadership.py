@@ -133,4 +133,4 @@ async def test_another_ends_what_a_leader_was_killed_in(
 
 
 async def _leads(worker: Worker) -> bool:
-    return "inboxd_leader 1.0" in (await worker.get("/metrics"))[1]
+    return await worker.metric("inboxd_leader") == 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -11,6 +12,7 @@ import pytest
 
 from inboxd_testplugin.listed import TABLES
 from tests.daemon.inbox import Inbox
+from tests.daemon.listed import failed, filed, lists
 from tests.support import Database, StartWorker, eventually
 from tests.support.order import TRAIL
 
@@ -25,18 +27,6 @@ def tables(shared_database: Any) -> None:
 
     with psycopg.connect(shared_database.dsn, autocommit=True) as connection:
         connection.execute(TABLES)
-
-
-async def lists(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
-    """The lists of a line, once there are so many."""
-
-    async def find() -> list[asyncpg.Record]:
-        found = await inbox.database.fetch(
-            "select * from lists where topic = $1 and key = $2 order by id", topic, key
-        )
-        return found if len(found) >= count else []
-
-    return await eventually(find)
 
 
 async def emit(
@@ -96,32 +86,6 @@ async def test_what_comes_while_a_list_waits_joins_it(inbox: Inbox) -> None:
     await filed(inbox, "aged", "joined", 1)
     ids += await emit(inbox, "aged", "joined", [{}])
     assert (await lists(inbox, "aged", "joined", 1))[0]["ids"] == ids
-
-
-async def failed(inbox: Inbox, row_id: int) -> asyncpg.Record:
-    """The event, once it is a dead letter."""
-
-    async def find() -> list[asyncpg.Record]:
-        return await inbox.database.fetch(
-            "select * from inboxd.events where id = $1 and status = 'failed'", row_id
-        )
-
-    return (await eventually(find))[0]
-
-
-async def filed(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
-    """The filed events of a line, once there are so many."""
-
-    async def find() -> list[asyncpg.Record]:
-        found = await inbox.database.fetch(
-            "select * from inboxd.events where topic = $1 and ordering_key = $2 "
-            "and place is not null order by place",
-            topic,
-            key,
-        )
-        return found if len(found) == count else []
-
-    return await eventually(find)
 
 
 # ---------------------------------------------------------------------------------- aggregation
@@ -381,7 +345,7 @@ async def test_late_commits_while_the_worker_looks_around(inbox: Inbox) -> None:
             async with late.transaction():
                 await emit_late(late, 2)
                 await emit_late(other, 3)
-                await anyio.sleep(n % 10 / 200)
+                await anyio.sleep(n % 10 / 200)  # the worker looks meanwhile, sooner or later
     found = await lists(inbox, "counted", "late", rounds)
     ids = [id_ for each in found for id_ in each["ids"]]
     assert ids == sorted(ids)
@@ -401,9 +365,9 @@ async def test_what_a_topic_got_before_it_was_batch_goes_into_its_lists(
     )
     await database.execute(write, 3)
     await start_worker()
-    for _ in range(2):
+    for made in ("1", "2"):
         await database.execute(write, 5)
-        await anyio.sleep(0.5)
+        await eventually(partial(database.fetchval, f"select count(*) = {made} from lists"))
     await database.execute(write, 2)
     left = "select not exists (select from inboxd.events)"
     await eventually(lambda: database.fetchval(left))

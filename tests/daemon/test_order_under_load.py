@@ -53,11 +53,11 @@ async def test_followers_of_a_dead_letter_are_filed_once(
         count = "select count(*) from inboxd.events where place is not null"
         return bool(await lines.fetchval(count) == followers + 1)
 
-    await settled(lines, len(others))
+    await settled(lines, len(others), within=120)
     await turns(lines, ["k"] * 10)
     await eventually(filed, within=300)
     await turns(lines, others)
-    await settled(lines, 2 * len(others))
+    await settled(lines, 2 * len(others), within=120)
     updates = await lines.fetch("select count(*) from updates where id <> $1 group by id", head)
     assert [row[0] for row in updates] == [1] * followers
     assert "k" not in await trail(lines)

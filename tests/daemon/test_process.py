@@ -52,19 +52,19 @@ async def test_term_lets_running_work_finish_and_gives_the_rest_back(
     worker = await start_worker(
         {"queues": {"slow": {"concurrency": 1}}, "commands": {"concurrency": 3}}
     )
-    finishing = await own.write("command", "test.ledger", {"wait": 1.5})
+    finishing = await own.write("command", "test.ledger", {"wait": 3})
     await own.running(finishing)
-    waiting = await own.write_many("command", "test.wait", [{"wait": 1.5}] * 4, queue="slow")
+    waiting = await own.write_many("command", "test.wait", [{"wait": 3}] * 4, queue="slow")
     await own.running(waiting[0])
     worker.process.terminate()
 
     async def is_draining() -> bool:
         return (await worker.get("/readyz"))[0] == 503
 
-    await eventually(is_draining, 5)
+    await eventually(is_draining)
     assert (await worker.get("/healthz"))[0] == 200
     assert await worker.wait() == 0
-    await own.succeeded("command", finishing, waiting[0], within=1)
+    await own.succeeded("command", finishing, waiting[0])
     assert len(await own.notes(finishing)) == 1
     for row_id in waiting[1:]:
         row = await own.hot("command", row_id)
@@ -80,7 +80,7 @@ async def test_a_drain_ends_at_its_deadline_without_an_attempt_spent(
     plain = await own.write("command", "test.wait", {"wait": 3600})
     in_transaction = await own.write("command", "test.ledger", {"wait": 3600})
     await own.running(plain, in_transaction)
-    assert await worker.stop(within=10) == 0
+    assert await worker.stop() == 0
     for row_id in (plain, in_transaction):
         row = await own.hot("command", row_id)
         assert row is not None
@@ -97,7 +97,7 @@ async def test_a_second_term_stops_at_once(own: Inbox, start_worker: StartWorker
     worker.process.terminate()
     await worker.logged("draining")
     worker.process.terminate()
-    assert await worker.wait(within=10) == 0
+    assert await worker.wait() == 0
     row = await own.hot("command", row_id)
     assert row is not None
     assert (row["status"], row["attempts"], row["crashes"]) == ("pending", 0, 0)
@@ -106,15 +106,14 @@ async def test_a_second_term_stops_at_once(own: Inbox, start_worker: StartWorker
 
 async def test_events_are_finished_before_the_end(own: Inbox, start_worker: StartWorker) -> None:
     worker = await start_worker()
-    row_id = await own.write("event", "test.ledger", {"wait": 1.5})
+    row_id = await own.write("event", "test.ledger", {"wait": 3})
 
     async def has_begun() -> bool:
-        metrics = (await worker.get("/metrics"))[1]
-        return 'inboxd_in_flight{kind="event"} 1.0' in metrics
+        return await worker.metric('inboxd_in_flight{kind="event"}') == 1
 
-    await eventually(has_begun, 5)
+    await eventually(has_begun)
     assert await worker.stop() == 0
-    await own.succeeded("event", row_id, within=1)
+    await own.succeeded("event", row_id)
     assert len(await own.notes(row_id)) == 1
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from inboxd.embedded import Server
 from tests.support import Database, StartWorker, Worker, eventually
+from tests.support.locks import end_waiters, lock_awaited
 from tests.support.rows import Hasty, daemon_session, emit
 
 pytestmark = pytest.mark.anyio
@@ -73,12 +74,10 @@ async def test_a_worker_that_dies_between_append_and_fold(
                 return done == 3
 
             await eventually(appended)
+            await lock_awaited(ledger)
             victim.kill()
             # The server does not notice: it would fold when it gets the lock.
-            await ledger.fetch(
-                "select pg_terminate_backend(pid) from pg_stat_activity "
-                "where wait_event_type = 'Lock' and datname = current_database()"
-            )
+            await end_waiters(ledger)
             assert await ledger.fetchval("select succeeded from inboxd.batches") == 0
         assert await told(ledger) == {}
         await start_worker(hasty())

@@ -1,6 +1,7 @@
 """A handler blocks the event loop: the lease holds, the log names it, past the bound it ends."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -40,16 +41,19 @@ async def test_a_blocked_loop_is_no_death(
     await blocked.logged("event loop is blocked")
     other = await start_worker(config)
     others = await write(ledger, 20)
-    await exactly_once(kind, others)
+    # By the other one, or by this one where a busy machine took longer to start that.
+    for each in others:
+        await eventually(partial(_is_settled, ledger, kind, each))
     assert other.process.poll() is None
     await eventually(lambda: _is_settled(ledger, kind, row), within=seconds + 30)
     await exactly_once(kind, [*others, row])
-    (line,) = [
-        found
+    # A busy machine may have kept the loop from running before, which is nobody's doing.
+    named = [
+        found["by"]
         for found in map(json.loads, blocked.output().splitlines())
-        if found["message"] == "event loop is blocked"
+        if found["message"] == "event loop is blocked" and found["by"] != "no handler"
     ]
-    assert line["by"] == f"handler of {kind} test.block (id {row})"
+    assert named == [f"handler of {kind} test.block (id {row})"]
     history = await ledger.fetch(f"select distinct attempts, crashes from inboxd.{kind}s_history")
     assert [tuple(found) for found in history] == [(1, 0)]
     states = await ledger.fetch("select state from inboxd.workers")

@@ -13,12 +13,16 @@ import pytest
 from inboxd.store.connections import Connection
 from tests.faults.storm import seeds, supervised
 from tests.support import Database, StartWorker, Worker, eventually
+from tests.support.locks import end_waiters, lock_awaited
 from tests.support.rows import ExactlyOnce, Hasty, emit
 
 pytestmark = pytest.mark.anyio
 
 # A marked event whose worker died is tried again after this.
 KEPT: dict[str, dict[str, Any]] = {"database": {"idle_in_transaction_timeout": "1200ms"}}
+
+# Seconds for some lives of a worker, each of which a busy machine may take ten seconds to start.
+LIVES = 120
 
 # A session that waits for the test is not ended for it.
 UNHURRIED: dict[str, dict[str, Any]] = {
@@ -75,7 +79,7 @@ async def test_a_session_that_ends_is_no_crash_however_late_its_locks_go(
         await eventually(lambda: _runs_alone(ledger))
         async with ledger.connect() as other, other.transaction():
             await _take_over(ledger, other)
-            await eventually(lambda: _waits_for_a_lock(ledger))
+            await lock_awaited(ledger, who="inboxd daemon")
     await exactly_once("event", ids)
     assert await ledger.fetchval("select crashes from inboxd.events_history") == 0
 
@@ -84,19 +88,11 @@ async def _take_over(database: Database, other: Connection) -> None:
     """End the session that runs the event; the other one has the row's lock from then on."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(other.fetch, "select from inboxd.events for update")
-        await eventually(lambda: _waits_for_a_lock(database, "''"))
+        await lock_awaited(database, who="")
         await database.execute(
             "select pg_terminate_backend(pid) from pg_locks where relation = 'ledger'::regclass"
             " and mode = 'RowExclusiveLock'"
         )
-
-
-async def _waits_for_a_lock(database: Database, who: str = "'inboxd daemon'") -> bool:
-    found: bool = await database.fetchval(
-        "select exists (select from pg_stat_activity where datname = current_database()"
-        f" and wait_event_type = 'Lock' and application_name = {who})"
-    )
-    return found
 
 
 async def test_a_lost_session_is_no_crash_while_the_processor_pauses(
@@ -112,11 +108,8 @@ async def test_a_lost_session_is_no_crash_while_the_processor_pauses(
         await other.execute("lock table inboxd.events_history in share mode")
         worker = await start_worker(config)
         for times in range(1, 4):
-            await eventually(lambda: _waits_for_a_lock(ledger))
-            await ledger.execute(
-                "select pg_terminate_backend(pid) from pg_stat_activity"
-                " where datname = current_database() and wait_event_type = 'Lock'"
-            )
+            await lock_awaited(ledger, who="inboxd daemon")
+            assert await end_waiters(ledger)
             await eventually(partial(_started_again, worker, times))
             assert await ledger.fetchval("select crashes from inboxd.events") == 0
     await exactly_once("event", ids)
@@ -124,6 +117,44 @@ async def test_a_lost_session_is_no_crash_while_the_processor_pauses(
 
 async def _started_again(worker: Worker, times: int) -> bool:
     return worker.output().count("processor starts again") >= times
+
+
+# A mark, once it is in the page's transaction, waits for the test.
+_HELD_MARK = """
+create function hold_mark() returns trigger language plpgsql as
+$$ begin perform pg_advisory_xact_lock(7); return new; end $$;
+create trigger hold_mark before update on inboxd.events for each row
+    when (new.crashes > old.crashes) execute function hold_mark();
+"""
+
+
+async def test_a_marked_event_that_somebody_else_has_for_a_moment_is_no_crash(
+    ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
+) -> None:
+    """As a claim that began before the mark was there: it locks the row that it passes by."""
+    config = hasty(**UNHURRIED)
+    victim = await start_worker(config)
+    ids = await emit(ledger, 1, wait=0.9)
+    await eventually(lambda: _in_a_page(ledger))
+    await ledger.execute(_HELD_MARK)
+    victim.kill()
+    had: list[object] = []
+    async with ledger.connect() as holder, ledger.connect() as other, other.transaction():
+
+        async def have_it() -> None:
+            had.extend(await other.fetch("select from inboxd.events for update"))
+
+        await holder.execute("select pg_advisory_lock(7)")
+        await start_worker(config)
+        await lock_awaited(ledger, who="inboxd daemon")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(have_it)
+            await lock_awaited(ledger, 2)
+            await holder.execute("select pg_advisory_unlock(7)")
+        if had:  # else the worker was faster
+            await lock_awaited(ledger, who="inboxd daemon")
+    await exactly_once("event", ids)
+    assert await ledger.fetchval("select crashes from inboxd.events_history") == 0
 
 
 # ------------------------------------------------------------------------------------ poison
@@ -150,6 +181,7 @@ def group() -> Iterator[Path]:
     pytest.skip("no memory limit can be set here: that needs root, and control groups")
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", seeds(long=2))
 @pytest.mark.parametrize(
     "how",
@@ -178,7 +210,7 @@ async def test_one_of_a_page_of_a_thousand_kills(
         (poison,) = await emit(producer, 1, "test.misbehave", **words)
         ids += await emit(producer, 999 - before)
     async with supervised(start_worker, hasty(**KEPT)) as lives:
-        await eventually(lambda: _convicted(ledger, poison), within=60)
+        await eventually(lambda: _convicted(ledger, poison), within=LIVES)
         await exactly_once("event", ids)
     assert len(lives) == 5
     (row,) = await ledger.fetch("select attempts, crashes, errors->-1->>'error' from inboxd.events")
@@ -186,6 +218,7 @@ async def test_one_of_a_page_of_a_thousand_kills(
     assert "3 times" in row[2]
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", seeds(long=3))
 async def test_poison_among_more_neighbours_than_a_page_has_rows(
     ledger: Database,
@@ -203,8 +236,8 @@ async def test_poison_among_more_neighbours_than_a_page_has_rows(
             ids += await emit(ledger, chance.randrange(40))
             if await _convicted(ledger, poison):
                 break
-            await eventually(lambda: _few_are_left(ledger), within=20)
-        await eventually(lambda: _convicted(ledger, poison), within=60)
+            await eventually(lambda: _few_are_left(ledger), within=LIVES)
+        await eventually(lambda: _convicted(ledger, poison), within=LIVES)
         await exactly_once("event", ids)
     assert len(lives) <= 1 + 2 * 3 + 1
 

@@ -180,6 +180,7 @@ async def _is_claimed(database: Database) -> bool:
 # ------------------------------------------------------------------------------------ poison
 
 
+@pytest.mark.timeout(240)
 async def test_a_command_that_kills_its_worker(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
@@ -189,7 +190,7 @@ async def test_a_command_that_kills_its_worker(
     # Short, since each life waits for the lease of the one before; none has a living peer.
     config = hasty(worker={"lease": "1500ms", "heartbeat_interval": "300ms"})
     async with supervised(start_worker, config) as lives:
-        await eventually(lambda: _convicted(ledger, "commands", poison), within=60)
+        await eventually(lambda: _convicted(ledger, "commands", poison), within=120)
         await exactly_once("command", before + after)
     assert len(lives) == 4
     (row,) = await ledger.fetch("select attempts, crashes, errors from inboxd.commands")

@@ -1,11 +1,11 @@
 """Workers that differ: other plugins, other versions; each does what it can, and hears of it."""
 
 import random
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from inboxd.runtime.wakeup import Fleet, WakeUp
@@ -84,7 +84,7 @@ async def test_each_worker_does_what_it_declares(
             await burst("test.ledger")
         for _ in range(5):
             await burst("test.ledger", "other.ledger")
-            await eventually(lambda: _nothing_due(ledger), within=15)
+            await eventually(lambda: _nothing_due(ledger))
         if folder is other:
             assert await worker.stop() == 0
     await exactly_once("event", events)
@@ -139,6 +139,75 @@ async def _is_given_up(database: Database, row: int) -> bool:
     return found
 
 
+# -------------------------------------------------------------------------------- who joins
+
+RARE: Config = {"worker": {"heartbeat_interval": "60s", "lease": "240s"}}
+_BEATS = "select heartbeat from inboxd.workers order by started_at limit 1"
+_SESSION = (
+    "select pid from pg_stat_activity where datname = current_database() and application_name = $1"
+)
+
+
+async def _beats_at_rest(database: Database) -> int:
+    """The heartbeat's number, once those of the start are over."""
+    beats = -1
+    while beats < 1 or beats != await database.fetchval(_BEATS):
+        beats = await database.fetchval(_BEATS)
+        await anyio.sleep(1)
+    return beats
+
+
+async def _have_come(database: Database, beats: int) -> None:
+    async def have() -> bool:
+        return bool(await database.fetchval(_BEATS) >= beats)
+
+    await eventually(have)
+
+
+@pytest.mark.direct("peers hear of it by a notification")
+async def test_who_joins_is_known_to_the_others_before_their_next_heartbeat(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """How much a page takes depends on how many want some: one that knows of none takes half."""
+    await start_worker(RARE)
+    before = await _beats_at_rest(database)
+    await start_worker(RARE)
+    await _have_come(database, before + 1)
+
+
+@pytest.mark.direct("peers hear of it by a notification")
+async def test_who_joins_during_a_heartbeat_is_known_by_the_next_one(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """What that heartbeat saw is older, as when several start together."""
+    await start_worker(RARE)
+    before = await _beats_at_rest(database)
+    async with database.connect() as other, other.transaction():
+        await other.execute("select from inboxd.workers for update")
+        await database.execute("notify inboxd_workers")
+
+        async def waits() -> bool:
+            found = _SESSION + " and wait_event_type = 'Lock'"
+            return await database.fetchval(found, "inboxd heartbeat") is not None
+
+        await eventually(waits)
+        await database.execute("notify inboxd_workers")
+        await anyio.sleep(0.5)
+    await _have_come(database, before + 2)
+
+
+@pytest.mark.direct("peers hear of it by a notification")
+async def test_who_joined_while_nobody_listened_is_known_when_somebody_does(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """As when two start together: each joins before the other one listens."""
+    await start_worker(RARE)
+    before = await _beats_at_rest(database)
+    cut = f"select pg_terminate_backend(pid) from ({_SESSION}) listener"
+    assert await database.fetchval(cut, "inboxd listener")
+    await _have_come(database, before + 1)
+
+
 # ------------------------------------------------------------------------------ the silence
 
 
@@ -164,7 +233,7 @@ async def test_who_joined_unheard_hears_of_the_end_of_a_silence(database: Databa
             async def some() -> bool:
                 return bool(heard)
 
-            await eventually(some, within=5)
+            await eventually(some)
 
 
 @pytest.mark.direct("peers hear of it by a notification")
@@ -172,13 +241,17 @@ async def test_peers_hear_of_a_silent_row_while_a_page_takes_long(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
 ) -> None:
     """They are told twice: the page takes long; later, the last silent producer has ended."""
-    config: Config = {**DEAF, "events": {"page_rows": 1, "timeout": "20s"}}
+    config: Config = {
+        **DEAF,
+        "database": {"idle_in_transaction_timeout": "90s"},
+        "events": {"page_rows": 1, "timeout": "60s"},
+    }
     worker, peer = await start_worker(config), await start_worker(config)
     await _sleeps(peer)
     before = await _looks(peer)
     peer.pause()
     ids = await emit(ledger, 60, wait=0.02)
-    slow = await emit(ledger, 1, wait=9)
+    slow = await emit(ledger, 1, wait=50)  # longer than all that is waited for
     async with ledger.connect() as producer:
         await eventually(lambda: _flag_is(ledger, 0))
         async with producer.transaction():
@@ -191,7 +264,7 @@ async def test_peers_hear_of_a_silent_row_while_a_page_takes_long(
             await eventually(lambda: _flag_is(ledger, 1))  # by the thread: the loop is in its page
             peer.resume()
             await _sleeps(peer, before)
-    await eventually(lambda: _is_settled(ledger, silent[0]), within=4)
+    await eventually(lambda: _is_settled(ledger, silent[0]))
     assert not await _is_settled(ledger, slow[0]), "the first worker is in its page still"
     worker.kill()
     peer.kill()
@@ -200,11 +273,7 @@ async def test_peers_hear_of_a_silent_row_while_a_page_takes_long(
 
 async def _looks(worker: Worker) -> float:
     """How often it has looked from the beginning before it slept."""
-    _, page = await worker.get("/metrics")
-    found = re.search(
-        r'^inboxd_wakeups_total\{cause="sweep",kind="event"\} (\S+)$', page, re.MULTILINE
-    )
-    return float(found[1]) if found else 0.0
+    return await worker.metric('inboxd_wakeups_total{cause="sweep",kind="event"}')
 
 
 async def _sleeps(worker: Worker, after: float = 0.0) -> None:

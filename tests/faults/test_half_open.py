@@ -26,6 +26,7 @@ from inboxd.store.pools import borrow, open_pool
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, StartWorker, eventually
 from tests.support.databases import AnyServer
+from tests.support.locks import lock_awaited, waiters
 from tests.support.proxy import proxy
 from tests.support.rows import SQL, ExactlyOnce, daemon_session, emit, join, send
 
@@ -84,12 +85,8 @@ async def test_a_vanished_server_is_waited_for_once(
             with pytest.raises(LOST):
                 await workers.bury(pool, SQL, dead, 0, 3)
 
-        async def waiting(count: int) -> bool:
-            found: int = await database.fetchval(
-                "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
-                " and datname = current_database()"
-            )
-            return found == count
+        async def nobody_waits() -> bool:
+            return not await waiters(database)
 
         ended = Settlement(row["id"], row["fence"], "succeeded", 1.0, None)
         async with anyio.create_task_group() as tasks:
@@ -98,10 +95,10 @@ async def test_a_vanished_server_is_waited_for_once(
                 await session.execute("lock inboxd.commands in access exclusive mode")
                 settler.hand_over(Ended(row, ended))
                 tasks.start_soon(bury)
-                await eventually(lambda: waiting(2))
+                await lock_awaited(database, 2)
                 assert way.swallow("test") == 2
                 began = time.monotonic()
-                await eventually(lambda: waiting(0))  # the server's own time limit
+                await eventually(nobody_waits)  # the server's own time limit
             await settler.flush()
             assert time.monotonic() - began < 5.5, "less than twice the limit of 3 seconds"
             tasks.cancel_scope.cancel()

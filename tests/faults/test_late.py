@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 import asyncpg
 import pytest
 
-from tests.support import Database, StartWorker, eventually
+from tests.support import Database, StartWorker, eventually, looked_again
+from tests.support.locks import end_waiters, lock_awaited
 from tests.support.rows import ExactlyOnce, Hasty, emit, send
 
 pytestmark = pytest.mark.anyio
@@ -21,22 +21,11 @@ async def _held(database: Database, statement: str) -> AsyncIterator[asyncpg.Con
         yield connection
 
 
-async def _waits(database: Database, query: str) -> bool:
-    """Whether a session of the daemon's waits for a lock with such a statement."""
-    found: bool = await database.fetchval(
-        "select exists (select from pg_stat_activity where wait_event_type = 'Lock'"
-        " and datname = current_database() and application_name like 'inboxd %'"
-        " and query like $1)",
-        query,
-    )
-    return found
-
-
-async def _soon(database: Database, kind: str, count: int, **payload: Any) -> list[int]:
-    """Rows that are there, and due in a second: time to lock what their claim will need."""
+async def _soon(database: Database, count: int) -> list[int]:
+    """Commands that are due in three seconds: time to lock what their claim will need."""
     async with database.connect() as producer, producer.transaction():
-        ids = await (emit if kind == "event" else send)(producer, count, **payload)
-        await producer.execute(f"update inboxd.{kind}s set run_at = now() + interval '1 s'")
+        ids = await send(producer, count)
+        await producer.execute("update inboxd.commands set run_at = now() + interval '3 s'")
     return ids
 
 
@@ -49,11 +38,13 @@ async def test_a_claim_of_a_worker_that_was_declared_dead(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty, how: str
 ) -> None:
     """Its claim is under way when it is declared dead: it takes nothing, and nothing runs twice."""
-    late = await start_worker(hasty())
+    # At its first page, and once a lease, it looks for what it does not know: not before the claim.
+    late = await start_worker(hasty(worker={"lease": "60s"}))
+    await looked_again(ledger, "command", late)
     me = await ledger.fetchval("select id from inboxd.workers")
-    ids = await _soon(ledger, "command", 5)
+    ids = await _soon(ledger, 5)
     async with _held(ledger, "lock inboxd.commands in exclusive mode"):
-        await eventually(lambda: _waits(ledger, CLAIM), within=8)
+        await lock_awaited(ledger, query=CLAIM)
         if how == "stopped":
             late.pause()
         # As the reaper does; the claim has not come to the worker's own row yet.
@@ -79,10 +70,11 @@ async def test_a_claim_that_arrives_after_a_suspension_is_given_back(
 ) -> None:
     """Whoever could not renew starts nothing: not even what it had asked for before."""
     worker = await start_worker(hasty())
-    ids = await _soon(ledger, "command", 5)
+    await looked_again(ledger, "command", worker)
     # Neither a heartbeat nor a claim gets past this; nor does a reaper, to whom it means life.
     async with _held(ledger, "select from inboxd.workers for update"):
-        await eventually(lambda: _waits(ledger, CLAIM), within=8)
+        ids = await send(ledger, 5)
+        await lock_awaited(ledger, query=CLAIM, within=8)
         await worker.logged("work is suspended")
     await worker.logged("work goes on")
     await exactly_once("command", ids)
@@ -97,15 +89,11 @@ async def test_a_payload_that_an_outage_keeps_from_being_read(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, kind: str
 ) -> None:
     """The row is claimed, its payload is in `bodies`, and just then the connection breaks."""
-    await start_worker({"types": {"test.ledger": {"retry": {"attempts": 1}}}})
-    ids = await _soon(ledger, kind, 3, padding="x" * 5000)
+    ids = await (emit if kind == "event" else send)(ledger, 3, padding="x" * 5000)
     async with _held(ledger, "lock inboxd.bodies in access exclusive mode"):
-        await eventually(lambda: _waits(ledger, READ))
-        await ledger.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where query like $1"
-            " and wait_event_type = 'Lock' and datname = current_database()",
-            READ,
-        )
+        await start_worker({"types": {"test.ledger": {"retry": {"attempts": 1}}}})
+        await lock_awaited(ledger, query=READ)
+        assert await end_waiters(ledger, query=READ)
     await exactly_once(kind, ids)
     rows = await ledger.fetch(
         f"select distinct attempts, crashes, errors from inboxd.{kind}s_history"
@@ -117,8 +105,7 @@ async def test_a_payload_that_arrives_after_a_suspension_begins_nothing(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, hasty: Hasty
 ) -> None:
     """It was leased and not running yet, so there was nothing to stop when the lease ran out."""
-    worker = await start_worker(hasty(database={"lock_timeout": "20s"}))
-    ids = await _soon(ledger, "command", 3, padding="x" * 5000)
+    ids = await send(ledger, 3, padding="x" * 5000)
 
     async def are_given_back() -> bool:
         rows = await ledger.fetch("select status from inboxd.commands")
@@ -128,7 +115,8 @@ async def test_a_payload_that_arrives_after_a_suspension_begins_nothing(
         await reads.enter_async_context(
             _held(ledger, "lock inboxd.bodies in access exclusive mode")
         )
-        await eventually(lambda: _waits(ledger, READ))
+        worker = await start_worker(hasty(database={"lock_timeout": "20s"}))
+        await lock_awaited(ledger, query=READ)
         async with _held(ledger, "select from inboxd.workers for update"):
             await worker.logged("work is suspended")
             await reads.aclose()

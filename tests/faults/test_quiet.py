@@ -59,7 +59,7 @@ async def test_timers_shorter_than_the_poll_set_the_flag(database: Database) -> 
             assert await wakeup.arm()
             return await _flag(database) == 1
 
-        await eventually(is_set, within=5)
+        await eventually(is_set)
 
 
 async def test_a_reconnect_sets_the_flag(database: Database) -> None:
@@ -112,7 +112,7 @@ async def test_peers_hear_when_the_last_silent_producer_has_ended(database: Data
         assert not heard
         await producer.execute("COMMIT")
         assert await wakeup.arm()
-        await eventually(lambda: _some(heard), within=5)
+        await eventually(lambda: _some(heard))
         heard.clear()
         wakeup.distrust("timer")
         assert await wakeup.arm()
@@ -134,10 +134,10 @@ async def test_who_leaves_waits_for_silent_producers(database: Database) -> None
         await producer.execute(f"BEGIN; {INSERT}")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wakeup.leave)
-            await eventually(lambda: _some(heard), within=5)
+            await eventually(lambda: _some(heard))
             heard.clear()
             await producer.execute("COMMIT")
-        await eventually(lambda: _some(heard), within=5)
+        await eventually(lambda: _some(heard))
 
 
 async def test_nobody_is_silent_without_room(database: Database) -> None:
@@ -150,7 +150,7 @@ async def test_nobody_is_silent_without_room(database: Database) -> None:
         assert await _flag(database) == 0
         async with _heard(database) as heard:
             await wakeup.working(full_page=True, has_room=False)
-            await eventually(lambda: _some(heard), within=5)
+            await eventually(lambda: _some(heard))
         assert await _flag(database) == 1
         assert wakeup.silent_since is None
 

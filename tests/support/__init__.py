@@ -10,7 +10,7 @@ from tests.support.databases import (
     temporary_server,
 )
 from tests.support.waiting import eventually
-from tests.support.worker import Config, StartWorker, Worker
+from tests.support.worker import Config, StartWorker, Worker, looked_again
 
 __all__ = [
     "Config",
@@ -22,6 +22,7 @@ __all__ = [
     "create_migrated",
     "drop",
     "eventually",
+    "looked_again",
     "shared_folder",
     "temporary_server",
 ]

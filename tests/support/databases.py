@@ -21,6 +21,7 @@ import psycopg
 from inboxd.embedded import Server
 from inboxd.settings import Database as Settings
 from inboxd.store.migrations import migrate
+from tests.support.ports import held_port
 
 # A crash of the machine is no test's subject, so fsync is off unless this says otherwise.
 _DURABLE = bool(os.environ.get("INBOXD_TEST_DURABLE"))
@@ -87,9 +88,16 @@ def temporary_server(**settings: str) -> Iterator[Server]:
     """An embedded server in a folder that is gone afterwards; `settings` are PostgreSQL's."""
     folder = Path(tempfile.mkdtemp(prefix="inboxd-test-", dir=_fast_folder()))
     try:
-        with Server.start(
-            folder, settings=_SETTINGS | settings, durable=_DURABLE, binaries=_BINARIES
-        ) as server:
+        with (
+            held_port() as held,
+            Server.start(
+                folder,
+                port=held.getsockname()[1],
+                settings=_SETTINGS | settings,
+                durable=_DURABLE,
+                binaries=_BINARIES,
+            ) as server,
+        ):
             yield server
         shutil.rmtree(server.home)
     finally:

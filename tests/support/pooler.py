@@ -22,8 +22,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import pytest
 
-from inboxd.embedded import free_port
 from tests.support.databases import shared_folder
+from tests.support.ports import held_port
 from tests.support.worker import Config
 
 # Whether the whole run goes through PgBouncer: `make test-pooler`.
@@ -92,8 +92,9 @@ def way_to(dsn: str) -> Iterator[Way]:
 @contextmanager
 def pgbouncer(dsn: str) -> Iterator[Way]:
     """A PgBouncer before the server of `dsn`, and the way through it to the same database."""
-    parts, listen = urlsplit(dsn), free_port()
-    with shared_folder() as folder:
+    parts = urlsplit(dsn)
+    with held_port() as held, shared_folder() as folder:
+        listen = held.getsockname()[1]
         users = folder / "users"
         users.write_text(f'"{parts.username}" "{unquote(parts.password or "")}"\n')
         settings = folder / "pgbouncer.ini"

@@ -13,12 +13,13 @@ import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import anyio
 import anyio.to_thread
 
-from inboxd.embedded import free_port
+from tests.support.databases import Database
+from tests.support.ports import held_port
 from tests.support.waiting import WITHIN, eventually
 
 Config = Mapping[str, Mapping[str, Any]]
@@ -47,13 +48,15 @@ class Worker:
 
     def __init__(self, folder: Path, dsn: str, config: Config | None = None) -> None:
         """Start it at once; `config` has sections of settings that differ from the tests' own."""
-        port = free_port()
+        held = held_port()
+        port = held.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         self.log = folder / f"worker-{port}.log"
         settings = folder / f"worker-{port}.toml"
         base = {**_FAST, "database": {"dsn": dsn}, "http": {"port": port}}
         settings.write_text(_toml(base, config or {}))
-        with self.log.open("wb") as output:
+        # The process inherits what holds its port: it is nobody else's for as long as it lives.
+        with held, self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "inboxd", "run", "-c", str(settings)],
                 stdin=subprocess.DEVNULL,
@@ -61,6 +64,7 @@ class Worker:
                 stderr=subprocess.STDOUT,
                 env={k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")},
                 start_new_session=True,
+                pass_fds=[held.fileno()],
             )
 
     async def ready(self, within: float = WITHIN) -> None:
@@ -78,6 +82,13 @@ class Worker:
     async def get(self, path: str) -> tuple[int, str]:
         """Status and body of a page of its HTTP face. Raises OSError when nobody answers."""
         return await anyio.to_thread.run_sync(_get, self.url + path)
+
+    async def metric(self, series: str) -> float:
+        """What `/metrics` shows of a series, `name` or `name{label="value"}`; 0 if it has none."""
+        status, page = await self.get("/metrics")
+        assert status == 200, page
+        shown = (line.rpartition(" ") for line in page.splitlines())
+        return next((float(value) for name, _, value in shown if name == series), 0.0)
 
     async def wait(self, within: float = WITHIN) -> int:
         """Wait for the process to end; its exit code. Raises AssertionError with the log."""
@@ -116,6 +127,25 @@ class Worker:
     def output(self) -> str:
         """Everything it has written so far."""
         return self.log.read_text(errors="replace")
+
+
+async def looked_again(
+    database: Database, kind: Literal["event", "command"], *workers: Worker
+) -> None:
+    """Wait until each has looked at all there is, taken what it may, and found no more.
+
+    For tests in which nothing happens: what is still there now has been left on purpose.
+    """
+    looks = f'inboxd_wakeups_total{{cause="sweep",kind="{kind}"}}'
+    before = [await worker.metric(looks) for worker in workers]
+
+    async def all_have() -> bool:
+        await database.execute(f"notify inboxd_{kind}s")  # it need not wait for its poll
+        now = [await worker.metric(looks) for worker in workers]
+        # They are counted when they end: the first may have begun before.
+        return all(new >= old + 2 for old, new in zip(before, now, strict=True))
+
+    await eventually(all_have)
 
 
 def _get(url: str) -> tuple[int, str]:

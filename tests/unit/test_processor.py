@@ -18,6 +18,8 @@ class _Pages:
     def __init__(self, pages: list[Page]) -> None:
         self._pages: Iterator[Page] = iter(pages)
         self.processor: Processor | None = None
+        # For how long it was to wait for room, each time.
+        self.waits: list[float | None] = []
 
     async def page(self) -> Page:
         page = next(self._pages, None)
@@ -29,8 +31,9 @@ class _Pages:
     async def survey(self) -> Survey:
         return Survey(due=False, next=None)
 
-    async def room(self) -> None:
+    async def room(self, within: float | None = None) -> None:
         """There is room at once."""
+        self.waits.append(within)
 
     async def finish(self) -> None:
         """Nothing is left under way."""
@@ -112,3 +115,11 @@ async def test_due_rows_that_found_no_room_are_not_slept_over(page: Page, slept:
     work.processor = Processor(work, cast("WakeUp", wakeup), Metrics("test"), 60.0)
     await work.processor.run()
     assert wakeup.slept == slept
+
+
+async def test_a_wait_for_room_is_as_long_as_its_page_says() -> None:
+    """And the next one is not as short as it: nothing would be found sooner by looking often."""
+    work = _Pages([Page(0, busy=True, again=0.003), Page(0, busy=True)])
+    work.processor = Processor(work, cast("WakeUp", _Awake()), Metrics("test"), 60.0)
+    await work.processor.run()
+    assert work.waits == [0.003, None]

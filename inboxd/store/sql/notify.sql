@@ -1,5 +1,5 @@
--- Wake the workers of a table.
--- parameters: $1 text (events, commands)
+-- Wake the workers of a table, or tell them that another one has joined.
+-- parameters: $1 text (events, commands, workers)
 -- returns: nothing
 -- locks: PostgreSQL's notification queue, at commit
 SELECT pg_notify('{schema}_' || $1::text, '')

@@ -354,7 +354,7 @@ class Process(BaseModel):
     how: str
 
 
-@handlers.command("test.dying_process", executor="process", timeout="2s", retry=QUICK)
+@handlers.command("test.dying_process", executor="process", timeout="5s", retry=QUICK)
 def dying_process_command(command: Process) -> str:
     """Leave its id in a file, and then hang, end itself, or raise."""
     with command.path.open("a") as file:

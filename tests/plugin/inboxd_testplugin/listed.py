@@ -25,11 +25,12 @@ _NOTE = (
     "insert into lists (topic, key, ids, size, since, until, missing, short, attempt, pid) "
     "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 )
+_TOLD = "select exists (select from ledger where kind = 'told')"
 _QUICK = Fixed(base="50ms", attempts=3, jitter="none")
 
 
 class Item(BaseModel):
-    """What one event does to its list; `wait` in seconds."""
+    """What one event does to its list; `wait` in seconds, `deferred` until the ledger tells."""
 
     n: int = 0
     poison: bool = False
@@ -54,8 +55,7 @@ async def _take(events: EventList[Item], ctx: EventContext) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         if item.poison:
             raise ValueError("poison")
-        if item.deferred and ctx.attempt == 1 and event.attempt == 1:
-            await ctx.connection.execute("insert into ledger values ('deferred', $1)", event.id)
+        if item.deferred and not await ctx.connection.fetchval(_TOLD):
             raise Defer(after=item.after)
         if item.rejected:
             events.reject(event, "not this one")

@@ -1,0 +1,155 @@
+"""Lists that are streamed: halved, deferred, paused and behind a pooler as those in memory are.
+
+What makes a list long is its events or its bytes; here it is a dozen large ones.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import psycopg
+import pytest
+
+from inboxd import operations
+from inboxd.store.session import Session
+from inboxd_testplugin.listed import TABLES
+from tests.daemon.inbox import Inbox
+from tests.daemon.listed import failed, filed, lists
+from tests.support import Config, Database, Worker, eventually, looked_again
+from tests.support.locks import lock_awaited
+from tests.support.pooler import pgbouncer
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+STREAMED: Config = {"events": {"page_bytes": 20_000, "page_rows": 100, "list_timeout": "60s"}}
+FAT = [{"pad": "x" * 2_000}] * 12
+
+
+@pytest.fixture(scope="module")
+def worker_config() -> Config:
+    """A dozen large payloads are more than it takes into memory."""
+    return STREAMED
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(shared_database: Database) -> None:
+    """The tables of the handlers of lists."""
+    with psycopg.connect(shared_database.dsn, autocommit=True) as connection:
+        connection.execute(TABLES)
+
+
+async def a_day(
+    inbox: Inbox, key: str, payloads: Sequence[dict[str, Any]], days_ago: int = 2
+) -> list[int]:
+    """The events of a day that is over: their list is due."""
+    noon = datetime.now(ZoneInfo("Europe/Berlin")).replace(hour=12) - timedelta(days=days_ago)
+    rows = await inbox.database.fetch(
+        "insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, payload,"
+        " created_at, run_at)"
+        " select 'daily', 'batch', 'listed.daily', $1, inboxd.bucket_of('daily', $1), 'waiting',"
+        " p::jsonb, $3, $3 from unnest($2::text[]) with ordinality as t(p, n) order by n"
+        " returning id",
+        key,
+        [json.dumps(each) for each in payloads],
+        noon,
+    )
+    await inbox.database.execute("notify inboxd_events")
+    return [row["id"] for row in rows]
+
+
+async def hold_that_it_is_halved(inbox: Inbox) -> None:
+    """One of 2,500 spoils it; two others of the half that succeeds as a whole are not done."""
+    payloads: list[dict[str, Any]] = [*FAT, *({"n": n, "sends": n % 100 == 0} for n in range(2488))]
+    payloads[100]["rejected"] = payloads[200]["again"] = payloads[1700]["poison"] = True
+    ids = await a_day(inbox, "halved", payloads)
+    good = [id_ for n, id_ in enumerate(ids) if n not in (100, 1700)]
+    await inbox.succeeded("event", *good)
+    assert "not this one" in (await failed(inbox, ids[100]))["errors"]
+    dead = await failed(inbox, ids[1700])
+    assert (dead["attempts"], "poison" in dead["errors"]) == (3, True)
+    found = await lists(inbox, "daily", "halved", 2)
+    assert found[0]["ids"] == ids[:1250], "a half is streamed as well"
+    (again,) = [each["ids"] for each in found if each["attempt"] == 2]
+    assert again == [ids[200]]
+    done = [id_ for each in found if each["attempt"] == 1 for id_ in each["ids"]]
+    assert sorted(done) == sorted(set(ids) - {ids[1700]}), "each in one list that was not undone"
+    sent = await inbox.database.fetchval(
+        "select count(*) from (select origin_id from inboxd.commands union all "
+        "select origin_id from inboxd.commands_history) c where origin_id = any($1)",
+        ids,
+    )
+    assert sent == sum(bool(each.get("sends")) for each in payloads), "what was undone sent nothing"
+
+
+async def test_one_event_of_it_spoils_it(inbox: Inbox) -> None:
+    await hold_that_it_is_halved(inbox)
+
+
+async def test_behind_a_pooler(own: Inbox, tmp_path: Path) -> None:
+    """Its portions are read in one transaction, so in one session."""
+    await own.database.execute(TABLES)
+    with pgbouncer(own.database.dsn) as way:
+        worker = Worker(tmp_path, way.dsn, way.over(STREAMED))
+        try:
+            await worker.ready()
+            await hold_that_it_is_halved(own)
+        finally:
+            worker.kill()
+
+
+async def test_it_is_deferred_as_a_whole(inbox: Inbox) -> None:
+    """In its middle; what was done before that is undone, and no attempt is spent."""
+    payloads: list[dict[str, Any]] = [
+        *FAT,
+        *[{}] * 200,
+        {"deferred": True, "after": "200ms"},
+        *[{}] * 50,
+    ]
+    ids = await a_day(inbox, "deferred", payloads)
+    head = "select run_at from inboxd.events where id = $1"
+    began = await inbox.database.fetchval(head, ids[0])
+
+    async def put_off() -> bool:
+        return bool(await inbox.database.fetchval(head, ids[0]) > began)
+
+    await eventually(put_off)
+    assert len(await filed(inbox, "daily", "deferred", len(ids))) == len(ids)
+    noted = "select count(*) from lists where key = 'deferred'"
+    assert await inbox.database.fetchval(noted) == 0
+    await inbox.database.execute("insert into ledger values ('told')")
+    await inbox.succeeded("event", *ids)
+    (found,) = await lists(inbox, "daily", "deferred", 1)
+    assert (found["ids"], found["attempt"]) == (ids, 1)
+
+
+async def test_it_ends_and_the_next_one_waits_while_its_topic_is_paused(
+    inbox: Inbox, worker: Worker
+) -> None:
+    async with daemon_session(inbox.database) as connection:
+        session = Session(connection, SQL)
+        async with inbox.database.connect() as other, other.transaction():
+            await other.execute("lock table lists in exclusive mode")
+            first = await a_day(inbox, "paused", [*FAT, *[{}] * 200], days_ago=3)
+            await lock_awaited(inbox.database, query="insert into lists%")
+            second = await a_day(inbox, "paused", [*FAT, *[{}] * 200])
+            await operations.pause(session, "topic", "daily", actor="test")
+
+            async def heard() -> bool:
+                return await worker.metric('inboxd_paused{kind="topic"}') == 1
+
+            await eventually(heard)
+        await inbox.succeeded("event", *first)
+        await looked_again(inbox.database, "event", worker)
+        (found,) = await lists(inbox, "daily", "paused", 1)
+        assert found["ids"] == first
+        left = await inbox.database.fetch(
+            "select id from inboxd.events where ordering_key = 'paused' order by id"
+        )
+        assert [row["id"] for row in left] == second
+        await operations.resume(session, "topic", "daily", actor="test")
+    await inbox.succeeded("event", *second)
+    assert [each["ids"] for each in await lists(inbox, "daily", "paused", 2)] == [first, second]

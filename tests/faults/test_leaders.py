@@ -1,0 +1,81 @@
+"""A leader that is stopped: another leads when its lease is over, and it does nothing on waking."""
+
+import time
+
+import pytest
+
+from tests.support import Config, Database, StartWorker, Worker, eventually
+from tests.support.rows import daemon_session, join
+
+pytestmark = pytest.mark.anyio
+
+LEASE = 2.0  # seconds
+BEAT = 0.5
+
+
+def _config(lease: float) -> Config:
+    """`lease`: after so many seconds of silence, it takes others for dead."""
+    return {
+        "worker": {"lease": f"{int(lease)}s", "heartbeat_interval": f"{int(BEAT * 1000)}ms"},
+        "upkeep": {"interval": "200ms"},
+    }
+
+
+async def test_a_stopped_leader_is_followed_and_does_nothing_when_it_wakes(
+    database: Database, start_worker: StartWorker
+) -> None:
+    # It takes nobody for dead, however long its follower is stopped later on.
+    first = await start_worker(_config(lease=60))
+    await eventually(lambda: _leads(first))
+    second = await start_worker(_config(lease=LEASE))
+    assert not await _leads(second)
+    await _beats(database, first)
+    first.pause()
+    stopped_at = time.monotonic()
+    await eventually(lambda: _leads(second))
+    assert time.monotonic() - stopped_at > LEASE - BEAT, "its lease was not over yet"
+
+    second.pause()  # so whatever a leader does now is done by the one that wakes
+    async with daemon_session(database) as session:
+        forgotten = await join(session, "long gone")
+        await session.execute(
+            "update inboxd.workers set state = 'stopped', ended_at = now() - interval '8 days'"
+            " where id = $1",
+            forgotten,
+        )
+        is_there = "select exists (select from inboxd.workers where id = $1)"
+        first.resume()
+        await first.logged("this worker was declared dead")
+        await eventually(lambda: _has_beaten(database, first))
+        assert await session.fetchval(is_there, forgotten)
+        assert not await _leads(first)
+        second.resume()
+        await eventually(lambda: _is_gone(database, is_there, forgotten))
+    assert await _leads(second)
+    assert not await _leads(first)
+
+
+async def _leads(worker: Worker) -> bool:
+    return await worker.metric("inboxd_leader") == 1
+
+
+async def _beats(database: Database, worker: Worker) -> None:
+    """Wait until its heartbeat has just come."""
+    beat = "select heartbeat from inboxd.workers where pid = $1"
+    before = await database.fetchval(beat, worker.process.pid)
+
+    async def has() -> bool:
+        return bool(await database.fetchval(beat, worker.process.pid) > before)
+
+    await eventually(has)
+
+
+async def _has_beaten(database: Database, worker: Worker) -> bool:
+    """Whether it lives anew, for longer than each duty of its waits for its next turn."""
+    beaten = "select max(heartbeat) filter (where state = 'running') from inboxd.workers"
+    beats: int | None = await database.fetchval(f"{beaten} where pid = $1", worker.process.pid)
+    return beats is not None and beats >= 3
+
+
+async def _is_gone(database: Database, is_there: str, worker: object) -> bool:
+    return not await database.fetchval(is_there, worker)

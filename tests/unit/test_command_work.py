@@ -1,0 +1,62 @@
+"""The wait for room: short while another worker's claim is waited for, and ended in time."""
+
+from time import monotonic
+from typing import Any
+from unittest.mock import MagicMock
+
+import anyio
+import pytest
+
+from inboxd.runtime.command_work import CommandWork
+from inboxd.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+def _work() -> CommandWork:
+    parts = MagicMock(settings=Settings(database={"dsn": "postgresql:///x"}))  # type: ignore[arg-type]
+    parts.controls.paused = False
+    run: Any = MagicMock(stepped_aside=False)
+    run.settler.waiting = 0
+    work = CommandWork(parts, run, MagicMock())
+    work._look_at, work._suspects_due = monotonic() + 60, False
+    return work
+
+
+async def test_the_next_page_is_claimed_when_half_of_what_is_leased_has_run() -> None:
+    work = _work()
+    work._runners.pace.ahead = 500
+    work._free_room()
+    way = MagicMock()
+    work._runners.give_way = way  # type: ignore[method-assign]
+    work._runners.in_flight = work._refill_at + 1
+    work._free()
+    assert not way.called
+    for _ in range(3):
+        work._runners.in_flight -= 1
+        work._free()
+    assert not way.called, "nobody waits"
+    for within, gives in ((None, True), (5.0, False)):
+        async with anyio.create_task_group() as tasks:
+            work._freed.clear()
+            tasks.start_soon(work.room, within)
+            await anyio.wait_all_tasks_blocked()
+            for _ in range(3):
+                work._free()
+        assert way.called is gives, "who waits for another's claim, is not waited for"
+        way.reset_mock()
+
+
+async def test_who_waited_for_anothers_claim_waits_for_room_as_ever() -> None:
+    work = _work()
+    known = work._limited._of("q")
+    known.held_back, known.in_vain, known.until = "busy", 1, monotonic() + 30
+    page = await work.page()
+    assert page.busy
+    assert page.again == pytest.approx(30, abs=10)
+    known.until = monotonic() + 0.05
+    work.suspend()
+    for again in ((await work.page()).again, None):  # suspended, or draining
+        with anyio.move_on_after(0.2) as waited:
+            await work.room(again)
+        assert waited.cancelled_caught

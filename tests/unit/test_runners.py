@@ -1,0 +1,102 @@
+"""Runners: who waits for room goes on while handlers that never wait run on."""
+
+import asyncio
+from typing import Any
+from unittest.mock import MagicMock
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from inboxd.runtime.runners import Runners
+
+pytestmark = pytest.mark.anyio
+
+ROWS = 100
+HALF = ROWS // 2
+
+
+def rows(first: int) -> list[Any]:
+    return [
+        {"id": n, "queue": "q", "ordering_key": None, "fence": 1}
+        for n in range(first, first + ROWS)
+    ]
+
+
+def _nothing() -> None:
+    """Nobody waits."""
+
+
+class Page:
+    """Pages whose handlers never wait; what else the loop did between them."""
+
+    def __init__(self, tasks: Any) -> None:
+        run: Any = MagicMock()
+        run.run = self.handle
+        self.runners = Runners(run, tasks, MagicMock(__bool__=lambda _: False))
+        self.runners.most = 10
+        self.runners.on_ended = self.ended
+        # What is called when so many of a page have ended.
+        self.at, self.then = HALF, _nothing
+        self.ended_at = 0
+        self.all_ended = anyio.Event()
+
+    async def handle(self, _task: object, _row: object, _next: object) -> bool:
+        return True
+
+    def ended(self, _row: object) -> None:
+        self.ended_at += 1
+        if self.ended_at % ROWS == self.at:
+            self.then()
+        if self.ended_at % ROWS == 0:
+            self.all_ended.set()
+
+    async def run(self, first: int) -> None:
+        """A page of rows, from its lease to its end."""
+        self.all_ended = anyio.Event()
+        self.runners.take(rows(first))
+        self.runners.next_runner()
+        with anyio.fail_after(5):
+            await self.all_ended.wait()
+
+
+async def test_who_waits_for_room_sends_his_statement_before_the_next_handler_runs() -> None:
+    async with anyio.create_task_group() as tasks:
+        page, seen = Page(tasks), list[int]()
+        room = anyio.Event()
+
+        def freed() -> None:
+            room.set()
+            page.runners.give_way()
+
+        async def claim() -> None:
+            await room.wait()
+            # The loop sends what was written at the end of its turn.
+            asyncio.get_running_loop().call_soon(lambda: seen.append(page.ended_at))
+
+        page.then = freed
+        tasks.start_soon(claim)
+        await page.run(0)
+        assert HALF <= seen[0] <= HALF + 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_wish_that_came_too_late_does_not_cut_the_next_page_short() -> None:
+    """Else the first outcome of a page is written by itself."""
+    async with anyio.create_task_group() as tasks:
+        page, seen = Page(tasks), list[int]()
+        await page.run(0)
+        page.runners.give_way()  # nothing runs any more
+
+        async def settle() -> None:
+            await first.wait()
+            seen.append(page.ended_at - ROWS)
+
+        first = anyio.Event()
+        page.at, page.then = 1, first.set
+        tasks.start_soon(settle)
+        await anyio.lowlevel.checkpoint()
+        await page.run(ROWS)
+        await anyio.lowlevel.checkpoint()
+        assert seen == [ROWS]
+        tasks.cancel_scope.cancel()

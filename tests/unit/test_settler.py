@@ -1,0 +1,43 @@
+"""The settler's account of what is written: keys are asked again by it."""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from inboxd.model.outcome import Dead, explain
+from inboxd.runtime import settler as module
+from inboxd.runtime.settler import Ended, Settler
+from inboxd.store.commands import Settlement
+from inboxd.store.events import Setback
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And the connection is lost in between."""
+    parts: Any = SimpleNamespace(me=SimpleNamespace(id=uuid4()))
+    settler = Settler(parts, lambda _row, error: Dead(explain(error)))
+    errors: list[Exception | None] = [ValueError("refused"), ConnectionError("away"), None]
+    seen: list[tuple[type, int]] = []
+
+    async def write(part: list[Ended]) -> None:
+        seen.append((type(part[0].outcome), settler.through))
+        if (error := errors.pop(0)) is not None:
+            raise error
+
+    monkeypatch.setattr(module, "_PAUSE", 0.001)
+    monkeypatch.setattr(settler, "_write", write)
+    row: Any = {"id": 1, "type": "t", "attempts": 0}
+    settler.hand_over(Ended(row, Settlement(1, 1, "succeeded", 0.0, None)))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(settler.run)
+        with anyio.fail_after(5):
+            await settler.flush()
+        tasks.cancel_scope.cancel()
+    assert seen == [(Settlement, 0), (Setback, 0), (Setback, 0)]
+    assert (settler.through, settler.handed_over) == (1, 1)
