@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Ids = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[ID]...", help="Row numbers or uuids; or else a filter.", show_default=False
+        metavar="ID", help="Row numbers or uuids; or else a filter.", show_default=False
     ),
 ]
 ByError = Annotated[

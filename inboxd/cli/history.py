@@ -26,7 +26,7 @@ _EXAMPLE = "inboxd history {} events_history_20260131"
 
 Parts = Annotated[
     list[str],
-    typer.Argument(metavar="PARTITION...", help="As `list` names them.", show_default=False),
+    typer.Argument(metavar="PARTITION", help="As `list` names them.", show_default=False),
 ]
 Form = Annotated[Literal["jsonl", "csv"], typer.Option("--format", help="What a file looks like.")]
 

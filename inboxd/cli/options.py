@@ -43,7 +43,7 @@ Config = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 Ids = Annotated[
     list[str],
-    typer.Argument(metavar="ID...", help="Row numbers or uuids.", show_default=False),
+    typer.Argument(metavar="ID", help="Row numbers or uuids.", show_default=False),
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Row number or uuid.", show_default=False)]
 At = Annotated[

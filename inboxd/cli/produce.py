@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="Its type, such as user.created.")]
 Payload = Annotated[
-    str, typer.Argument(metavar="[JSON|-|@FILE]", help="Its payload; -: standard input.")
+    str, typer.Argument(metavar="JSON|-|@FILE", help="Its payload; -: standard input.")
 ]
 Tenant = Annotated[str | None, typer.Option(metavar="TEXT", help="Whose it is.")]
 EntityType = Annotated[str | None, typer.Option(metavar="TEXT", help="Kind of its entity.")]

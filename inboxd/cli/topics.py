@@ -84,7 +84,7 @@ def blocked(
 def unsubscribe(
     name: Name,
     type: Annotated[
-        str | None, typer.Argument(metavar="[TYPE]", help="Only this type.", show_default=False)
+        str | None, typer.Argument(metavar="TYPE", help="Only this type.", show_default=False)
     ] = None,
     reason: Reason = None,
     config: Config = None,
@@ -135,7 +135,7 @@ def lists(
 def flush(
     name: Name,
     key: Annotated[
-        str | None, typer.Argument(metavar="[KEY]", help="Only this key.", show_default=False)
+        str | None, typer.Argument(metavar="KEY", help="Only this key.", show_default=False)
     ] = None,
     reason: Reason = None,
     config: Config = None,

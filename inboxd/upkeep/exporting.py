@@ -132,7 +132,11 @@ def _place(draft: Path, name: str, end: str) -> Path:
             file.touch(mode=0o600, exist_ok=False)
         except FileExistsError:
             continue
-        draft.replace(file)
+        try:
+            draft.replace(file)
+        except OSError:
+            file.unlink()  # an empty file would look like an export
+            raise
         folder = os.open(file.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

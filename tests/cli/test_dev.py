@@ -14,8 +14,8 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
-from inboxd.embedded import free_port
 from tests.support import eventually
+from tests.support.ports import held_port
 
 PLUGIN = """
 from inboxd import Event, EventContext, Handlers
@@ -40,7 +40,7 @@ class Dev:
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: devplugin\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text("[inboxd.handlers]\ndev = devplugin:handlers\n")
         self.log = folder / "log"
-        with self.log.open("wb") as output:
+        with held_port() as held, self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-u", "-m", "inboxd", "dev", "--port", "0"],
                 cwd=folder,
@@ -48,13 +48,14 @@ class Dev:
                     **os.environ,
                     "PYTHONPATH": str(folder),
                     "INBOXD_WORKER__PLUGINS": "dev",
-                    "INBOXD_HTTP__PORT": str(free_port()),
+                    "INBOXD_HTTP__PORT": str(held.getsockname()[1]),
                     "INBOXD_LOG__FORMAT": "json",
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=[held.fileno()],
             )
 
     async def wrote(self, text: str, times: int = 1) -> None:

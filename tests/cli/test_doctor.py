@@ -95,6 +95,28 @@ def test_history_that_retention_does_not_drop(
     sql("alter table inboxd.events_history detach partition inboxd.events_history_20200101")
     report = Report(cli)
     report.one("drift", "notice", "events_history_20200101 is extra")
+    sql(
+        "insert into inboxd.retired (part, parent, low, high) values"
+        " ('events_history_20200101', 'events_history', '2020-01-01Z', '2020-01-02Z')"
+    )
+    Report(cli).one("drift", "ok")
+
+
+def test_a_partition_whose_detaching_was_interrupted(
+    cli: Cli, sql: Sql, other: psycopg.Connection, database: Database
+) -> None:
+    sql(
+        "create table inboxd.bodies_20200101 partition of inboxd.bodies"
+        " for values from ('2020-01-01Z') to ('2020-01-02Z')"
+    )
+    other.execute("select from inboxd.bodies_20200101")
+    detach = "alter table inboxd.bodies detach partition inboxd.bodies_20200101 concurrently"
+    impatient = psycopg.connect(database.dsn, autocommit=True, options="-c lock_timeout=100ms")
+    with impatient, pytest.raises(psycopg.errors.LockNotAvailable):
+        impatient.execute(detach)
+    other.rollback()
+    report = Report(cli)
+    report.one("partitions", "warning", "DETACH PARTITION inboxd.bodies_20200101 FINALIZE;")
 
 
 def test_no_schema(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

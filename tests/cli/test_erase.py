@@ -11,7 +11,8 @@ import pytest
 
 from inboxd.store import erasing
 from tests.cli.conftest import Cli
-from tests.support import Database, eventually
+from tests.support import Database
+from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session
 
 Sql = Callable[..., list[asyncpg.Record]]
@@ -216,19 +217,11 @@ def test_what_is_replayed_meanwhile_is_not_cancelled_unasked(
                     "update inboxd.commands set status = 'pending' where id = $1", row["id"]
                 )
                 tasks.start_soon(run)
-                await eventually(lambda: _waits(database))
+                await lock_awaited(database)
         return codes[0]
 
     assert anyio.run(erase) == 1
     assert [each["status"] for each in sql("select status from inboxd.commands")] == ["pending"]
-
-
-async def _waits(database: Database) -> bool:
-    waits: bool = await database.fetchval(
-        "select exists (select from pg_locks l join pg_stat_activity a using (pid)"
-        " where a.datname = current_database() and not l.granted)"
-    )
-    return waits
 
 
 @pytest.fixture

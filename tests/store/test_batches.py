@@ -16,7 +16,8 @@ from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
 from inboxd.store.session import Session
-from tests.support import Database, eventually
+from tests.support import Database
+from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session, join
 
 pytestmark = pytest.mark.anyio
@@ -187,19 +188,9 @@ async def test_two_folds_at_once_release_once(database: Database) -> None:
         async with anyio.create_task_group() as tasks, one.transaction():
             assert await _fold(one, batch) == "succeeded"
             tasks.start_soon(_fold, two, batch)
-            await _until_blocked(database, one)
+            await lock_awaited(database)
         assert await _released(one) == ["finally", "then"]
         assert await _counts(one, batch) == ("succeeded", 2, 2, 0, 0, 0)
-
-
-async def _until_blocked(database: Database, by: Connection) -> None:
-    waits = "select exists (select from pg_stat_activity where $1 = any (pg_blocking_pids(pid)))"
-    async with database.connect() as looking:
-
-        async def blocked() -> bool:
-            return bool(await looking.fetchval(waits, by.get_server_pid()))
-
-        await eventually(blocked)
 
 
 async def test_only_a_folder_does_not_wait_for_the_flush(database: Database) -> None:
@@ -251,7 +242,7 @@ async def test_a_close_waits_for_who_is_adding_and_folds_do_not(database: Databa
             await one.execute("select inboxd.add_to_batch($1, $2)", uuid, _json([NOOP]))
             assert await _fold(two, batch) == "pending"
             tasks.start_soon(two.execute, "select inboxd.close_batch($1)", uuid)
-            await _until_blocked(database, one)
+            await lock_awaited(database)
         assert await _released(one) == []
         await _settle(one, me, await _claim(one, me))
         assert await _fold(one, batch) == "succeeded"
@@ -315,7 +306,7 @@ async def test_two_prerequisites_that_settle_together_release_once(database: Dat
         async with anyio.create_task_group() as tasks, one.transaction():
             await _settle(one, me, a)
             tasks.start_soon(_settle, two, me, b)
-            await _until_blocked(database, one)
+            await lock_awaited(database)
         assert await _released(one) == ["a", "b", "c"]
         assert await one.fetchval("select needs from inboxd.commands where type = 'test.c'") == 0
 
@@ -396,7 +387,7 @@ async def test_a_settlement_waits_for_who_adds_a_dependency_and_releases_it(
         async with anyio.create_task_group() as tasks, two.transaction():
             await two.execute(_AFTER, uuid, _json(THEN), "succeeded")
             tasks.start_soon(_settle, one, me, rows)
-            await _until_blocked(database, two)
+            await lock_awaited(database)
         assert await _released(one) == ["then"]
 
 
@@ -407,7 +398,7 @@ async def test_a_dependency_on_what_settles_meanwhile_is_met(database: Database)
         async with anyio.create_task_group() as tasks, one.transaction():
             await _settle(one, me, rows)
             tasks.start_soon(two.execute, _AFTER, uuid, _json(THEN), "succeeded")
-            await _until_blocked(database, one)
+            await lock_awaited(database)
         assert await _released(one) == ["then"]
         assert await one.fetchval("select count(*) from inboxd.dependencies") == 0
 
@@ -420,7 +411,7 @@ async def test_a_dependency_on_a_batch_that_is_folded_meanwhile_is_met(database:
         async with anyio.create_task_group() as tasks, one.transaction():
             assert await _fold(one, batch) == "succeeded"
             tasks.start_soon(two.execute, _AFTER, uuid, _json(THEN), "succeeded")
-            await _until_blocked(database, one)
+            await lock_awaited(database)
         assert await _released(one) == ["then"]
 
 
@@ -498,7 +489,7 @@ async def test_what_is_given_back_while_its_batch_is_ended_is_ended(database: Da
             back = Setback(row["id"], "pending", fence=row["fence"])
             await commands.set_back(one, SQL, me, [back])
             tasks.start_soon(_fold, two, batch)  # as long as there is more
-            await _until_blocked(database, one)
+            await lock_awaited(database)
         assert await _counts(one, batch) == ("cancelled", 1, 0, 0, 1, 0)
 
 
@@ -516,9 +507,9 @@ async def test_a_settlement_and_the_end_of_its_batch_do_not_deadlock(database: D
         async with anyio.create_task_group() as tasks, holder.transaction():
             await holder.execute("select from inboxd.commands where type = 'test.b' for update")
             tasks.start_soon(_fold, two, batch)
-            await _until_blocked(database, holder)
+            await lock_awaited(database)
             tasks.start_soon(_settle, one, me, rows)
-            await _until_blocked(database, two)
+            await lock_awaited(database, 2)
 
 
 async def test_a_release_and_the_cancellation_of_what_waits_do_not_deadlock(
@@ -540,6 +531,6 @@ async def test_a_release_and_the_cancellation_of_what_waits_do_not_deadlock(
         async with anyio.create_task_group() as tasks, operator.transaction():
             await operator.fetch(SQL["lock_batch"], batch, None)
             tasks.start_soon(_settle, one, me, rows)
-            await _until_blocked(database, operator)
+            await lock_awaited(database)
             await operator.execute(SQL["cancel_batch"], batch)
         assert await _fold(one, batch) == "cancelled"

@@ -180,3 +180,14 @@ async def test_a_claim_from_its_cursor_reads_nothing_of_what_was_settled(
         assert last <= first + 5
         swept = await arrivals(session, 0, line.bucket, 1)
         assert swept > 5 * first, "the snapshot keeps what a cursor must pass by"
+
+
+async def test_of_the_buckets_that_nobody_has_only_as_many_are_taken_as_are_wanted(
+    database: Database, session: Connection
+) -> None:
+    """The first of them; the rest stays for others."""
+    wanted = [("ordered", bucket) for bucket in (7, 5, 3, 1)]
+    async with daemon_session(database) as other, other.transaction(), session.transaction():
+        assert await lines.try_buckets(other, SQL, wanted[:1]) == wanted[:1]
+        assert await lines.try_buckets(session, SQL, wanted, 2) == wanted[1:3]
+        assert await lines.try_buckets(other, SQL, wanted) == [wanted[0], wanted[3]]

@@ -14,6 +14,7 @@ from inboxd.errors import UniqueKeyTaken, UsageError
 from inboxd.model.lineage import Lineage
 from inboxd.store import commands
 from tests.support import Database
+from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -134,7 +135,7 @@ async def test_two_sessions_the_second_waits_for_the_first(database: Database) -
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(second)
-            await anyio.sleep(0.1)
+            await lock_awaited(database)
             assert result == []
             await transaction.rollback()
         assert first is not None

@@ -160,7 +160,7 @@ class _Taker:
     async def finish(self) -> None:
         """Nothing is left under way."""
 
-    async def room(self) -> None:
+    async def room(self, within: float | None = None) -> None:
         """There is always room."""
 
     def forget(self) -> None:
@@ -290,6 +290,7 @@ async def test_no_row_is_left_behind(database: Database, workers: int) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 async def test_no_row_is_left_behind_for_long(
     server: Server | ExternalServer, template: Database

@@ -42,7 +42,7 @@ async def write(connection: Connection, ctx: EventContext) -> list[int]:
         return await batches.write(connection, SQL, sent, [batches.Planned(plan, PARENT)])
 
 
-async def test_ten_thousand_steps_are_written_within_a_second_or_so(database: Database) -> None:
+async def test_ten_thousand_steps_are_written_within_seconds(database: Database) -> None:
     async with daemon_session(database) as session:
         ctx = context()
         workflow = ctx.workflow("graph")
@@ -60,7 +60,7 @@ async def test_ten_thousand_steps_are_written_within_a_second_or_so(database: Da
         )
         assert counts is not None
         assert tuple(counts) == (STEPS, 2 * STEPS - 3, STEPS - 1, STEPS - 1)
-        assert took < 3  # it takes 0.7; machines that test are shared
+        assert took < 10  # it takes 0.7; machines that test are shared, and slower
 
 
 async def test_an_empty_batch_is_found_by_a_sweep_if_nobody_folds_it(database: Database) -> None:

@@ -57,7 +57,7 @@ async def drift(look: Look) -> AsyncIterator[Finding]:
     compared, found = await catalogue.differences(connection, sql)
     # What retention has detached is no partition any more, until it is dropped.
     leaving = {
-        each.part for each in await store.listed(connection, sql) if each.state == "detached"
+        row["part"] for row in await look.rows("doctor_departures") if row["state"] == "detached"
     }
     found = [each for each in found if each.name not in leaving]
     if not found:
@@ -103,9 +103,9 @@ async def partitions(look: Look) -> AsyncIterator[Finding]:
     """How far ahead history has room, and detaches that were interrupted."""
     connection, sql = look.session.connection, look.session.sql
     yield judge_partitions(await store.days_ahead(connection, sql))
-    for each in await store.listed(connection, sql):
-        if each.state == "pending":
-            parent, part = f"{look.schema}.{each.parent}", f"{look.schema}.{each.part}"
+    for row in await look.rows("doctor_departures"):
+        if row["state"] == "pending":
+            parent, part = f"{look.schema}.{row['parent']}", f"{look.schema}.{row['part']}"
             yield Finding(
                 "partitions",
                 Verdict.WARNING,
@@ -119,12 +119,13 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
     """Whether history goes when the settings say so."""
     history = look.settings.history
     keep = {"events_history": history.events, "commands_history": history.commands}
-    found = await store.listed(look.session.connection, look.session.sql)
-    late = [
-        each.age - kept.total_seconds()
-        for each in found
-        if (kept := keep.get(each.parent)) is not None and each.age > kept.total_seconds()
-    ]
+    late = []
+    if any(keep.values()):  # else nothing is late, and bounds need not be read
+        late = [
+            each.age - kept.total_seconds()
+            for each in await store.listed(look.session.connection, look.session.sql)
+            if (kept := keep.get(each.parent)) is not None and each.age > kept.total_seconds()
+        ]
     longest = max(late, default=0.0)
     verdict = thresholds.RETENTION_SECONDS.judge(longest)
     times = {

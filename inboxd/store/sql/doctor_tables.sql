@@ -3,18 +3,18 @@
 -- returns: name, live, dead (rows, as PostgreSQL estimates), due (dead rows at which autovacuum comes),
 --          off (autovacuum is switched off for it), vacuumed (seconds since it last was; null: never),
 --          running (a vacuum is at it now), bytes (the table without its indexes, estimated)
--- locks: nothing
-SELECT c.relname AS name, s.n_live_tup AS live, s.n_dead_tup AS dead,
+-- locks: nothing; pg_stat_all_tables would gather every partition with its indexes first
+SELECT c.relname AS name, pg_stat_get_live_tuples(c.oid) AS live, pg_stat_get_dead_tuples(c.oid) AS dead,
        coalesce(o.threshold, current_setting('autovacuum_vacuum_threshold')::bigint)
            + coalesce(o.scale, current_setting('autovacuum_vacuum_scale_factor')::double precision)
              * greatest(c.reltuples, 0) AS due,
        coalesce(NOT o.enabled, false) AS off,
-       extract(epoch FROM clock_timestamp() - greatest(s.last_autovacuum, s.last_vacuum))::double precision
+       extract(epoch FROM clock_timestamp() - greatest(
+           pg_stat_get_last_autovacuum_time(c.oid), pg_stat_get_last_vacuum_time(c.oid)))::double precision
            AS vacuumed,
        EXISTS (SELECT FROM pg_stat_progress_vacuum p WHERE p.relid = c.oid) AS running,
        c.relpages::bigint * current_setting('block_size')::bigint AS bytes
   FROM pg_class c
-  JOIN pg_stat_all_tables s ON s.relid = c.oid
  CROSS JOIN LATERAL (
      SELECT max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_threshold')::bigint AS threshold,
             max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_scale_factor')::double precision

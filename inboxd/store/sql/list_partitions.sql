@@ -6,9 +6,12 @@
 --          file, null: none), retired (whether it is written down), trimmed (text[]: types that were
 --          removed from it)
 -- locks: nothing; one that is being dropped has no range, and is left out
-WITH known AS (
+-- Bounds are deparsed and read with regular expressions, most of what this costs: once for each partition.
+WITH bounded AS MATERIALIZED (
+    SELECT * FROM {schema}.partitions
+), known AS (
     SELECT p.parent, p.part, p.oid, p.low, p.high, CASE WHEN p.pending THEN 'pending' ELSE 'attached' END AS state
-      FROM {schema}.partitions p WHERE p.low IS NOT NULL AND p.high IS NOT NULL
+      FROM bounded p WHERE p.low IS NOT NULL AND p.high IS NOT NULL
     UNION ALL
     SELECT r.parent, r.part, c.oid, r.low, r.high, 'detached'
       FROM {schema}.retired r

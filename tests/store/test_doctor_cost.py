@@ -1,0 +1,48 @@
+"""What the looks of the doctor touch: nothing of history, and little for each day of it."""
+
+import pytest
+
+from inboxd.operations.doctor import examine
+from inboxd.settings import Settings
+from inboxd.store.session import open_session
+from tests.support import Database
+from tests.support.history import PARENTS, make_day, settle
+from tests.support.plans import told, touched_by
+
+pytestmark = pytest.mark.anyio
+
+DAYS, ROWS = 20, 20_000
+# The catalogue has a row for each partition and for each of its indexes.
+BLOCKS_A_PARTITION, NOISE = 5, 50
+
+
+async def looked_at(database: Database) -> tuple[int, set[str]]:
+    """How many blocks all the looks of a session touch, and what relations they name.
+
+    They look twice, since the first time the session's own copy of the catalogue is filled. What is
+    dead in the catalogue, and how old its statistics are, must not depend on when autovacuum came.
+    """
+    await database.execute("vacuum analyze")
+    settings = Settings(database={"dsn": database.dsn})  # type: ignore[arg-type]
+    async with open_session(settings.database) as session:
+
+        async def look() -> None:
+            assert not [f async for _, f in examine(session, settings) if "not seen" in f.found]
+
+        await look()
+        nodes = await told(session.connection, look())
+    blocks = sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
+    return blocks, {node["Relation Name"] for node in nodes if "Relation Name" in node}
+
+
+async def test_the_doctor_costs_the_same_however_much_history_there_is(database: Database) -> None:
+    empty, _ = await looked_at(database)
+    for days in range(2, 2 + DAYS):
+        await make_day(database, days)
+    bare, _ = await looked_at(database)
+    assert bare - empty < BLOCKS_A_PARTITION * DAYS * len(PARENTS)
+    for parent in ("events_history", "commands_history"):
+        await settle(database, 2, ROWS, parent=parent)
+    full, named = await looked_at(database)
+    assert full - bare < NOISE
+    assert not {name for name in named if name.startswith(PARENTS)}, "history itself was read"
