@@ -1,17 +1,22 @@
 """What a dedup key costs an insert, by itself and in bulk, and beside millions of keys kept.
 
-    make bench ONLY=dedup            # or: python benchmarks/dedup.py --rows 100000
+    make bench ONLY=dedup            # or: python benchmarks/dedup.py --rows 40000
 
-One connection of asyncpg and no worker. All ways in turns, page by page, so that a checkpoint or a
-neighbour costs each of them the same; of each the median. A hundred times `--rows` keys are kept
-(by default ten million), in a schema of their own in the same database. Keys that grow are order
-numbers, random ones UUIDs of version 4.
+No worker runs. Each way has a connection of its own; they take turns page by page, so that a
+neighbour costs each of them the same, and of each the median counts. Events, and with them their
+keys, are made before the clock starts: how quickly a service makes its keys is not the insert's.
+Keys that grow are order numbers, random ones UUIDs of version 4. Ten million are kept (250 for each
+of `--rows`, if that is less), half of each kind, in a schema of their own in the same database. All
+is measured twice: right after a checkpoint, when the first touch of each page of the index writes
+it whole into the write-ahead log, and later, when most pages have been touched. CPU is that of the
+connection's backend.
 """
 
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import count
 from statistics import median
 from uuid import uuid4
@@ -19,6 +24,7 @@ from uuid import uuid4
 import asyncpg
 from pydantic import SecretStr
 
+from harness import cpu
 from harness.bench import Bench, main
 from inboxd.client import Inbox, NewEvent
 from inboxd.settings import Database
@@ -26,21 +32,25 @@ from inboxd.store.migrations import migrate
 
 PAGE = 1_000
 ALONE = 50
-KEPT = 100
-STEP = 500_000
+KEPT = 10_000_000
+KEPT_A_ROW = 250
+# How many random keys touch most pages of the index.
+TOUCH = 200_000
+STEP = 1_000_000
 PAYLOAD = {"pad": "x" * 170}
+GROWING = "'order-' || lpad(n::text, 12, '0')"
+RANDOM = "gen_random_uuid()::text"
+# In the index's order: a step finds each of its pages once, instead of a row at a time.
 FILL = """
-insert into {schema}.dedup (topic, source, key, event_id, body_hash)
-select 'default', 'shop', {key}, gen_random_uuid(), n from generate_series({first}, {last}) as n
+insert into kept.dedup (key, topic, source, event_id, body_hash)
+select {key} collate "C" as key, 'default', 'shop', gen_random_uuid(), n
+  from generate_series({first}, {last}) as n order by key
 """
 ONE = (
     "insert into {schema}.events (type, payload, source, dedup_key)"
     " values ('bench.noop', $1, 'shop', $2)"
 )
 _numbers = count(1_000_000_000)
-
-Keys = Callable[[], str | None]
-Way = tuple[str, str, Keys, bool]
 
 
 def none() -> None:
@@ -57,60 +67,101 @@ def random() -> str:
     return str(uuid4())
 
 
+@dataclass(slots=True)
+class Way:
+    """One way in; for each moment the seconds a row of its turns, and the backend's CPU in all."""
+
+    name: str
+    schema: str
+    key: Callable[[], str | None]
+    bulk: bool
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    server: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many it writes in a turn."""
+        return PAGE if self.bulk else ALONE
+
+    async def write(self, connection: asyncpg.Connection) -> float:
+        """A page in one call, or some rows in a statement each; the seconds a row."""
+        keys = [self.key() for _ in range(self.rows)]
+        drafts = [NewEvent("bench.noop", PAYLOAD, source="shop", dedup_key=key) for key in keys]
+        insert, payload = ONE.format(schema=self.schema), json.dumps(PAYLOAD)
+        started = time.perf_counter()
+        if self.bulk:
+            await Inbox(self.schema).emit_many(connection, drafts)
+        else:
+            for key in keys:
+                await connection.execute(insert, payload, key)
+        return (time.perf_counter() - started) / self.rows
+
+    def cells(self, moment: str, plain: "Way") -> str:
+        """Rows/s of the median turn, its share of the way without a key, CPU a row."""
+        took, beside = median(self.seconds[moment]), median(plain.seconds[moment])
+        each = self.server[moment] * 1e6 / (len(self.seconds[moment]) * self.rows)
+        return f"{1 / took:,.0f}/s | {beside / took:.0%} | {each:.1f}"
+
+
 def ways() -> Iterator[Way]:
-    """What is compared: its name, the schema, the keys, whether in bulk."""
+    """What is compared; the first of each kind is the one without a key."""
     for bulk in (True, False):
         how = "bulk" if bulk else "one INSERT a row"
-        yield f"{how}, no key", "inboxd", none, bulk
-        for keys in (growing, random):
-            yield f"{how}, {keys.__name__} keys", "inboxd", keys, bulk
-            yield f"{how}, {keys.__name__} keys, millions kept", "kept", keys, bulk
+        yield Way(f"{how}, no key", "inboxd", none, bulk)
+        for key in (growing, random):
+            yield Way(f"{how}, {key.__name__} keys", "inboxd", key, bulk)
+            yield Way(f"{how}, {key.__name__} keys, millions kept", "kept", key, bulk)
 
 
-async def _bulk(connection: asyncpg.Connection, schema: str, keys: Keys) -> None:
-    drafts = [NewEvent("bench.noop", PAYLOAD, source="shop", dedup_key=keys()) for _ in range(PAGE)]
-    await Inbox(schema).emit_many(connection, drafts)
-
-
-async def _alone(connection: asyncpg.Connection, schema: str, keys: Keys) -> None:
-    insert, payload = ONE.format(schema=schema), json.dumps(PAYLOAD)
-    for _ in range(ALONE):
-        await connection.execute(insert, payload, keys())
-
-
-async def _fill(bench: Bench, admin: asyncpg.Connection) -> None:
+async def _fill(bench: Bench, admin: asyncpg.Connection, kept: int) -> None:
     await migrate(Database(dsn=SecretStr(bench.dsn), schema="kept"))
-    each = bench.rows * KEPT // 2
-    for first in range(0, each, STEP):
-        bounds = {"schema": "kept", "first": first, "last": min(first + STEP, each) - 1}
-        await admin.execute(FILL.format(key="'order-' || lpad(n::text, 12, '0')", **bounds))
-        await admin.execute(FILL.format(key="gen_random_uuid()::text", **bounds))
+    await admin.execute("set work_mem = '256MB'")
+    for first in range(0, kept // 2, STEP):
+        last = min(first + STEP, kept // 2) - 1
+        for key in (GROWING, RANDOM):
+            await admin.execute(FILL.format(key=key, first=first, last=last))
     await admin.execute("vacuum analyze kept.dedup")
 
 
-async def figures(bench: Bench) -> AsyncIterator[str]:
-    """A line for each way: rows/s of the median page, and its share of the way without a key."""
-    async with bench.fresh() as admin:
-        await _fill(bench, admin)
-        producer = await asyncpg.connect(bench.dsn)
-        await admin.execute("checkpoint")
-        seconds: dict[str, list[float]] = defaultdict(list)
-        for turn in range(max(bench.rows // PAGE, 3)):
-            if turn % 50 == 0:
-                await admin.execute("truncate inboxd.events, kept.events")
-            for name, schema, keys, bulk in ways():
-                write: Callable[..., Awaitable[None]] = _bulk if bulk else _alone
-                started = time.perf_counter()
-                await write(producer, schema, keys)
-                seconds[name].append((time.perf_counter() - started) / (PAGE if bulk else ALONE))
+async def _measure(bench: Bench, admin: asyncpg.Connection, all_: list[Way], moment: str) -> None:
+    """The turns of all ways, on new connections; each writes one page before it is looked at."""
+    await admin.execute("truncate inboxd.events, kept.events")
+    producers = [await asyncpg.connect(bench.dsn) for _ in all_]
+    for way, producer in zip(all_, producers, strict=True):
+        await way.write(producer)
+        way.server[moment] = -cpu.seconds(producer.get_server_pid())
+    for _ in range(max(bench.rows // PAGE, 3)):
+        for way, producer in zip(all_, producers, strict=True):
+            way.seconds[moment].append(await way.write(producer))
+    for way, producer in zip(all_, producers, strict=True):
+        way.server[moment] += cpu.seconds(producer.get_server_pid())
         await producer.close()
-    for name, _, _, bulk in ways():
-        plain = median(seconds["bulk, no key" if bulk else "one INSERT a row, no key"])
-        took = median(seconds[name])
-        yield f"| {name} | {1 / took:,.0f}/s | {plain / took:.0%} |"
 
 
-HEADER = "| what | measured | of the way without a key |\n|---|---|---|"
+async def figures(bench: Bench) -> AsyncIterator[str]:
+    """A line for each way, at both moments."""
+    kept = min(KEPT, bench.rows * KEPT_A_ROW)
+    all_ = [way for way in ways() if way.key is none or bench.wants(way.name)]
+    async with bench.fresh() as admin:
+        started = time.monotonic()
+        await _fill(bench, admin, kept)
+        filled = time.monotonic() - started
+        await admin.execute("checkpoint")
+        await _measure(bench, admin, all_, "checkpoint")
+        await admin.execute(FILL.format(key=RANDOM, first=1, last=min(TOUCH, kept)))
+        await _measure(bench, admin, all_, "later")
+        size = await admin.fetchval("select pg_relation_size('kept.dedup_pkey') / 1048576")
+    plain = {way.bulk: way for way in all_ if way.key is none}
+    for way in all_:
+        moments = (way.cells(moment, plain[way.bulk]) for moment in ("checkpoint", "later"))
+        yield f"| {way.name} | {' | '.join(moments)} |"
+    yield f"\n{kept:,} keys were kept, an index of {size} MB; to write them took {filled:.0f} s."
+
+
+HEADER = (
+    "| what | after a checkpoint | of no key | CPU µs | later | of no key | CPU µs |\n"
+    "|---|---|---|---|---|---|---|"
+)
 
 if __name__ == "__main__":
     main(figures, __doc__, header=HEADER)

@@ -2,50 +2,53 @@
 
     make bench ONLY=retention ROWS=5000000
 
-Two partitions of `--rows` rows each (payloads of 200 bytes), filled on the server; then 5,000
-events/s from four producers, 25 to an insert, and a worker that drains them: without a drop, while
-the owner's login detaches one partition concurrently and drops it, while the worker's role lets the
-other go, and without again. What is shown is the slowest insert of each stretch, and, since a busy
-machine makes inserts slow by itself, the longest time that anybody but the drop waited for a lock.
+Two partitions of `--rows` rows each (payloads of 200 bytes), filled on the server; then sixteen
+sessions of pgbench insert 5,000 single rows a second, each a transaction of its own, and a worker
+drains them: without a drop, while the owner's login detaches one partition concurrently and drops
+it, while the worker's role lets the other go, and without again. An insert's time runs from the
+moment in which it is sent. What is shown is the slowest one while the drop goes on, and for some
+seconds after it, in which the file system frees the room; beside it the slowest one of the rest of
+the same stretch, which is as long, since a busy machine or disk makes inserts slow by itself.
 """
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import asyncpg
 
 from harness.bench import Bench, main
+from inboxd.embedded.place import wheel
 from inboxd.settings import Settings
 from inboxd.store.statements import Statements
+from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
 from inboxd.upkeep.retention import Retention
 
-PRODUCERS, EVERY, AT_ONCE = 4, 0.02, 25
-# Of a stretch; with few rows only whether it runs is of interest.
-SECONDS, FEW = 20.0, 10_000
+SESSIONS, RATE = 16, 5_000
+# Of a stretch before the drop begins, and of what counts as while it goes after its end; with few
+# rows only whether it runs is of interest.
+BEFORE, AFTERMATH = 4.0, 6.0
+FEW = 10_000
 SQL = Statements("inboxd")
+EMIT = "insert into inboxd.events (type, payload) values ('bench.noop', '{}');".format(
+    json.dumps({"n": 1, "pad": 170 * "x"})
+)
 PAYLOAD = "jsonb_build_object('n', n, 'pad', repeat('x', 170))"
-EMIT = (
-    f"insert into inboxd.events (type, payload) select 'bench.noop', {PAYLOAD}"
-    f" from generate_series(1, {AT_ONCE}) n"
-)
-WAITS = (
-    "select coalesce(max(extract(epoch from clock_timestamp() - l.waitstart)), 0) from pg_locks l"
-    " join pg_stat_activity a using (pid) where not l.granted"
-    " and a.application_name not like '%retention'"
-)
 EVENTS = (
-    "insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, source,"
+    "(id, event_id, topic, mode, type, schema_version, source,"
     " payload, correlation_id, status, attempts, crashes, run_at, occurred_at, created_at,"
     " updated_at, finished_at, duration, worker_id) select n, inboxd.new_uuid(), 'default',"
     f" 'single', 'bench.noop', 1, 'shop', {PAYLOAD}, gen_random_uuid()::text, 'succeeded', 1, 0,"
     " at, at, at, at, at, interval '1 ms', '00000000-0000-0000-0000-000000000001'"
 )
 COMMANDS = (
-    "insert into inboxd.commands_history (id, command_id, queue, type, schema_version, payload,"
+    "(id, command_id, queue, type, schema_version, payload,"
     " priority, status, attempts, crashes, fence, run_at, worker_id, started_at, cancel_requested,"
     " origin_kind, origin_id, correlation_id, causation_id, created_at, updated_at, finished_at,"
     " duration, awaited) select n, inboxd.new_uuid(), 'default', 'bench.noop', 1,"
@@ -54,69 +57,103 @@ COMMANDS = (
 )
 
 
-async def fill(connection: asyncpg.Connection, parent: str, days: int, rows: int) -> float:
+async def fill(bench: Bench, parent: str, days: int, rows: int) -> float:
     """A day so long ago, with so many rows; bytes a row, with indexes."""
     low = datetime.now(UTC).date() - timedelta(days=days)
     part = f"inboxd.{parent}_{low:%Y%m%d}"
-    await connection.execute(
-        f"create table {part} (like inboxd.{parent} including all);"
+    attach = (
         f"alter table inboxd.{parent} attach partition {part}"
         f" for values from ('{low} 00:00+00') to ('{low + timedelta(days=1)} 00:00+00')"
     )
-    insert = EVENTS if parent == "events_history" else COMMANDS
-    await connection.execute(
-        f"{insert} from (select n, timestamptz '{low} 00:00+00' + n * interval '1 day' / {rows + 1}"
-        f" as at from generate_series(1, {rows}) n) t",
-        timeout=900,
+    insert = (
+        f"insert into {part} {EVENTS if parent == 'events_history' else COMMANDS}"
+        f" from (select n, timestamptz '{low} 00:00+00' + n * interval '1 day' / {rows + 1} as at"
+        f" from generate_series(1, {rows}) n) t"
     )
+    connection = await bench.connect()
+    await connection.execute(
+        f"create table {part} (like inboxd.{parent} including all excluding indexes)"
+    )
+    # Attaching makes the indexes: at the end that is quicker, and all keys of events grow with
+    # time. Commands have one of random keys, which weighs more when it grows row by row.
+    for step in (insert, attach) if parent == "events_history" else (attach, insert):
+        await connection.execute(step, timeout=900)
     await connection.execute(f"vacuum analyze {part}", timeout=900)
-    return float(await connection.fetchval("select pg_total_relation_size($1)", part)) / rows
-
-
-async def produce(bench: Bench, took: list[float], stop: asyncio.Event) -> None:
-    """Insert so often as wanted; how long each insert took, in seconds."""
-    connection = await asyncpg.connect(bench.dsn)
-    due = time.monotonic()
-    while not stop.is_set():
-        due += EVERY
-        await asyncio.sleep(max(0.0, due - time.monotonic()))
-        began = time.monotonic()
-        await connection.execute(EMIT)
-        took.append(time.monotonic() - began)
+    weight = await connection.fetchval("select pg_total_relation_size($1)", part)
     await connection.close()
+    return float(weight) / rows
 
 
-async def watch(bench: Bench, waits: list[float], stop: asyncio.Event) -> None:
-    """Look every 5 ms how long sessions have waited for a lock, in seconds."""
-    connection = await asyncpg.connect(bench.dsn)
-    while not stop.is_set():
-        waits.append(float(await connection.fetchval(WAITS)))
-        await asyncio.sleep(0.005)
-    await connection.close()
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """One insert: when it had its answer (a time as `time.time` has it), and its milliseconds."""
+
+    ended: float
+    took: float
+
+
+@asynccontextmanager
+async def flowing(bench: Bench, folder: Path) -> AsyncIterator[None]:
+    """Inserts, as long as the block lasts; their times lie in files in the folder then."""
+    script = folder / "insert.sql"
+    script.write_text(EMIT)
+    process = await asyncio.create_subprocess_exec(
+        wheel() / "pginstall" / "bin" / "pgbench",
+        *("--no-vacuum", "--protocol=prepared", f"--file={script}", "--time=3600"),
+        *(
+            f"--client={SESSIONS}",
+            "--jobs=2",
+            f"--rate={RATE}",
+            "--log",
+            f"--log-prefix={folder}/times",
+        ),
+        bench.dsn,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+def inserts(folder: Path) -> Iterator[Insert]:
+    """What pgbench wrote down; the last line of a file may be half a line."""
+    for path in folder.glob("times.*"):
+        for line in path.read_text().splitlines()[:-1]:
+            _, _, took, _, seconds, micros, late = map(int, line.split())
+            yield Insert(seconds + micros / 1e6, (took - late) / 1e3)
 
 
 async def stretch(bench: Bench, what: str, work: Callable[[], Awaitable[object]]) -> str:
-    """A line: the slowest insert while `work` is done."""
-    took: list[float] = []
-    waits: list[float] = []
-    stop = asyncio.Event()
-    sessions = [asyncio.create_task(produce(bench, took, stop)) for _ in range(PRODUCERS)]
-    sessions.append(asyncio.create_task(watch(bench, waits, stop)))
-    began = time.monotonic()
+    """A line: the slowest inserts while `work` is done, and as long without."""
+    folder = bench.folder / what.replace(" ", "-")
+    folder.mkdir()
     share = min(1.0, bench.rows / FEW)
-    await asyncio.sleep(3 * share)
-    work_began = time.monotonic()
-    await work()
-    worked = time.monotonic() - work_began
-    await asyncio.sleep(max(1.0, SECONDS * share - (time.monotonic() - began)))
-    seconds = time.monotonic() - began
-    stop.set()
-    await asyncio.gather(*sessions)
-    took.sort()
-    rate = AT_ONCE * len(took) / seconds
-    p99 = took[int(0.99 * len(took))]
-    slow = f"{1e3 * p99:.0f} ms | {1e3 * took[-1]:.0f} ms | {1e3 * max(waits):.0f} ms"
-    return f"| {what} | {worked:.1f} s | {rate:,.0f}/s | {slow} |"
+    async with flowing(bench, folder):
+        await asyncio.sleep(1)  # sessions open
+        began = time.time()
+        await asyncio.sleep(BEFORE * share)
+        first = time.time()
+        await work()
+        worked = time.time() - first
+        await asyncio.sleep(AFTERMATH * share)
+        last = time.time()
+        await asyncio.sleep(max(share, last - first - (first - began)))
+        ended = time.time()
+        await asyncio.sleep(0.2)  # until pgbench has written down all up to here
+    seen = [each for each in inserts(folder) if began <= each.ended <= ended]
+    during = sorted(each.took for each in seen if first <= each.ended <= last)
+    beside = sorted(each.took for each in seen if not first <= each.ended <= last)
+    cells = (
+        what,
+        f"{worked:.1f} s",
+        f"{len(seen) / (ended - began):,.0f}/s",
+        *(f"{times[int(0.99 * len(times))]:.0f} ms" for times in (during, beside)),
+        *(f"{times[-1]:.0f} ms" for times in (during, beside)),
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 async def _leads() -> bool:
@@ -143,8 +180,11 @@ async def humble(bench: Bench, connection: asyncpg.Connection) -> AsyncIterator[
 async def figures(bench: Bench) -> AsyncIterator[str]:
     """The stretches, and the weights."""
     async with bench.fresh() as connection:
-        weights = [await fill(connection, "events_history", days, bench.rows) for days in (100, 60)]
-        weight = await fill(connection, "commands_history", 60, max(1000, bench.rows // 10))
+        event, _, command = await asyncio.gather(
+            fill(bench, "events_history", 100, bench.rows),
+            fill(bench, "events_history", 60, bench.rows),
+            fill(bench, "commands_history", 60, max(1000, bench.rows // 10)),
+        )
         await connection.execute("checkpoint")
         with bench.daemon() as daemon:
             await daemon.ready()
@@ -168,16 +208,17 @@ async def figures(bench: Bench) -> AsyncIterator[str]:
             )
             yield await stretch(bench, "no drop, again", nothing)
     yield f"\n{left} partitions of {bench.rows:,} rows were dropped."
-    yield f"A row weighs {weights[0]:.0f} bytes as an event, {weight:.0f} as a command, settled."
+    yield f"A row weighs {event:.0f} bytes as an event, {command:.0f} as a command, settled."
     yield f"An event writes {float(wal) / max(1, settled):,.0f} bytes of WAL, insert to history."
 
 
 if __name__ == "__main__":
+    logs.configure("warning")
     main(
         figures,
         __doc__,
         header=(
-            "| stretch | the drop took | events | insert, p99 | slowest insert | lock wait |\n"
-            "|---|---|---|---|---|---|"
+            "| stretch | the drop took | inserts | p99 while it goes | p99 of the rest "
+            "| slowest while it goes | slowest of the rest |\n|---|---|---|---|---|---|---|"
         ),
     )

@@ -139,8 +139,9 @@ class Bench:
             processes = stack.enter_context(ExitStack())
             holder = await self.connect()
             stack.push_async_callback(holder.close)
+            # Readers wait too: a claim of lines is a plain SELECT, and would come before the start.
             await holder.execute(
-                "begin; lock table inboxd.events, inboxd.commands in exclusive mode"
+                "begin; lock table inboxd.events, inboxd.commands in access exclusive mode"
             )
             daemons = [processes.enter_context(self.daemon(settings)) for _ in range(count)]
             for daemon in daemons:
@@ -187,9 +188,14 @@ def main(
     parser.add_argument("--rows", type=int, default=100_000, help="rows of a backlog")
     parser.add_argument("--repeat", type=int, default=5, help="how often each is measured")
     parser.add_argument("--lines", default="", help="only lines that have this text in their name")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the server's"
+    )
     given = parser.parse_args()
+    asked = dict(setting.split("=", 1) for setting in given.set)
+    header = f"With {', '.join(given.set)}.\n\n{header}" if asked else header
     with tempfile.TemporaryDirectory() as folder:
-        server = Server.start(Path(folder) / "data", settings=settings)
+        server = Server.start(Path(folder) / "data", settings={**settings, **asked})
         try:
             bench = Bench(server, Path(folder), given.rows, given.repeat, given.lines)
             uvloop.run(_print(subject(bench), bench, header))
