@@ -427,6 +427,7 @@ def test_the_model_and_the_database_agree_on_groups(site: Site) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_the_model_and_the_database_agree_on_groups_for_long(site: Site) -> None:
     _run(site, examples=1000, steps=50)
