@@ -161,17 +161,16 @@ class Incarnation:
     async def _join(self, pool: Pool) -> bool:
         """Check the schema and add this worker; whether somebody may have died uncleanly."""
         interval = self.settings.worker.heartbeat_interval
-        with explained():
-            async with borrow(pool) as connection:
-                await migrations.check(connection, self._sql)
-                await workers.join(connection, self._sql, self.me)
-                self._joined = True
-                await declare(connection, self._sql, self.settings, self._registry, self._schedules)
-                if self.settings.wakeups.mode != "off":
-                    await wakeups.announce(connection, self._sql)
-                return await workers.unclean_predecessors(
-                    connection, self._sql, self.me, _living_pids(), interval
-                )
+        async with borrow(pool) as connection:
+            await migrations.check(connection, self._sql)
+            await workers.join(connection, self._sql, self.me)
+            self._joined = True
+            await declare(connection, self._sql, self.settings, self._registry, self._schedules)
+            if self.settings.wakeups.mode != "off":
+                await wakeups.announce(connection, self._sql)
+            return await workers.unclean_predecessors(
+                connection, self._sql, self.me, _living_pids(), interval
+            )
 
     async def _live(self, parts: Parts, tasks: TaskGroup, on_ready: Callable[[], None]) -> None:
         flags = self._flags(parts)
@@ -180,9 +179,10 @@ class Incarnation:
         event_work.lists.on_end = partial(flags["events"].wake, "timer")
         command_work = self._command_work = CommandWork(parts, run, tasks)
         command_work.on_room = run.settler.on_setback = partial(flags["commands"].wake, "timer")
-        if await self._join(parts.pool):
-            event_work.be_careful()
-        await parts.controls.read(parts.pool, self._sql)
+        with explained():
+            if await self._join(parts.pool):
+                event_work.be_careful()
+            await parts.controls.read(parts.pool, self._sql)
         sweep = self.settings.wakeups.sweep_interval.total_seconds()
         self.processors = [
             Processor(event_work, flags["events"], self._metrics, sweep),

@@ -201,11 +201,16 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """What statements in the block fail with comes out as `explain` has it."""
+    """What fails in the block comes out in words, as DatabaseError or SchemaError."""
     try:
         yield
     except asyncpg.PostgresError as error:
         raise explain(error) from error
+    except DatabaseError:
+        raise  # it says what is wrong
+    except LOST as error:
+        reason = redact(str(error)) or type(error).__name__
+        raise DatabaseError(f"the connection to the database was lost: {reason}") from error
 
 
 def explain(error: asyncpg.PostgresError) -> DatabaseError | SchemaError:

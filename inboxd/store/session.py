@@ -10,11 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
-import asyncpg
 
-from inboxd.errors import DatabaseError
 from inboxd.settings import Database
-from inboxd.store.connections import ERRAND_PLANS, LOST, Connection, connect, explain
+from inboxd.store.connections import ERRAND_PLANS, Connection, connect, explained
 from inboxd.store.statements import Statements
 
 _GOODBYE_SECONDS = 2
@@ -37,13 +35,8 @@ async def open_session(database: Database, *, patient: bool = False) -> AsyncIte
     plans = ERRAND_PLANS | ({"statement_timeout": "0"} if patient else {})
     connection = await connect(database, "cli", plans=plans)
     try:
-        yield Session(connection, Statements(database.schema_name))
-    except asyncpg.PostgresError as error:
-        raise explain(error) from error
-    except DatabaseError:
-        raise  # it says what is wrong
-    except LOST as error:
-        raise DatabaseError(f"the connection to the database was lost: {error}") from error
+        with explained():
+            yield Session(connection, Statements(database.schema_name))
     finally:
         with anyio.move_on_after(_GOODBYE_SECONDS, shield=True):
             await connection.close()

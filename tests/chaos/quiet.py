@@ -20,8 +20,9 @@ DRAIN = 120.0
 REST = 30.0
 _CALM = 200
 
-# 69: the database was away at the start; 143: told twice to stop; -15: told before it could hear.
-_EXPLAINED = (0, -signal.SIGKILL, -signal.SIGTERM, 69, 143)
+# 69 and 75: the database was away at the start, or went away in it; 143: told twice to stop; -15:
+# told before it could hear.
+_EXPLAINED = (0, -signal.SIGKILL, -signal.SIGTERM, 69, 75, 143)
 _OF_A_LEASE = ("pause", "isolate", "bury")
 
 _UNSETTLED = """
@@ -144,9 +145,13 @@ class Quiet:
     # ------------------------------------------------------------------------------ looking back
 
     def _look_at_exits(self, service: Service) -> None:
-        odd = [code for code in service.exits if code not in _EXPLAINED]
+        odd = [
+            f"{code}: {' / '.join(log.read_text(errors='replace').splitlines()[-3:])}"
+            for code, log in zip(service.exits, service.logs(), strict=False)
+            if code not in _EXPLAINED
+        ]
         if odd:
-            self._violated(f"exit codes of {service.name} are explained", list(map(str, odd)))
+            self._violated(f"exit codes of {service.name} are explained", odd)
         if service.left:
             self._violated("no process outlives its worker", list(map(str, service.left)))
 

@@ -21,6 +21,8 @@ from tests.support import (
     drop,
     eventually,
 )
+from tests.support.locks import end_waiters, lock_awaited
+from tests.support.proxy import proxy
 
 pytestmark = pytest.mark.anyio
 
@@ -244,6 +246,28 @@ async def test_a_missing_privilege_is_69(database: Database, tmp_path: Path) -> 
     assert "permission denied" in worker.output()
     assert "grant it to the daemon's role" in worker.output()
     assert "n0body" not in worker.output()
+
+
+@pytest.mark.parametrize("table", ["workers", "controls"])
+@pytest.mark.parametrize("purpose", ["cut", "told"])
+async def test_a_connection_that_is_lost_at_the_start_is_the_databases(
+    database: Database, tmp_path: Path, table: str, purpose: str
+) -> None:
+    with proxy(database.dsn) as way:
+        async with database.connect() as other, other.transaction():
+            await other.execute(f"lock table inboxd.{table} in access exclusive mode")
+            worker = Worker(tmp_path, way.dsn)
+            try:
+                await lock_awaited(database, who="inboxd %")
+                if purpose == "cut":
+                    way.cut("daemon")
+                else:
+                    await end_waiters(database)
+                # By how the session's end is heard of: as lost, or with the server's own last word.
+                assert await worker.wait() in (69, 75)
+            finally:
+                worker.kill()
+    assert "mistake in inboxd" not in worker.output()
 
 
 async def test_a_missing_schema_is_78(server: Server | ExternalServer, tmp_path: Path) -> None:
