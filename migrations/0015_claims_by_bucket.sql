@@ -1,4 +1,5 @@
--- Claims from the lines of different keys go side by side (ADR 11).
+-- Claims from the lines of different keys go side by side, and the next rows of a line are claimed while
+-- those before still run (ADR 11).
 -- oldest code: 4
 --
 -- Until now each claim that looked at a queue's lines locked the queue's row in `limits`, so that workers
@@ -6,6 +7,10 @@
 -- that it asks, by buckets: it tries an advisory lock on each, and passes the keys of buckets that another
 -- claim has. What it then reads is read by later statements, whose snapshots show every earlier claim of
 -- those keys. Only queues with a limit over all workers still lock their row, since they count.
+--
+-- And until now nothing of a line was claimed while any of it ran, so that one key alone was claimed, run
+-- and settled by turns. Now a worker may say `following`: the keys it asks are those of which it runs rows
+-- that it claimed before, and what it takes runs after them there.
 
 -- A claim by the function as it was would not know of buckets. One that is under way is waited for; one
 -- that waits for this finds no column `queue`, fails, and is tried again: that is all the new name is for.
@@ -17,6 +22,7 @@ ALTER TABLE {schema}.limits RENAME COLUMN queue TO name;
 -- locks. Of the keys it was asked for, `passed`, in one of the rows, are those that another claim has just
 -- now, and the key of a suspect that was left to one; when nothing else could be taken, they are in the row
 -- that says 'busy'. (Workers of an older release do not read it: they find such keys by their next look.)
+-- following: what the worker itself runs of the keys that it asks does not hold them.
 DROP FUNCTION {schema}.claim_limited(uuid, text, integer, integer, integer, double precision, text[], text[],
     smallint[], double precision[], bigint[], boolean, text[], integer, integer, boolean, boolean);
 
@@ -24,7 +30,7 @@ CREATE FUNCTION {schema}.claim_limited(
     worker uuid, of_queue text, most integer, total integer, rate integer, period double precision,
     types text[], lane_types text[], lane_priorities smallint[], after_ats double precision[],
     after_ids bigint[], lanes_first boolean, keys text[], share integer, at_once integer,
-    blocking boolean, suspect boolean
+    blocking boolean, suspect boolean, following boolean DEFAULT false
 ) RETURNS TABLE (
     id bigint, command_id uuid, queue text, type text, schema_version smallint, payload jsonb,
     priority smallint, tenant text, entity_type text, entity_id text, attempts smallint,
@@ -143,7 +149,7 @@ BEGIN
             lanes := lanes || more.lanes;
         ELSIF cardinality(keys) > 0 THEN
             ids := ids || {schema}.pick_lines(of_queue, types, keys, share, at_once, blocking,
-                                              room - cardinality(ids), held.at);
+                                              room - cardinality(ids), held.at, CASE WHEN following THEN worker END);
             lanes := lanes || array_fill(0, ARRAY[cardinality(ids) - cardinality(lanes)]);
         END IF;
     END LOOP;
@@ -196,12 +202,95 @@ BEGIN
 END
 $$;
 
-REVOKE EXECUTE ON FUNCTION {schema}.claim_limited FROM PUBLIC;
+DROP FUNCTION {schema}.pick_lines(text, text[], text[], integer, integer, boolean, integer, timestamptz);
+
+-- The rows at the front of these lines that may run now: in the order of each line, none if the first
+-- is somebody else's. A row that an operator has locked, or that this worker cannot run, ends its line.
+-- own: a worker whose running rows hold nothing, where one of a line runs at a time; null: nobody's.
+CREATE FUNCTION {schema}.pick_lines(
+    of_queue text, types text[], keys text[], share integer, at_once integer, blocking boolean,
+    room integer, at timestamptz, own uuid
+) RETURNS bigint[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    front  record;
+    locked bigint[];
+    kept   bigint[] := '{}';
+    ended  bigint;
+BEGIN
+    IF at_once = 1 THEN
+        SELECT array_agg(r.id ORDER BY r.n, r.place, r.id) AS ids,
+               array_agg(r.n ORDER BY r.n, r.place, r.id) AS lines,
+               coalesce(bool_and(r.type = ANY (types)), true) AS mine,
+               array_agg(r.type ORDER BY r.n, r.place, r.id) AS types
+          INTO front
+          FROM (SELECT k.n, r.* FROM unnest(keys) WITH ORDINALITY AS k(key, n)
+                  LEFT JOIN LATERAL (
+                      SELECT c.id, c.status, c.type, c.run_at, c.line_at, c.crashes FROM {schema}.commands c
+                       WHERE c.queue = of_queue AND c.ordering_key = k.key AND c.line_at IS NOT NULL
+                         AND c.status >= CASE WHEN blocking THEN 'failed' ELSE 'running' END
+                         AND (own IS NULL OR c.worker_id IS DISTINCT FROM own)
+                       ORDER BY c.status, c.line_at, c.id LIMIT 1) holder ON true
+                 CROSS JOIN LATERAL (
+                      SELECT holder.id, holder.type, holder.line_at AS place
+                       WHERE holder.status = 'waiting' AND holder.run_at <= at AND holder.crashes = 0
+                      UNION ALL
+                      (SELECT c.id, c.type, c.run_at FROM {schema}.commands c
+                        WHERE holder.id IS NULL AND c.queue = of_queue AND c.ordering_key = k.key
+                          AND c.status = 'waiting' AND c.needs = 0 AND c.line_at IS NULL AND c.run_at <= at
+                        ORDER BY c.run_at, c.id LIMIT share)) r
+                 LIMIT room) AS r(n, id, type, place);
+    ELSE
+        SELECT array_agg(r.id ORDER BY r.n, r.place, r.id) AS ids,
+               array_agg(r.n ORDER BY r.n, r.place, r.id) AS lines,
+               coalesce(bool_and(r.type = ANY (types)), true) AS mine,
+               array_agg(r.type ORDER BY r.n, r.place, r.id) AS types
+          INTO front
+          FROM (SELECT k.n, r.* FROM unnest(keys) WITH ORDINALITY AS k(key, n)
+                 CROSS JOIN LATERAL (
+                      SELECT count(*)::integer AS rows FROM (
+                          SELECT FROM {schema}.commands c
+                           WHERE c.queue = of_queue AND c.ordering_key = k.key AND c.line_at IS NOT NULL
+                             AND c.status = 'running' LIMIT at_once) AS few) running
+                 CROSS JOIN LATERAL (
+                      SELECT w.* FROM (
+                          (SELECT c.id, c.type, c.line_at AS place FROM {schema}.commands c
+                            WHERE c.queue = of_queue AND c.ordering_key = k.key AND c.line_at IS NOT NULL
+                              AND c.status = 'waiting' AND c.run_at <= at AND c.crashes = 0
+                            ORDER BY c.line_at, c.id LIMIT share)
+                          UNION ALL
+                          (SELECT c.id, c.type, c.run_at FROM {schema}.commands c
+                            WHERE c.queue = of_queue AND c.ordering_key = k.key
+                              AND c.status = 'waiting' AND c.needs = 0 AND c.line_at IS NULL AND c.run_at <= at
+                            ORDER BY c.run_at, c.id LIMIT share)) AS w
+                       LIMIT CASE WHEN running.rows = 0 THEN share ELSE least(share, at_once - running.rows) END) r
+                 LIMIT room) AS r(n, id, type, place);
+    END IF;
+    IF front.ids IS NULL THEN
+        RETURN '{}';
+    END IF;
+    locked := ARRAY(SELECT c.id FROM {schema}.commands c
+                     WHERE c.id = ANY (front.ids) AND c.status = 'waiting' FOR UPDATE SKIP LOCKED);
+    IF front.mine AND cardinality(locked) = cardinality(front.ids) THEN
+        RETURN front.ids;
+    END IF;
+    FOR i IN 1..cardinality(front.ids) LOOP
+        CONTINUE WHEN front.lines[i] = ended;
+        IF front.types[i] = ANY (types) AND front.ids[i] = ANY (locked) THEN
+            kept := kept || front.ids[i];
+        ELSE
+            ended := front.lines[i];
+        END IF;
+    END LOOP;
+    RETURN kept;
+END
+$$;
+
+REVOKE EXECUTE ON FUNCTION {schema}.claim_limited, {schema}.pick_lines FROM PUBLIC;
 
 DO $do$
 BEGIN
     IF to_regrole('{schema}_worker') IS NOT NULL THEN
-        GRANT EXECUTE ON FUNCTION {schema}.claim_limited TO {schema}_worker;
+        GRANT EXECUTE ON FUNCTION {schema}.claim_limited, {schema}.pick_lines TO {schema}_worker;
     END IF;
 END
 $do$;

@@ -317,6 +317,7 @@ class CommandWork:
                 lanes[number - 1].advance(last["run_at"], last["id"])
         self._suspect = next((row["id"] for row in rows if row["crashes"]), self._suspect)
         self._take(rows, self._limited.bounds(queue).key_concurrency)
+        self._limited.chains.expect_no_more(self._settler.handed_over)
         return len(rows)
 
     def _take(self, rows: Sequence[Row], at_once: int = 1) -> None:

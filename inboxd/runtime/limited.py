@@ -5,8 +5,10 @@ and when a queue that was full may be asked again. Promises that a queue that le
 the others nothing: it is left alone until a time, or until something of it has ended here. New rows
 are found by time, from where the last look ended; keys that others freed are found by looks from
 the first key on, a page of them at a time, which never take more than a small share of the time.
-Known limit: with very many blocked keys such a look takes seconds, and so does finding a key that
-an operator freed.
+Where nobody else waits for a turn, the keys that this worker runs are asked for more while the rest
+of theirs runs or is being written, so that claims, runs and settlements of one key overlap. Known
+limit: with very many blocked keys such a look takes seconds, and so does finding a key that an
+operator freed.
 """
 
 from collections import Counter
@@ -17,7 +19,7 @@ from time import monotonic
 
 from inboxd.model.lane import Lane
 from inboxd.model.turns import Turns, share
-from inboxd.runtime.chains import Chains, Key
+from inboxd.runtime.chains import MANY, Chains, Key
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Settler
 from inboxd.settings import Queue
@@ -106,8 +108,9 @@ class Limited:
             known.held_back, known.until = None, 0.0
 
     def forget(self) -> None:
-        """The connection was lost: another server may answer next."""
+        """The connection was lost: another server may answer next, and a claim may be unknown."""
         self._known.clear()
+        self.chains.expect_no_more(self._settler.handed_over)
 
     def bounds(self, queue: str) -> Bounds:
         """The limits of a queue."""
@@ -198,27 +201,47 @@ class Limited:
             for key in self.chains.written(self._settler.through):
                 self._of(key.queue).turns.add([key.key])
         async with borrow(self._parts.pool) as connection:
-            if known.has_lines:
-                await self._hear(connection, queue, known, types, room)
-                await self._look(connection, queue, known)
-            suspect = suspect and known.suspects
-            if not (lanes or known.turns or suspect):
-                return []
             longest = max(1, int(_RUN_SECONDS / took))
-            of_each = share(room, len(known.turns), longest)
+            following = await self._go_on(connection, queue, known, types, room, longest)
+            suspect = suspect and known.suspects
+            if not (lanes or known.turns or following or suspect):
+                return []
+            of_each = share(room, len(known.turns) or len(following), longest)
             # Twice as many as should do: what others hold has nothing to give.
             keys = known.turns.take(min(room, ceil(2 * room / known.of_each)))
             known.lanes_first = not known.lanes_first
-            want = Wanted(room, types, lanes, known.lanes_first, keys, of_each, suspect)
+            asked, first = keys or following, known.lanes_first
+            want = Wanted(
+                room, types, lanes, first, asked, of_each, suspect, following=bool(following)
+            )
             claimed = await limits.claim(
                 connection, self._parts.sql, self._parts.me.id, queue, bounds, want
             )
-        self._learn(queue, known, claimed, keys, room)
+        self._learn(queue, known, claimed, want, room)
         return claimed.rows
 
-    def _learn(
-        self, queue: str, known: _Known, claimed: Claimed, keys: list[str], room: int
-    ) -> None:
+    async def _go_on(
+        self,
+        connection: Connection,
+        queue: str,
+        known: _Known,
+        types: Sequence[str],
+        room: int,
+        longest: int,
+    ) -> list[str]:
+        """Look for new keys, unless that was just done; if none waits: keys that may go on here."""
+        most = max(1, room // MANY)
+        if not known.turns and monotonic() < known.next_hear:
+            keys = self.chains.expect(queue, longest // 2, most)
+            if keys:
+                return keys
+        if known.has_lines:
+            await self._hear(connection, queue, known, types, room)
+            await self._look(connection, queue, known)
+        return [] if known.turns else self.chains.expect(queue, longest // 2, most)
+
+    def _learn(self, queue: str, known: _Known, claimed: Claimed, want: Wanted, room: int) -> None:
+        keys = [] if want.following else list(want.keys)
         known.held_back = claimed.held_back
         known.in_vain = known.in_vain + 1 if claimed.held_back == "busy" else 0
         passed = set(claimed.passed)
@@ -234,7 +257,7 @@ class Limited:
         else:
             known.wait = _FULL
         # Somebody asks those just now: their turn comes after that of all others.
-        known.turns.add(claimed.passed)
+        known.turns.add(key for key in claimed.passed if not self._is_full(queue, key))
         keys = [key for key in keys if key not in passed]
         # A suspect may have been left to somebody else's claim.
         known.suspects = known.suspects and (

@@ -71,7 +71,9 @@ class Runners:
         if any(row["ordering_key"] is not None for row in rows):
             keyed = [row for row in rows if row["ordering_key"] is not None]
             rows = [row for row in rows if row["ordering_key"] is None]
-            rows += self._chains.begin(keyed, at_once)
+            first, back = self._chains.begin(keyed, at_once, self._settler.handed_over)
+            rows += first
+            self._to_its_line(back)
         now = monotonic()
         self._ready.extend((row, now) for row in rows)
         self._breath.served()

@@ -64,7 +64,10 @@ class Bounds:
 
 @dataclass(slots=True)
 class Wanted:
-    """What one claim asks for; `share` rows of a key at most."""
+    """What one claim asks for; `share` rows of a key at most.
+
+    following: the worker runs rows of these keys already; what it takes will run after them.
+    """
 
     rows: int
     types: Sequence[str]
@@ -73,6 +76,7 @@ class Wanted:
     keys: Sequence[str] = ()
     share: int = 1
     suspect: bool = False
+    following: bool = False
 
 
 @dataclass(slots=True)
@@ -158,6 +162,7 @@ async def claim(
         bounds.key_concurrency,
         bounds.blocking,
         want.suspect,
+        want.following,
     )
     passed: list[str] = next((row["passed"] for row in rows if row["passed"]), [])
     if rows and rows[0]["id"] is None:

@@ -130,6 +130,40 @@ async def test_nothing_of_a_key_runs_before_a_failed_one_has_succeeded(
     assert all(row["ns"] == sorted(row["ns"]) for row in ends)
 
 
+async def test_long_lines_go_on_in_order_over_failures_and_lost_sessions(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """What comes next of a line is claimed while the rest of it runs, or is being written."""
+    count = 1_200
+    payloads = [
+        {
+            "key": f"k{k}",
+            "n": n,
+            "good_at": 1 + (n % 197 == 3),
+            "refused_at": int(n % 211 == 5),
+            "touch": k == 0,
+        }
+        for n in range(count)
+        for k in range(3)
+    ]
+    await steps(lines, payloads)
+    await start_worker(QUICK)
+    for done in (300, 1_000, 2_000):
+        await ended(lines, done)
+        await lines.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and application_name like 'inboxd % daemon'"
+        )
+    await ended(lines, len(payloads), within=60)
+    assert (await trail(lines))["k0"] == list(range(count))
+    for when in ("started_at", "finished_at"):
+        ends = await lines.fetch(
+            f"select array_agg((payload ->> 'n')::int order by {when}, id) as ns"
+            " from inboxd.commands_history group by ordering_key"
+        )
+        assert all(row["ns"] == list(range(count)) for row in ends)
+
+
 async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
     lines: Database, start_worker: StartWorker
 ) -> None:

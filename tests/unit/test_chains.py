@@ -15,6 +15,23 @@ def rows(*names: str) -> list[Any]:
     return [{"id": int(n[1:]), "queue": "q", "ordering_key": n[0]} for n in names]
 
 
+def begin(chains: Chains, *names: str, at_once: int = 1, through: int = 0) -> list[int]:
+    """What starts of these rows."""
+    first, back = chains.begin(rows(*names), at_once, through)
+    assert not back
+    return ids(first)
+
+
+def ended(chains: Chains) -> list[tuple[Key, int]]:
+    """The keys that have room, each with the outcome that must be written first."""
+    return [(run.key, number) for run, number in chains.ended]
+
+
+def many(name: str, first: int, last: int) -> list[str]:
+    """Names of rows of one key."""
+    return [f"{name}{n}" for n in range(first, last + 1)]
+
+
 def ids(found: list[Any]) -> list[int]:
     return [row["id"] for row in found]
 
@@ -27,40 +44,40 @@ def end(chains: Chains, number: int, *, well: bool) -> tuple[int | None, list[in
 
 def test_one_of_a_key_starts_as_another_succeeds() -> None:
     chains = Chains()
-    assert ids(chains.begin(rows("a1", "b2", "a3", "a4"), 1)) == [1, 2]
+    assert begin(chains, "a1", "b2", "a3", "a4") == [1, 2]
     assert (chains.full(A, 1), chains.full(Key("q", "c"), 1)) == (True, False)
     assert end(chains, 1, well=True) == (3, [])
     assert end(chains, 3, well=True) == (4, [])
     assert not chains.ended, "a has not come to its end"
     assert end(chains, 4, well=True) == (None, [])
     assert end(chains, 4, well=True) == (None, []), "once"
-    assert list(chains.ended) == [(A, 4)]
+    assert ended(chains) == [(A, 4)]
     assert (chains.full(A, 1), chains.full(B, 1)) == (False, True)
 
 
 def test_what_stands_behind_a_failure_goes_back() -> None:
     chains = Chains()
-    chains.begin(rows("a1", "a2", "a3", "b4", "b5"), 1)
+    begin(chains, "a1", "a2", "a3", "b4", "b5")
     assert end(chains, 1, well=False) == (None, [2, 3])
-    assert list(chains.ended) == [(A, 1)]
+    assert ended(chains) == [(A, 1)]
     assert end(chains, 4, well=True) == (5, []), "another key goes on"
 
 
 def test_of_a_wide_key_several_run_and_a_failure_holds_up_nobody() -> None:
     chains = Chains()
-    assert ids(chains.begin(rows("a1", "a2", "a3"), 2)) == [1, 2]
+    assert begin(chains, "a1", "a2", "a3", at_once=2) == [1, 2]
     assert end(chains, 1, well=False) == (3, [])
     assert chains.full(A, 2)
     end(chains, 3, well=True)
     assert not chains.full(A, 2)
-    assert list(chains.ended) == [(A, 3)], "there is room beside the one that goes on"
-    chains.begin(rows("a4"), 2)
+    assert ended(chains) == [(A, 3)], "there is room beside the one that goes on"
+    begin(chains, "a4", at_once=2)
     assert chains.full(A, 2), "two runs of one row each"
 
 
 def test_a_key_is_asked_again_when_its_end_is_written() -> None:
     chains = Chains()
-    chains.begin(rows("a1", "b2"), 1)
+    begin(chains, "a1", "b2")
     for number in (1, 2):
         end(chains, number, well=True)
     assert list(chains.written(0)) == []
@@ -73,20 +90,110 @@ def test_what_waits_for_long_is_given_back(monkeypatch: pytest.MonkeyPatch) -> N
     now = 100.0
     monkeypatch.setattr(module, "monotonic", lambda: now)
     chains = Chains()
-    chains.begin(rows("a1", "a2", "a3"), 1)
+    begin(chains, "a1", "a2", "a3")
     assert chains.stale() == []
     now += 1.1
     assert ids(chains.stale()) == [2, 3]
     assert chains.stale() == []
     assert end(chains, 1, well=True) == (None, [])
-    assert list(chains.ended) == [(A, 1)]
+    assert ended(chains) == [(A, 1)]
 
 
 def test_what_is_taken_out_does_not_start() -> None:
     chains = Chains()
-    chains.begin(rows("a1", "a2", "a3", "a4", "b5", "b6"), 1)
+    begin(chains, "a1", "a2", "a3", "a4", "b5", "b6")
     assert ids(chains.remove(frozenset({2, 5}))) == [2], "5 has started"
     given_back = chains.give_back(lambda row: row["id"] == 3)
     assert ids(given_back) == [3, 4], "with what stands behind it"
     assert end(chains, 1, well=True) == (None, [])
     assert end(chains, 5, well=True) == (6, [])
+
+
+def test_a_run_is_lengthened_while_it_goes_on() -> None:
+    chains = Chains()
+    begin(chains, *many("a", 1, 16), "b20")
+    assert chains.expect("q", 14, 9) == [], "too much is left of a, and b gave one only"
+    assert chains.expect("other", 15, 9) == []
+    assert chains.expect("q", 15, 9) == ["a"]
+    assert begin(chains, "a17", "a18") == [], "they wait for their turn"
+    chains.expect_no_more(0)
+    for number in range(1, 18):
+        assert end(chains, number, well=True) == (number + 1, [])
+    assert chains.expect("q", 99, 9) == [], "it gave two: there are hardly more"
+    assert end(chains, 18, well=True) == (None, [])
+    assert ended(chains) == [(A, 18)]
+
+
+def test_a_run_that_has_ended_waits_for_what_was_asked() -> None:
+    chains = Chains()
+    begin(chains, *many("a", 1, 16), *many("b", 21, 36))
+    assert chains.expect("q", 15, 9) == ["a", "b"]
+    for number in (*range(1, 17), *range(21, 37)):
+        end(chains, number, well=True)
+    assert chains.full(A, 1)
+    assert not ended(chains), "both are still expected to go on"
+    assert begin(chains, "a17", "a18") == [17]
+    chains.expect_no_more(40)
+    assert ended(chains) == [(B, 40)]
+    assert (chains.full(A, 1), chains.full(B, 1)) == (True, False)
+
+
+def test_a_run_goes_on_before_its_end_is_written() -> None:
+    chains = Chains()
+    begin(chains, *many("a", 1, 16), *many("b", 21, 36))
+    for number in range(1, 17):
+        end(chains, number, well=True)
+    assert ended(chains) == [(A, 16)]
+    assert chains.expect("q", 0, 1) == ["a"], "one only"
+    assert chains.full(A, 1)
+    assert not ended(chains)
+    assert begin(chains, *many("a", 41, 57)) == [41]
+    chains.expect_no_more(16)
+    assert list(chains.written(16)) == [], "it is not to be asked as if it had come to its end"
+    other = Chains()
+    begin(other, *many("a", 1, 16))
+    for number in range(1, 17):
+        end(other, number, well=True)
+    begin(other, "a17")
+    assert other.expect("q", 99, 9) == [], "the database gave more of its line already"
+
+
+@pytest.mark.parametrize("way", ["failed", "stale", "given back"])
+@pytest.mark.parametrize("when", ["before it ends", "after it ended"])
+def test_what_is_leased_behind_a_gap_goes_back(
+    monkeypatch: pytest.MonkeyPatch, way: str, when: str
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
+    chains = Chains()
+    begin(chains, *many("a", 1, 16))
+    assert chains.expect("q", 99, 9) == ["a"]
+    if way == "failed":
+        assert end(chains, 1, well=False) == (None, [*range(2, 17)])
+    elif way == "stale":
+        now += 1.1
+        assert ids(chains.stale()) == [*range(2, 17)]
+    else:
+        assert ids(chains.give_back(lambda row: row["id"] == 9)) == [*range(9, 17)]
+        for number in range(1, 8):
+            end(chains, number, well=True)
+    if way != "failed" and when == "after it ended":
+        end(chains, 8 if way == "given back" else 1, well=True)
+    first, back = chains.begin(rows("a17", "a18"), 1, 20)
+    assert (first, ids(back)) == ([], [17, 18])
+    if way != "failed" and when == "before it ends":
+        assert not ended(chains)
+        end(chains, 8 if way == "given back" else 1, well=True)
+        assert [key for key, _ in ended(chains)] == [A]
+    else:
+        assert ended(chains) == [(A, 22)], "asked again once the two are back in their line"
+    assert chains.expect("q", 99, 9) == []
+
+
+def test_after_an_answer_that_was_lost_nothing_is_leased_behind() -> None:
+    chains = Chains()
+    begin(chains, *many("a", 1, 16))
+    assert chains.expect("q", 99, 9) == ["a"]
+    chains.expect_no_more(0)
+    assert chains.expect("q", 99, 9) == []
+    assert end(chains, 1, well=True) == (2, []), "it goes on itself"

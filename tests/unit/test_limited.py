@@ -29,7 +29,7 @@ class Site:
         self.now = 100.0
         self.answers: list[Claimed] = []
         self.asked: list[Wanted] = []
-        settler: Any = SimpleNamespace(through=0)
+        settler: Any = SimpleNamespace(through=0, handed_over=0)
         queue = Queue.model_validate(settings)
         self.limited = Limited(MagicMock(), settler, {"q": queue})
         self.limited._of("q").turns.add(keys)
@@ -139,3 +139,32 @@ async def test_a_suspect_that_was_left_to_another_claim_is_not_forgotten(
     site.now += 0.005
     await site.claim(Claimed(_rows("a")))
     assert not site.limited._of("q").suspects
+
+
+async def test_a_line_goes_on_where_nobody_waits_for_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(monkeypatch, "a")
+    known, chains = site.limited._of("q"), site.limited.chains
+    rows: Any = [
+        {"id": n, "queue": "q", "ordering_key": "a", "crashes": 0, "type": "t"} for n in range(40)
+    ]
+    await site.claim(Claimed(rows[:20]))
+    chains.begin(rows[:20], 1, 0)
+    known.next_hear = site.now + 1
+    await site.claim(Claimed(rows[20:], passed=["a"]))
+    assert (site.asked[-1].keys, site.asked[-1].following) == (["a"], True)
+    assert len(known.turns) == 0, "it has no turn of its own, passed or not"
+    chains.begin(rows[20:], 1, 0)
+    known.turns.add(["b"])
+    await site.claim(Claimed())
+    assert (site.asked[-1].keys, site.asked[-1].following) == (["b"], False)
+
+
+async def test_after_a_lost_connection_no_line_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(monkeypatch, "a")
+    rows: Any = [{"id": n, "queue": "q", "ordering_key": "a", "crashes": 0} for n in range(20)]
+    site.limited.chains.begin(rows, 1, 0)
+    assert site.limited.chains.expect("q", 99, 9) == ["a"]
+    site.limited.forget()
+    assert site.limited.chains.expect("q", 99, 9) == []

@@ -6,11 +6,12 @@
 --             $9 smallint[] priorities, $10 double precision[] and $11 bigint[] cursors,
 --             $12 boolean: lanes before lines, $13 text[] keys, $14 integer most of a key,
 --             $15 integer how many of a key run at once, $16 boolean: a dead letter holds its key,
---             $17 boolean: a suspect, too
+--             $17 boolean: a suspect, too, $18 boolean: of these keys this worker runs rows already,
+--             and what it takes now comes after them
 -- returns: as claim_commands.sql (lane 0: from a line), in NO order; or one row with id null, held_back
 --          (busy, full, rate) and again (seconds); in one of the rows: passed (text[]), the keys
 --          that another claim has just now
 -- locks: the worker's row FOR KEY SHARE, the queue's row in limits if it has a limit over all workers, the
 --        keys by buckets (advisory), the rows; what others hold is skipped
 SELECT * FROM {schema}.claim_limited($1::uuid, $2, $3, $4, $5, $6, $7::text[], $8::text[], $9::smallint[],
-    $10::double precision[], $11::bigint[], $12, $13::text[], $14, $15, $16, $17)
+    $10::double precision[], $11::bigint[], $12, $13::text[], $14, $15, $16, $17, $18)
