@@ -9,7 +9,7 @@ one worker, so a slow command holds up the rest of its run there; the rest is gi
 lasts.
 """
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -79,9 +79,9 @@ class Chains:
         Returns those that start at once, and those that go back into their lines. handed_over: how
         many outcomes were by now.
         """
-        lines: dict[str, deque[Row]] = {}
+        lines = defaultdict[str, deque[Row]](deque)
         for row in rows:
-            lines.setdefault(row["ordering_key"], deque()).append(row)
+            lines[row["ordering_key"]].append(row)
         first: list[Row] = []
         back: list[Row] = []
         for name, line in lines.items():
