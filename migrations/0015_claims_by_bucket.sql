@@ -10,7 +10,7 @@
 --
 -- And until now nothing of a line was claimed while any of it ran, so that one key alone was claimed, run
 -- and settled by turns. Now a worker may say `following`: the keys it asks are those of which it runs rows
--- that it claimed before, and what it takes runs after them there.
+-- that it claimed until then, and what it takes runs after them there.
 
 -- A claim by the function as it was would not know of buckets. One that is under way is waited for; one
 -- that waits for this finds no column `queue`, fails, and is tried again: that is all the new name is for.
@@ -22,7 +22,9 @@ ALTER TABLE {schema}.limits RENAME COLUMN queue TO name;
 -- locks. Of the keys it was asked for, `passed`, in one of the rows, are those that another claim has just
 -- now, and the key of a suspect that was left to one; when nothing else could be taken, they are in the row
 -- that says 'busy'. (Workers of an older release do not read it: they find such keys by their next look.)
--- following: what the worker itself runs of the keys that it asks does not hold them.
+-- following: what the worker itself has claimed of these keys until then (a time of this server's, in
+-- seconds) does not hold them. What it claimed later does: a claim that it gave up, and that is executed
+-- late, does not reach behind that.
 DROP FUNCTION {schema}.claim_limited(uuid, text, integer, integer, integer, double precision, text[], text[],
     smallint[], double precision[], bigint[], boolean, text[], integer, integer, boolean, boolean);
 
@@ -30,7 +32,7 @@ CREATE FUNCTION {schema}.claim_limited(
     worker uuid, of_queue text, most integer, total integer, rate integer, period double precision,
     types text[], lane_types text[], lane_priorities smallint[], after_ats double precision[],
     after_ids bigint[], lanes_first boolean, keys text[], share integer, at_once integer,
-    blocking boolean, suspect boolean, following boolean DEFAULT false
+    blocking boolean, suspect boolean, following double precision DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, command_id uuid, queue text, type text, schema_version smallint, payload jsonb,
     priority smallint, tenant text, entity_type text, entity_id text, attempts smallint,
@@ -149,7 +151,7 @@ BEGIN
             lanes := lanes || more.lanes;
         ELSIF cardinality(keys) > 0 THEN
             ids := ids || {schema}.pick_lines(of_queue, types, keys, share, at_once, blocking,
-                                              room - cardinality(ids), held.at, CASE WHEN following THEN worker END);
+                                              room - cardinality(ids), held.at, worker, to_timestamp(following));
             lanes := lanes || array_fill(0, ARRAY[cardinality(ids) - cardinality(lanes)]);
         END IF;
     END LOOP;
@@ -206,10 +208,11 @@ DROP FUNCTION {schema}.pick_lines(text, text[], text[], integer, integer, boolea
 
 -- The rows at the front of these lines that may run now: in the order of each line, none if the first
 -- is somebody else's. A row that an operator has locked, or that this worker cannot run, ends its line.
--- own: a worker whose running rows hold nothing, where one of a line runs at a time; null: nobody's.
+-- until: what runs at `own`, a worker, since then or before holds nothing, where one of a line runs at a
+-- time; then nothing is taken that runs again, since it must not stand behind others. Null: all holds.
 CREATE FUNCTION {schema}.pick_lines(
     of_queue text, types text[], keys text[], share integer, at_once integer, blocking boolean,
-    room integer, at timestamptz, own uuid
+    room integer, at timestamptz, own uuid, until timestamptz
 ) RETURNS bigint[] LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     front  record;
@@ -228,11 +231,12 @@ BEGIN
                       SELECT c.id, c.status, c.type, c.run_at, c.line_at, c.crashes FROM {schema}.commands c
                        WHERE c.queue = of_queue AND c.ordering_key = k.key AND c.line_at IS NOT NULL
                          AND c.status >= CASE WHEN blocking THEN 'failed' ELSE 'running' END
-                         AND (own IS NULL OR c.worker_id IS DISTINCT FROM own)
+                         AND (until IS NULL OR c.worker_id IS DISTINCT FROM own OR c.started_at > until)
                        ORDER BY c.status, c.line_at, c.id LIMIT 1) holder ON true
                  CROSS JOIN LATERAL (
                       SELECT holder.id, holder.type, holder.line_at AS place
-                       WHERE holder.status = 'waiting' AND holder.run_at <= at AND holder.crashes = 0
+                       WHERE until IS NULL AND holder.status = 'waiting' AND holder.run_at <= at
+                         AND holder.crashes = 0
                       UNION ALL
                       (SELECT c.id, c.type, c.run_at FROM {schema}.commands c
                         WHERE holder.id IS NULL AND c.queue = of_queue AND c.ordering_key = k.key

@@ -42,7 +42,7 @@ class Turns:
 
 
 # Rows of one key that are worth more together than each by itself.
-_RUN = 16
+RUN = 16
 
 
 def share(room: int, keys: int, longest: int) -> int:
@@ -51,4 +51,4 @@ def share(room: int, keys: int, longest: int) -> int:
     longest: those of one key that may be leased together. Few keys share the room; of many, the
     first ones fill it, and the others' turn comes next.
     """
-    return min(longest, max(_RUN, -(-room // max(1, keys))))
+    return min(longest, max(RUN, -(-room // max(1, keys))))

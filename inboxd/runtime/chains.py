@@ -6,7 +6,7 @@ into its line, as if it had never been leased. A run may be lengthened while it 
 what comes next of its line is leased before the last of it ends; what is leased so after something
 was taken out of the run stands behind that, and goes back as well. Known limit: a run is kept on
 one worker, so a slow command holds up the rest of its run there; the rest is given back when that
-lasts.
+lasts. Runs of commands that take longer than some milliseconds are short, and are not lengthened.
 """
 
 from collections import Counter, defaultdict, deque
@@ -16,12 +16,11 @@ from itertools import takewhile
 from time import monotonic
 from typing import NamedTuple
 
+from inboxd.model.turns import RUN
 from inboxd.store.connections import Row
 
 # Seconds for which the rest of a run waits behind one command.
 _TOO_LATE = 1.0
-# A line that gave fewer rows than these when it was last asked has hardly more.
-MANY = 16
 
 
 class Key(NamedTuple):
@@ -37,7 +36,7 @@ class _Run:
     strict: bool
     rest: deque[Row]
     started_at: float
-    # How many rows it was given at last.
+    # How many rows it was given when it was last asked for.
     given: int
     # How many of its rows have started and not ended.
     running: int = 0
@@ -46,8 +45,8 @@ class _Run:
 
     @property
     def may_grow(self) -> bool:
-        """Whether what comes next of its line may run after it, and is worth being asked for."""
-        return self.strict and self.whole and self.given >= MANY
+        """Whether what comes next of its line may run after it, and is worth a claim of its own."""
+        return self.strict and self.whole and self.given >= RUN
 
 
 @dataclass(slots=True)
@@ -136,7 +135,8 @@ class Chains:
     def end(self, row: Row, handed_over: int, *, well: bool) -> tuple[Row | None, list[Row]]:
         """A row ended, well or not: what starts instead, and what goes back into its line.
 
-        handed_over: how many outcomes were by now, that of this row among them.
+        handed_over: how many outcomes were by now, that of this row among them; those that go back
+        come next.
         """
         run = self._runs.pop(row["id"], None)
         if run is None:
@@ -148,8 +148,8 @@ class Chains:
             back = _emptied(run)
         if run.rest:
             return self._start(run), back
-        if run.key not in self._expecting:
-            self._leave(run, handed_over)
+        if self._expecting.get(run.key) is not run:
+            self._leave(run, handed_over + len(back))
         return None, back
 
     def stale(self) -> list[Row]:

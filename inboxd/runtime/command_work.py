@@ -62,6 +62,9 @@ class CommandWork:
         self._look_at = 0.0
         self._suspect: int | None = None
         self._suspects_due = True
+        # When the lanes of a level ("") or a queue of it were given rows last: numbers that grow.
+        self._last_turns: dict[tuple[int, str], int] = {}
+        self._turns = itertools.count(1)
         self._freed = asyncio.Event()
         # The processor waits for room, and for nothing else.
         self._wants_room = False
@@ -79,6 +82,7 @@ class CommandWork:
         """The connection was lost: another server may answer next, and a claim may be unknown."""
         self._lanes.forget()
         self._limited.forget()
+        self._last_turns.clear()
         self._look_soon()
 
     def _look_soon(self) -> None:
@@ -175,8 +179,10 @@ class CommandWork:
     async def _claim_levels(self, free: int, taken: int) -> tuple[int, float | None]:
         """Claim the smaller priorities of all queues first; a level that is empty costs one look.
 
-        Returns the rows, and in how many seconds a queue that lets nothing run may be asked again.
-        Room that a command leaves meanwhile is for the next page, which starts at the first level.
+        Within a level, who was given rows last comes last: the lanes, or a queue that is claimed by
+        itself. Returns the rows, and in how many seconds a queue that lets nothing run may be asked
+        again. Room that a command leaves meanwhile is for the next page, which starts at the first
+        level.
         """
         lanes = self._open_lanes()
         limited = self._of_limited(lanes) if self._limited.active else {}
@@ -188,14 +194,22 @@ class CommandWork:
         ]
         levels += [(self._queue_level(queue), queue, limited[queue]) for queue in limited]
         room = {queue: self._room_of(queue) for queue in {str(lane.key[0]) for lane in lanes}}
-        for _, queue, of_level in sorted(levels, key=itemgetter(0)):
+        for level, queue, of_level in sorted(levels, key=self._turn):
             if taken >= free:
                 break
+            rows = 0
             if queue:
-                taken += await self._claim_limited(queue, of_level, free - taken)
+                rows = await self._claim_limited(queue, of_level, free - taken)
             elif open_ := [lane for lane in of_level if room[str(lane.key[0])] > 0]:
-                taken += await self._claim(open_, room, free - taken)
+                rows = await self._claim(open_, room, free - taken)
+            if rows:
+                self._last_turns[level, queue] = next(self._turns)
+            taken += rows
         return taken, self._limited.again_in(limited)
+
+    def _turn(self, asked: tuple[int, str, list[Lane]]) -> tuple[int, int]:
+        level, queue, _ = asked
+        return level, self._last_turns.get((level, queue), 0)
 
     def _queue_level(self, queue: str) -> int:
         settings = self.queues.get(queue)

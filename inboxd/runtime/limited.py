@@ -18,8 +18,8 @@ from math import ceil
 from time import monotonic
 
 from inboxd.model.lane import Lane
-from inboxd.model.turns import Turns, share
-from inboxd.runtime.chains import MANY, Chains, Key
+from inboxd.model.turns import RUN, Turns, share
+from inboxd.runtime.chains import Chains, Key
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.settler import Settler
 from inboxd.settings import Queue
@@ -91,6 +91,8 @@ class Limited:
         self.names: frozenset[str] = frozenset()
         # Some queue was full when it was asked last.
         self._any_full = False
+        # When the last rows of a line were claimed, by the database's clock.
+        self._claimed_until: float | None = None
         # When it was last told which queues may be asked.
         self._told_at = 0.0
         self.reload(queues)
@@ -201,47 +203,64 @@ class Limited:
             for key in self.chains.written(self._settler.through):
                 self._of(key.queue).turns.add([key.key])
         async with borrow(self._parts.pool) as connection:
-            longest = max(1, int(_RUN_SECONDS / took))
-            following = await self._go_on(connection, queue, known, types, room, longest)
-            suspect = suspect and known.suspects
-            if not (lanes or known.turns or following or suspect):
-                return []
-            of_each = share(room, len(known.turns) or len(following), longest)
-            # Twice as many as should do: what others hold has nothing to give.
-            keys = known.turns.take(min(room, ceil(2 * room / known.of_each)))
-            known.lanes_first = not known.lanes_first
-            asked, first = keys or following, known.lanes_first
-            want = Wanted(
-                room, types, lanes, first, asked, of_each, suspect, following=bool(following)
+            want = await self._want(
+                connection, queue, known, lanes, room, took, types, suspect=suspect
             )
+            if want is None:
+                return []
             claimed = await limits.claim(
                 connection, self._parts.sql, self._parts.me.id, queue, bounds, want
             )
         self._learn(queue, known, claimed, want, room)
         return claimed.rows
 
-    async def _go_on(
+    async def _want(
         self,
         connection: Connection,
         queue: str,
         known: _Known,
-        types: Sequence[str],
+        lanes: Sequence[Lane],
         room: int,
-        longest: int,
-    ) -> list[str]:
-        """Look for new keys, unless that was just done; if none waits: keys that may go on here."""
-        most = max(1, room // MANY)
-        if not known.turns and monotonic() < known.next_hear:
-            keys = self.chains.expect(queue, longest // 2, most)
-            if keys:
-                return keys
-        if known.has_lines:
+        took: float,
+        types: Sequence[str],
+        *,
+        suspect: bool,
+    ) -> Wanted | None:
+        """What to ask for; None: there is nothing."""
+        longest = max(1, int(_RUN_SECONDS / took))
+        suspect = suspect and known.suspects
+        may_follow = self.bounds(queue).key_concurrency == 1 and not suspect
+        # Who has just looked for other keys and has none goes on with those that run here.
+        following = (
+            self._going_on(queue, room, longest)
+            if may_follow and not known.turns and monotonic() < known.next_hear
+            else []
+        )
+        if known.has_lines and not following:
             await self._hear(connection, queue, known, types, room)
             await self._look(connection, queue, known)
-        return [] if known.turns else self.chains.expect(queue, longest // 2, most)
+            if may_follow and not known.turns:
+                following = self._going_on(queue, room, longest)
+        if not (lanes or known.turns or following or suspect):
+            return None
+        first = known.lanes_first = not known.lanes_first
+        if following:
+            of_each = share(room, len(following), longest)
+            return Wanted(
+                room, types, lanes, first, following, of_each, following=self._claimed_until
+            )
+        of_each = share(room, len(known.turns), longest)
+        # Twice as many as should do: what others hold has nothing to give.
+        keys = known.turns.take(min(room, ceil(2 * room / known.of_each)))
+        return Wanted(room, types, lanes, first, keys, of_each, suspect)
+
+    def _going_on(self, queue: str, room: int, longest: int) -> list[str]:
+        return self.chains.expect(queue, longest // 2, max(1, room // RUN))
 
     def _learn(self, queue: str, known: _Known, claimed: Claimed, want: Wanted, room: int) -> None:
-        keys = [] if want.following else list(want.keys)
+        keys = list(want.keys) if want.following is None else []
+        if claimed.rows:
+            self._claimed_until = claimed.at
         known.held_back = claimed.held_back
         known.in_vain = known.in_vain + 1 if claimed.held_back == "busy" else 0
         passed = set(claimed.passed)

@@ -66,7 +66,8 @@ class Bounds:
 class Wanted:
     """What one claim asks for; `share` rows of a key at most.
 
-    following: the worker runs rows of these keys already; what it takes will run after them.
+    following: the worker runs rows of these keys that it claimed until then (the database's time,
+    in seconds), and what it takes will run after them; None: it does not.
     """
 
     rows: int
@@ -76,20 +77,22 @@ class Wanted:
     keys: Sequence[str] = ()
     share: int = 1
     suspect: bool = False
-    following: bool = False
+    following: float | None = None
 
 
 @dataclass(slots=True)
 class Claimed:
     """The rows, sorted by lane, time and id; or why there are none, and when to ask again.
 
-    passed: keys of which another claim had the line just then.
+    at: when they were claimed, in seconds since the epoch, by the database's clock. passed: keys of
+    which another claim had the line just then.
     """
 
     rows: list[Row] = field(default_factory=list)
     held_back: str | None = None
     again: float | None = None
     passed: list[str] = field(default_factory=list)
+    at: float = 0.0
 
 
 async def survey(connection: Connection, sql: Statements) -> list[Line]:
@@ -167,5 +170,6 @@ async def claim(
     passed: list[str] = next((row["passed"] for row in rows if row["passed"]), [])
     if rows and rows[0]["id"] is None:
         return Claimed([], rows[0]["held_back"], rows[0]["again"], passed)
+    at = rows[-1]["run_at"] + rows[-1]["waited"] if rows else 0.0
     rows.sort(key=itemgetter("lane", "run_at", "id"))
-    return Claimed(rows, passed=passed)
+    return Claimed(rows, passed=passed, at=at)

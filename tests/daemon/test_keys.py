@@ -298,6 +298,25 @@ async def test_one_tenants_thousands_do_not_starve_anothers_ten(
     assert left > many / 2, "the ten did not wait for the thousands"
 
 
+@pytest.mark.parametrize("key", [None, "hot"], ids=["without keys", "of one key"])
+async def test_thousands_of_one_kind_do_not_hold_up_another_queue(
+    lines: Database, start_worker: StartWorker, key: str | None
+) -> None:
+    await lines.execute(
+        "insert into inboxd.commands (queue, type, payload, ordering_key)"
+        " select 'bulk', 'test.noop', '{}', $1 from generate_series(1, 10000)",
+        key,
+    )
+    await steps(lines, [{"key": f"k{n % 3}", "n": n} for n in range(30)])
+    await start_worker()
+    await ended(lines, 10_030, within=60)
+    later = await lines.fetchval(
+        "select count(*) from inboxd.commands_history where queue = 'bulk' and finished_at >"
+        " (select max(finished_at) from inboxd.commands_history where queue = 'lines')"
+    )
+    assert later > 5_000
+
+
 async def test_a_delayed_command_does_not_hold_up_its_key(
     lines: Database, start_worker: StartWorker
 ) -> None:

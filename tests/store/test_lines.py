@@ -54,7 +54,7 @@ async def _claim(
     rows: int = 100,
     share: int = 1,
     suspect: bool = False,
-    following: bool = False,
+    following: float | None = None,
 ) -> Claimed:
     lanes = () if keys else (Lane(("q", "t", 0)),)
     want = Wanted(rows, ["t"], lanes, keys=keys, share=share, suspect=suspect, following=following)
@@ -185,24 +185,42 @@ async def test_what_was_passed_is_told_in_whatever_order_the_rows_come(database:
 async def test_a_worker_takes_more_of_a_line_behind_what_it_runs(database: Database) -> None:
     a1, a2, a3, b1, b2 = await _send(database, "a", "a", "a", "b", "b")
     async with _worker(database) as one, _worker(database) as two:
-        assert _ids(await _claim(one, keys=("a",))) == [a1]
-        assert _ids(await _claim(two, keys=("b",))) == [b1]
+        first = await _claim(one, keys=("a",))
+        assert _ids(first) == [a1]
+        second = await _claim(two, keys=("b",))
+        assert _ids(second) == [b1]
         assert _ids(await _claim(one, keys=("a", "b"))) == [], "each has its key, as ever"
-        assert _ids(await _claim(one, keys=("a", "b"), following=True)) == [a2], "b is another's"
-        assert _ids(await _claim(two, keys=("a", "b"), following=True)) == [b2]
+        more = await _claim(one, keys=("a", "b"), following=first.at)
+        assert _ids(more) == [a2], "b is another's"
+        assert _ids(await _claim(two, keys=("a", "b"), following=second.at)) == [b2]
         done = [commands.Settlement(each, 1, "succeeded", 0, None) for each in (a1, a2)]
         await commands.settle(one[0], SQL, one[1], done)
-        assert _ids(await _claim(one, keys=("a",), following=True)) == [a3]
+        assert _ids(await _claim(one, keys=("a",), following=more.at)) == [a3]
 
 
-@pytest.mark.parametrize("status", ["pending", "failed"])
-async def test_behind_what_failed_nothing_more_is_taken(database: Database, status: str) -> None:
+async def test_a_claim_that_comes_late_takes_nothing_behind_what_was_claimed_since(
+    database: Database,
+) -> None:
+    a1, a2, _ = await _send(database, "a", "a", "a")
+    async with _worker(database) as worker:
+        first = await _claim(worker, keys=("a",))
+        done = [commands.Settlement(a1, 1, "succeeded", 0, None)]
+        await commands.settle(worker[0], SQL, worker[1], done)
+        assert _ids(await _claim(worker, keys=("a",))) == [a2]
+        assert _ids(await _claim(worker, keys=("a",), following=first.at)) == []
+
+
+@pytest.mark.parametrize(("status", "delay"), [("pending", 60), ("pending", 0), ("failed", 60)])
+async def test_behind_what_failed_nothing_more_is_taken(
+    database: Database, status: str, delay: int
+) -> None:
+    """Nor the failed one itself: what it was, its worker does not know, and it must come first."""
     a1, _, _ = await _send(database, "a", "a", "a")
     async with _worker(database) as worker:
-        await _claim(worker, keys=("a",), share=2)
-        back = [Setback(a1, status, 1, delay=60, fence=1)]
+        first = await _claim(worker, keys=("a",), share=2)
+        back = [Setback(a1, status, 1, delay=delay, fence=1)]
         await commands.set_back(worker[0], SQL, worker[1], back)
-        assert _ids(await _claim(worker, keys=("a",), following=True)) == []
+        assert _ids(await _claim(worker, keys=("a",), following=first.at)) == []
 
 
 async def _with_a_suspect(database: Database, worker: tuple[Connection, UUID]) -> tuple[int, int]:

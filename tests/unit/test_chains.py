@@ -59,7 +59,7 @@ def test_what_stands_behind_a_failure_goes_back() -> None:
     chains = Chains()
     begin(chains, "a1", "a2", "a3", "b4", "b5")
     assert end(chains, 1, well=False) == (None, [2, 3])
-    assert ended(chains) == [(A, 1)]
+    assert ended(chains) == [(A, 3)], "asked again once the two are back in their line"
     assert end(chains, 4, well=True) == (5, []), "another key goes on"
 
 
@@ -197,3 +197,15 @@ def test_after_an_answer_that_was_lost_nothing_is_leased_behind() -> None:
     chains.expect_no_more(0)
     assert chains.expect("q", 99, 9) == []
     assert end(chains, 1, well=True) == (2, []), "it goes on itself"
+
+
+def test_a_run_beside_one_that_is_lengthened_leaves_its_place() -> None:
+    chains = Chains()
+    begin(chains, "a1")
+    begin(chains, *many("a", 2, 17))  # the database knew of the end of a1 before the worker did
+    assert chains.expect("q", 99, 9) == ["a"]
+    for number in range(1, 18):
+        end(chains, number, well=True)
+    chains.expect_no_more(17)
+    assert not chains.full(A, 1)
+    assert [key for key, _ in ended(chains)] == [A, A]

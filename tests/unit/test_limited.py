@@ -149,16 +149,16 @@ async def test_a_line_goes_on_where_nobody_waits_for_a_turn(
     rows: Any = [
         {"id": n, "queue": "q", "ordering_key": "a", "crashes": 0, "type": "t"} for n in range(40)
     ]
-    await site.claim(Claimed(rows[:20]))
+    await site.claim(Claimed(rows[:20], at=7.0))
     chains.begin(rows[:20], 1, 0)
     known.next_hear = site.now + 1
-    await site.claim(Claimed(rows[20:], passed=["a"]))
-    assert (site.asked[-1].keys, site.asked[-1].following) == (["a"], True)
+    await site.claim(Claimed(rows[20:], passed=["a"], at=8.0))
+    assert (site.asked[-1].keys, site.asked[-1].following) == (["a"], 7.0)
     assert len(known.turns) == 0, "it has no turn of its own, passed or not"
     chains.begin(rows[20:], 1, 0)
     known.turns.add(["b"])
     await site.claim(Claimed())
-    assert (site.asked[-1].keys, site.asked[-1].following) == (["b"], False)
+    assert (site.asked[-1].keys, site.asked[-1].following) == (["b"], None)
 
 
 async def test_after_a_lost_connection_no_line_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@
 --             $9 smallint[] priorities, $10 double precision[] and $11 bigint[] cursors,
 --             $12 boolean: lanes before lines, $13 text[] keys, $14 integer most of a key,
 --             $15 integer how many of a key run at once, $16 boolean: a dead letter holds its key,
---             $17 boolean: a suspect, too, $18 boolean: of these keys this worker runs rows already,
---             and what it takes now comes after them
+--             $17 boolean: a suspect, too, $18 double precision: of these keys this worker runs rows
+--             already that it claimed until then, and what it takes now comes after them (null: no)
 -- returns: as claim_commands.sql (lane 0: from a line), in NO order; or one row with id null, held_back
 --          (busy, full, rate) and again (seconds); in one of the rows: passed (text[]), the keys
 --          that another claim has just now
