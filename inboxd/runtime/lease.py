@@ -2,7 +2,8 @@
 
 Owns the heartbeat's thread and connection, and the judgement of this worker's own lease. Promises
 that a blocked event loop does not look like a death, that work is suspended before the lease can
-end when it could not be renewed, and that a flag left at 0 by a page that takes too long is raised.
+end when it could not be renewed, and that a flag left at 0 by a page that takes too long is raised
+where other workers live.
 Known limit: code that holds the interpreter's lock for a whole lease stops this thread too; what
 it does then is fenced (promise 3).
 """
@@ -184,7 +185,9 @@ class Lease:
         for wakeup in self._wakeups:
             since, owed = wakeup.silent_since, wakeup.owed
             if since is not None:
-                if time.monotonic() - since > _LONGEST_SILENCE:
+                # Whom nobody else could help need not be told: commits that notify wait for each
+                # other, which is worst where a page takes long because the disk does.
+                if self._fleet.peers and time.monotonic() - since > _LONGEST_SILENCE:
                     await wakeups.set_flag(connection, self._sql, wakeup.place, Flag.NOTIFY)
                     await wakeups.notify(connection, self._sql, wakeup.place)
                     wakeup.raised(since)

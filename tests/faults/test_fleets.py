@@ -271,6 +271,33 @@ async def test_peers_hear_of_a_silent_row_while_a_page_takes_long(
     await exactly_once("event", [*ids, *silent])
 
 
+@pytest.mark.direct("producers are never silent behind one")
+async def test_a_worker_alone_leaves_producers_silent_and_who_joins_finds_their_rows(
+    ledger: Database, start_worker: StartWorker
+) -> None:
+    config: Config = {
+        **DEAF,
+        "database": {"idle_in_transaction_timeout": "90s"},
+        "events": {"page_rows": 1, "timeout": "60s"},
+    }
+    worker = await start_worker(config)
+    ids = await emit(ledger, 60, wait=0.02)
+    slow = await emit(ledger, 1, wait=50)  # longer than all that is waited for
+    async with ledger.connect() as producer:
+        await eventually(lambda: _flag_is(ledger, 0))
+        async with producer.transaction():
+            silent = await emit(producer, 1)
+            await eventually(lambda: _is_settled(ledger, ids[-1]))
+            await _have_come(ledger, 3 + await ledger.fetchval(_BEATS))
+            assert await _flag_is(ledger, 0), "there is nobody to be told"
+            peer = await start_worker(config)
+            await eventually(lambda: _flag_is(ledger, 1))
+    await eventually(lambda: _is_settled(ledger, silent[0]))
+    assert not await _is_settled(ledger, slow[0]), "the first worker is in its page still"
+    worker.kill()
+    peer.kill()
+
+
 async def _looks(worker: Worker) -> float:
     """How often it has looked from the beginning before it slept."""
     return await worker.metric('inboxd_wakeups_total{cause="sweep",kind="event"}')
