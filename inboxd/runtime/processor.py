@@ -1,8 +1,9 @@
 """The processor: the loop that wakes, claims, runs and settles, the same for events and commands.
 
-Owns the order of things: pages from the cursors, sweeps from the beginning, sleep. What a page is,
-it is given (`Work`). Promises to outlive any failure of the database: it forgets what it knew of
-the server and starts again, with growing waits. Known limit: sweeps are at least `sweep_interval`
+Owns the order of things: pages from the cursors, sweeps from the beginning, sleep; where a stream
+of rows pauses, some more looks first. What a page is, it is given (`Work`). Promises to outlive any
+failure of the database: it forgets what it knew of the server and starts again, with growing waits.
+Known limit: sweeps are at least `sweep_interval`
 apart under backlog, and their share of the time is bounded, so a row that commits behind the
 cursor of a busy lane waits that long.
 """
@@ -15,6 +16,7 @@ import anyio
 
 from inboxd.errors import InboxdError
 from inboxd.model.outcome import explain
+from inboxd.model.stream import Stream
 from inboxd.runtime.wakeup import WakeUp
 from inboxd.store.connections import is_passing
 from inboxd.telemetry.logs import get_logger
@@ -28,6 +30,8 @@ _SWEEP_SHARE = 1 / 30
 # more rows than the one or two that came during the last, so they are given a moment to gather.
 _TRICKLE = 4
 _GATHER = 0.002
+# Where a stream of rows pauses, it is looked for again after so many seconds.
+_LINGER = 0.005
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 10.0
 
@@ -88,6 +92,7 @@ class Processor:
         self._next_sweep = 0.0
         self._next_at: float | None = None
         self._stopping = False
+        self._stream = Stream()
         self.held_back: str | None = None
 
     def hold(self, reason: str | None) -> None:
@@ -138,6 +143,7 @@ class Processor:
             page = await self._work.page()
             streak = streak + 1 if page.rows else 0
             if page.rows:
+                self._stream.come(page.rows, time.monotonic())
                 await self._wakeup.working(full_page=page.full, has_room=not page.busy)
                 if time.monotonic() >= self._next_sweep:
                     await self._survey("sweep")
@@ -145,15 +151,22 @@ class Processor:
                     await anyio.sleep(_GATHER)
             elif page.busy:
                 await self._work.room(page.again)
-            elif not await self._wakeup.arm():
-                await self._wakeup.look_again()
-            elif not await self._survey("sweep"):
-                await self._sleep(page.again)
+            elif self._stream.lasts(time.monotonic()) and await self._wakeup.linger(_LINGER):
+                continue
             else:
-                page = await self._work.page()
-                if not (page.rows or page.busy):
-                    # What is due is held by others, or its queues are full.
-                    await self._sleep(page.again)
+                await self._rest(page.again)
+
+    async def _rest(self, again: float | None) -> None:
+        """Sleep, unless that is not safe, or a look from the beginning finds what is due."""
+        if not await self._wakeup.arm():
+            await self._wakeup.look_again()
+        elif not await self._survey("sweep"):
+            await self._sleep(again)
+        else:
+            page = await self._work.page()
+            if not (page.rows or page.busy):
+                # What is due is held by others, or its queues are full.
+                await self._sleep(page.again)
 
     async def _survey(self, cause: str) -> bool:
         started = time.monotonic()

@@ -155,6 +155,17 @@ class WakeUp:
         # Somebody may have died since and left the flag at 0: each poll interval it is set again.
         return self._armed_at is not None and time.monotonic() - self._armed_at < self._poll
 
+    async def linger(self, seconds: float) -> bool:
+        """Stay silent a little longer, for who looks again then; False: nobody is silent."""
+        if self.silent_since is None:
+            return False
+        with anyio.move_on_after(seconds):
+            await self._woken.wait()
+        self._woken = anyio.Event()
+        if self.silent_since is not None:
+            self.silent_since = time.monotonic()
+        return True
+
     async def look_again(self) -> None:
         """A silent producer is still open: wait a little, longer each time, then look again."""
         with anyio.move_on_after(self._look):

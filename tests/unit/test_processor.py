@@ -50,6 +50,9 @@ class _Awake:
     async def arm(self) -> bool:
         return True
 
+    async def linger(self, _seconds: float) -> bool:
+        return False
+
     async def sleep(self, _seconds: float | None) -> Cause:
         return "timer"
 
