@@ -817,8 +817,9 @@ async def stand(
         await _leave_alone(database)
         if worst:
             await _plan_all(stand)
-        # Who has no statistics takes few for none, and any index of them for another.
-        dead = 20 if worst else 200
+        # Who has no statistics takes few for none, and any index of them for another; so does who
+        # has a sample that none of them is in.
+        dead = 20 if worst else rows // 250
         for statement in (
             _FILL.format(rows=rows, dead=dead, worker=WORKER).strip(";\n").split(";\n")
         ):
