@@ -155,6 +155,22 @@ async def test_nobody_is_silent_without_room(database: Database) -> None:
         assert wakeup.silent_since is None
 
 
+async def test_who_looks_again_soon_stays_silent_and_is_not_taken_for_stuck(
+    database: Database,
+) -> None:
+    async with daemon_pool(database) as pool:
+        wakeup = _wakeup(pool)
+        assert not await wakeup.linger(60), "nobody is silent"
+        await _silence(wakeup)
+        old = wakeup.silent_since
+        assert old is not None
+        wakeup.wake("timer")
+        assert await wakeup.linger(60), "whatever wakes ends it"
+        wakeup.raised(old)
+        assert wakeup.silent_since is not None, "a look is as good as a page"
+        assert await _flag(database) == 0
+
+
 async def test_the_guard_sees_a_silence_from_its_beginning(database: Database) -> None:
     seen: list[bool] = []
     fleet = Fleet(peers=1)

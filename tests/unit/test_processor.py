@@ -85,6 +85,22 @@ class _Sleepy(_Awake):
         return "timer"
 
 
+class _Silent(_Awake):
+    """Producers are silent; says what it was asked for."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self.silent = silent
+        self.asked: list[str] = []
+
+    async def linger(self, _seconds: float) -> bool:
+        self.asked.append("linger")
+        return self.silent
+
+    async def arm(self) -> bool:
+        self.asked.append("arm")
+        return True
+
+
 async def _pauses(monkeypatch: pytest.MonkeyPatch, pages: list[Page]) -> int:
     slept: list[float] = []
 
@@ -126,3 +142,21 @@ async def test_a_wait_for_room_is_as_long_as_its_page_says() -> None:
     work.processor = Processor(work, cast("WakeUp", _Awake()), Metrics("test"), 60.0)
     await work.processor.run()
     assert work.waits == [0.003, None]
+
+
+@pytest.mark.parametrize(
+    ("rows", "silent", "asked"),
+    [
+        (500, True, ["linger", "linger", "linger"]),
+        (500, False, ["linger", "arm", "linger", "arm", "linger", "arm"]),
+        (5, True, ["arm", "arm", "arm"]),
+    ],
+)
+async def test_where_a_stream_pauses_producers_stay_silent(
+    rows: int, silent: bool, asked: list[str]
+) -> None:
+    """The third empty page is the one after which it is told to stop."""
+    work, wakeup = _Pages([Page(rows), Page(0), Page(0)]), _Silent(silent=silent)
+    work.processor = Processor(work, cast("WakeUp", wakeup), Metrics("test"), 60.0)
+    await work.processor.run()
+    assert wakeup.asked == asked
