@@ -181,6 +181,40 @@ async def test_the_last_two_members_settle_together(database: Database) -> None:
         assert await _released(one) == ["finally", "then"]
 
 
+@pytest.mark.parametrize("page", ["a", "b", "ab", "ac", "a-", "b-", "abc-"])
+async def test_what_settles_in_one_page_is_counted_for_its_batch(
+    database: Database, page: str
+) -> None:
+    """Three batches of two, one of b cancelled, and a command (-) that is of no batch."""
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        a, b, c = [await _send_batch(connection, 2) for _ in range(3)]
+        await connection.execute("select inboxd.send_command('test.noop', queue => 'default')")
+        named = {a: "a", b: "b", c: "c", None: "-"}
+        rows = [r for r in await _claim(connection, me) if named[r["batch_id"]] in page]
+        cancelled = max((row["id"] for row in rows if row["batch_id"] == b), default=None)
+        await connection.execute(
+            "update inboxd.commands set cancel_requested = true where id = $1", cancelled
+        )
+        ended = [
+            Settlement(
+                row["id"],
+                row["fence"],
+                "cancelled" if row["id"] == cancelled else "succeeded",
+                0.1,
+                None,
+            )
+            for row in rows
+        ]
+        assert len(await commands.settle(connection, SQL, me, ended)) == len(rows)
+        for batch in (a, b, c):
+            if named[batch] in page:
+                await _fold(connection, batch)
+                one = ("cancelled", 2, 1, 0, 1, 0) if batch == b else ("succeeded", 2, 2, 0, 0, 0)
+                assert await _counts(connection, batch) == one
+        assert await connection.fetchval("select count(*) from inboxd.batch_progress") == 0
+
+
 async def test_two_folds_at_once_release_once(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         me, batch = await join(one), await _send_batch(one, 2)
