@@ -7,16 +7,17 @@ neighbour costs each of them the same, and of each the median counts. Events, an
 keys, are made before the clock starts: how quickly a service makes its keys is not the insert's.
 Keys that grow are order numbers, random ones UUIDs of version 4. Ten million are kept (250 for each
 of `--rows`, if that is less), half of each kind, in a schema of their own in the same database. All
-is measured twice: right after a checkpoint, when the first touch of each page of the index writes
-it whole into the write-ahead log, and later, when most pages have been touched. CPU is that of the
-connection's backend.
+is measured at three moments: right after a checkpoint, when the first touch of each page of the
+index writes it whole into the write-ahead log; later, when most pages have been touched; and in
+use, by connections that have touched most pages themselves, as a service's have: until then each
+page is new to the process as well. CPU is that of the connection's backend.
 """
 
 import json
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from statistics import median
 from uuid import uuid4
@@ -36,6 +37,7 @@ KEPT = 10_000_000
 KEPT_A_ROW = 250
 # How many random keys touch most pages of the index.
 TOUCH = 200_000
+MOMENTS = ("checkpoint", "later", "in use")
 STEP = 1_000_000
 PAYLOAD = {"pad": "x" * 170}
 GROWING = "'order-' || lpad(n::text, 12, '0')"
@@ -96,6 +98,12 @@ class Way:
                 await connection.execute(insert, payload, key)
         return (time.perf_counter() - started) / self.rows
 
+    async def use(self, connection: asyncpg.Connection, rows: int) -> None:
+        """Write so many rows in bulk, whichever way it is."""
+        bulk = replace(self, bulk=True)
+        for _ in range(0, rows, PAGE):
+            await bulk.write(connection)
+
     def cells(self, moment: str, plain: "Way") -> str:
         """Rows/s of the median turn, its share of the way without a key, CPU a row."""
         took, beside = median(self.seconds[moment]), median(plain.seconds[moment])
@@ -123,12 +131,16 @@ async def _fill(bench: Bench, admin: asyncpg.Connection, kept: int) -> None:
     await admin.execute("vacuum analyze kept.dedup")
 
 
-async def _measure(bench: Bench, admin: asyncpg.Connection, all_: list[Way], moment: str) -> None:
-    """The turns of all ways, on new connections; each writes one page before it is looked at."""
-    await admin.execute("truncate inboxd.events, kept.events")
+async def _measure(
+    bench: Bench, admin: asyncpg.Connection, all_: list[Way], moment: str, used: int = 0
+) -> None:
+    """The turns of all ways, on new connections; each writes some rows before it is looked at."""
     producers = [await asyncpg.connect(bench.dsn) for _ in all_]
     for way, producer in zip(all_, producers, strict=True):
         await way.write(producer)
+        await way.use(producer, used)
+    await admin.execute("truncate inboxd.events, kept.events")
+    for way, producer in zip(all_, producers, strict=True):
         way.server[moment] = -cpu.seconds(producer.get_server_pid())
     for _ in range(max(bench.rows // PAGE, 3)):
         for way, producer in zip(all_, producers, strict=True):
@@ -146,21 +158,23 @@ async def figures(bench: Bench) -> AsyncIterator[str]:
         started = time.monotonic()
         await _fill(bench, admin, kept)
         filled = time.monotonic() - started
+        touched = min(TOUCH, kept)
         await admin.execute("checkpoint")
         await _measure(bench, admin, all_, "checkpoint")
-        await admin.execute(FILL.format(key=RANDOM, first=1, last=min(TOUCH, kept)))
+        await admin.execute(FILL.format(key=RANDOM, first=1, last=touched))
         await _measure(bench, admin, all_, "later")
+        await _measure(bench, admin, all_, "in use", used=touched)
         size = await admin.fetchval("select pg_relation_size('kept.dedup_pkey') / 1048576")
     plain = {way.bulk: way for way in all_ if way.key is none}
     for way in all_:
-        moments = (way.cells(moment, plain[way.bulk]) for moment in ("checkpoint", "later"))
+        moments = (way.cells(moment, plain[way.bulk]) for moment in MOMENTS)
         yield f"| {way.name} | {' | '.join(moments)} |"
     yield f"\n{kept:,} keys were kept, an index of {size} MB; to write them took {filled:.0f} s."
 
 
 HEADER = (
-    "| what | after a checkpoint | of no key | CPU µs | later | of no key | CPU µs |\n"
-    "|---|---|---|---|---|---|---|"
+    "| what | after a checkpoint | of no key | CPU µs | later | of no key | CPU µs"
+    " | in use | of no key | CPU µs |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 
 if __name__ == "__main__":
