@@ -10,7 +10,8 @@ of `--rows`, if that is less), half of each kind, in a schema of their own in th
 is measured at three moments: right after a checkpoint, when the first touch of each page of the
 index writes it whole into the write-ahead log; later, when most pages have been touched; and in
 use, by connections that have touched most pages themselves, as a service's have: until then each
-page is new to the process as well. CPU is that of the connection's backend.
+page is new to the process as well. CPU is that of the connection's backend. At last random keys are
+written in bulk from one checkpoint to the next, and all of that time counts.
 """
 
 import json
@@ -38,6 +39,7 @@ KEPT_A_ROW = 250
 # How many random keys touch most pages of the index.
 TOUCH = 200_000
 MOMENTS = ("checkpoint", "later", "in use")
+WHOLE = "bulk, from a checkpoint to the next"
 STEP = 1_000_000
 PAYLOAD = {"pad": "x" * 170}
 GROWING = "'order-' || lpad(n::text, 12, '0')"
@@ -150,8 +152,32 @@ async def _measure(
         await producer.close()
 
 
+async def _between_checkpoints(bench: Bench, admin: asyncpg.Connection, used: int) -> str:
+    """What random keys lose beside those kept in all the time from a checkpoint to the next."""
+    both = [way for way in ways() if way.bulk and way.key is random]
+    producers = [await asyncpg.connect(bench.dsn) for _ in both]
+    for way, producer in zip(both, producers, strict=True):
+        await way.use(producer, used)
+    begun = "select num_timed + num_requested from pg_stat_checkpointer"
+    await admin.execute("checkpoint")
+    before, pages, seconds = await admin.fetchval(begun), 0, [0.0 for _ in both]
+    while await admin.fetchval(begun) == before:
+        await admin.execute("truncate inboxd.dedup, inboxd.events, kept.events")
+        for _ in range(20):
+            pages += 1
+            for n, (way, producer) in enumerate(zip(both, producers, strict=True)):
+                seconds[n] += await way.write(producer)
+    for producer in producers:
+        await producer.close()
+    none_kept, kept = (took / pages * 1e6 for took in seconds)
+    return (
+        f"{WHOLE}: {pages * PAGE:,} random keys take {none_kept:.1f} µs a row,"
+        f" and {kept:.1f} beside those kept; they lose {1 - none_kept / kept:.0%}."
+    )
+
+
 async def figures(bench: Bench) -> AsyncIterator[str]:
-    """A line for each way, at both moments."""
+    """A line for each way, at all moments; then what a whole time between checkpoints gave."""
     kept = min(KEPT, bench.rows * KEPT_A_ROW)
     all_ = [way for way in ways() if way.key is none or bench.wants(way.name)]
     async with bench.fresh() as admin:
@@ -165,11 +191,13 @@ async def figures(bench: Bench) -> AsyncIterator[str]:
         await _measure(bench, admin, all_, "later")
         await _measure(bench, admin, all_, "in use", used=touched)
         size = await admin.fetchval("select pg_relation_size('kept.dedup_pkey') / 1048576")
-    plain = {way.bulk: way for way in all_ if way.key is none}
-    for way in all_:
-        moments = (way.cells(moment, plain[way.bulk]) for moment in MOMENTS)
-        yield f"| {way.name} | {' | '.join(moments)} |"
-    yield f"\n{kept:,} keys were kept, an index of {size} MB; to write them took {filled:.0f} s."
+        plain = {way.bulk: way for way in all_ if way.key is none}
+        for way in all_:
+            moments = (way.cells(moment, plain[way.bulk]) for moment in MOMENTS)
+            yield f"| {way.name} | {' | '.join(moments)} |"
+        yield f"\n{kept:,} keys were kept, an index of {size} MB, in {filled:.0f} s."
+        if bench.wants(WHOLE):
+            yield await _between_checkpoints(bench, admin, touched)
 
 
 HEADER = (
