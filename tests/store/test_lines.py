@@ -65,6 +65,18 @@ def _ids(claimed: Claimed) -> list[int]:
     return [row["id"] for row in claimed.rows]
 
 
+async def test_a_claim_within_limits_says_which_lane_each_row_is_of(database: Database) -> None:
+    first, second = await _send(database, None, None, priority=5)
+    urgent = await _send(database, None, priority=0)
+    keyed = await _send(database, "a")
+    async with _worker(database) as (session, worker):
+        lanes = [Lane(("q", "t", 0)), Lane(("q", "t", 5))]
+        want = Wanted(100, ["t"], lanes, keys=["a"], share=1)
+        claimed = await limits.claim(session, SQL, worker, "q", Bounds(total=100), want)
+        expected = [(0, *keyed), (1, *urgent), (2, first), (2, second)]
+        assert [(row["lane"], row["id"]) for row in claimed.rows] == expected
+
+
 async def test_no_worker_claims_keyed_commands_from_lanes(database: Database) -> None:
     await _send(database, "a")
     async with _worker(database) as (session, worker):
