@@ -38,6 +38,7 @@ KEPT = 10_000_000
 KEPT_A_ROW = 250
 # How many random keys touch most pages of the index.
 TOUCH = 200_000
+TOUCH_A_ROW = 5
 MOMENTS = ("checkpoint", "later", "in use")
 WHOLE = "bulk, from a checkpoint to the next"
 STEP = 1_000_000
@@ -184,7 +185,7 @@ async def figures(bench: Bench) -> AsyncIterator[str]:
         started = time.monotonic()
         await _fill(bench, admin, kept)
         filled = time.monotonic() - started
-        touched = min(TOUCH, kept)
+        touched = min(TOUCH, bench.rows * TOUCH_A_ROW)
         await admin.execute("checkpoint")
         await _measure(bench, admin, all_, "checkpoint")
         await admin.execute(FILL.format(key=RANDOM, first=1, last=touched))

@@ -52,7 +52,7 @@ def test_drain(name: str) -> None:
 @pytest.mark.parametrize(
     ("script", "rows", "options"),
     [
-        ("dedup", 1_000, ["--set=wal_compression=pglz"]),
+        ("dedup", 1_000, ["--set=wal_compression=pglz", "--set=max_wal_size=64MB"]),
         ("emit", 1_000, []),
         ("growth", 500, ["--lines=alone"]),
         ("inserts", 20_000, ["--lines=by 1 client"]),
