@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.model.lane import Lane, Lanes
+from inboxd.model.levels import Levels
 from inboxd.runtime.command_run import CommandRun
 from inboxd.runtime.limited import Limited
 from inboxd.runtime.parts import Parts
@@ -50,6 +51,7 @@ class CommandWork:
         self._settler = run.settler
         self._settler.on_written = self._written
         self._lanes = Lanes()
+        self._levels = Levels(_priorities(self.queues))
         self._limited = Limited(parts, self._settler, self.queues)
         self._runners = Runners(run, tasks, self._limited.chains)
         self._runners.most = self.limits.concurrency
@@ -62,9 +64,6 @@ class CommandWork:
         self._look_at = 0.0
         self._suspect: int | None = None
         self._suspects_due = True
-        # When the lanes of a level ("") or a queue of it were given rows last: numbers that grow.
-        self._last_turns: dict[tuple[int, str], int] = {}
-        self._turns = itertools.count(1)
         self._freed = asyncio.Event()
         # The processor waits for room, and for nothing else.
         self._wants_room = False
@@ -82,7 +81,7 @@ class CommandWork:
         """The connection was lost: another server may answer next, and a claim may be unknown."""
         self._lanes.forget()
         self._limited.forget()
-        self._last_turns.clear()
+        self._levels.forget()
         self._look_soon()
 
     def _look_soon(self) -> None:
@@ -91,6 +90,7 @@ class CommandWork:
     def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
         """Take over other settings while running."""
         self.limits, self.queues = limits, queues
+        self._levels.priorities = _priorities(queues)
         self._runners.most = limits.concurrency
         self._limited.reload(queues)
         self._run.bodies.most = limits.in_flight_bytes
@@ -179,49 +179,31 @@ class CommandWork:
     async def _claim_levels(self, free: int, taken: int) -> tuple[int, float | None]:
         """Claim the smaller priorities of all queues first; a level that is empty costs one look.
 
-        Within a level, who was given rows last comes last: the lanes, or a queue that is claimed by
-        itself. Returns the rows, and in how many seconds a queue that lets nothing run may be asked
-        again. Room that a command leaves meanwhile is for the next page, which starts at the first
-        level.
+        Returns the rows, and in how many seconds a queue that lets nothing run may be asked again.
+        Room that a command leaves meanwhile is for the next page, which starts at the first level.
         """
         lanes = self._open_lanes()
         limited = self._of_limited(lanes) if self._limited.active else {}
         if self._limited.names:
             lanes = [lane for lane in lanes if lane.key[0] not in self._limited.names]
-        levels: list[tuple[int, str, list[Lane]]] = [
-            (level, "", list(of_level))
-            for level, of_level in itertools.groupby(sorted(lanes, key=self._level), self._level)
-        ]
-        levels += [(self._queue_level(queue), queue, limited[queue]) for queue in limited]
         room = {queue: self._room_of(queue) for queue in {str(lane.key[0]) for lane in lanes}}
-        for level, queue, of_level in sorted(levels, key=self._turn):
+        for ask in self._levels.order(lanes, limited):
             if taken >= free:
                 break
             rows = 0
-            if queue:
-                rows = await self._claim_limited(queue, of_level, free - taken)
-            elif open_ := [lane for lane in of_level if room[str(lane.key[0])] > 0]:
+            if ask.queue:
+                rows = await self._claim_limited(ask.queue, ask.lanes, free - taken)
+            elif open_ := [lane for lane in ask.lanes if room[str(lane.key[0])] > 0]:
                 rows = await self._claim(open_, room, free - taken)
             if rows:
-                self._last_turns[level, queue] = next(self._turns)
+                self._levels.gave(ask)
             taken += rows
         return taken, self._limited.again_in(limited)
-
-    def _turn(self, asked: tuple[int, str, list[Lane]]) -> tuple[int, int]:
-        level, queue, _ = asked
-        return level, self._last_turns.get((level, queue), 0)
-
-    def _queue_level(self, queue: str) -> int:
-        settings = self.queues.get(queue)
-        return 0 if settings is None else settings.priority
-
-    def _level(self, lane: Lane) -> int:
-        return int(lane.key[2] or 0) + self._queue_level(str(lane.key[0]))
 
     def _of_limited(self, lanes: Sequence[Lane]) -> dict[str, list[Lane]]:
         """The queues that are to be asked by `claim_limited` now, with the lanes that it takes."""
         mine: dict[str, list[Lane]] = {}
-        for lane in sorted(lanes, key=self._level):
+        for lane in sorted(lanes, key=self._levels.of):
             if lane.key[0] in self._limited.names:
                 mine.setdefault(str(lane.key[0]), []).append(lane)
         asked = {}
@@ -313,7 +295,7 @@ class CommandWork:
         self._take([row])
         return 1
 
-    async def _claim_limited(self, queue: str, lanes: list[Lane], most: int) -> int:
+    async def _claim_limited(self, queue: str, lanes: Sequence[Lane], most: int) -> int:
         """Lease up to `most` commands of a queue with limits, or from its lines."""
         types = [t for t in self._parts.registry.command_types if self._serves(queue, t)]
         room = min(most, self._limited_room(queue))
@@ -399,3 +381,7 @@ class CommandWork:
                     await self.room()
         with anyio.move_on_after(5):
             await self._settler.flush()
+
+
+def _priorities(queues: Mapping[str, Queue]) -> dict[str, int]:
+    return {name: queue.priority for name, queue in queues.items()}
