@@ -66,4 +66,10 @@ def _print(found: Found) -> None:
         verdict = typer.style(f"{each.verdict:<{_WIDTH}}", **_STYLES[each.verdict])
         typer.echo(f"  {verdict}  {show(each.subject):<{width}}  {show(each.found)}")
         if each.remedy:
-            typer.echo(f"  {'':<{_WIDTH}}  {'':<{width}}  -> {show(each.remedy)}")
+            typer.echo(f"  {'':<{_WIDTH}}  {'':<{width}}  -> {_brief(each.remedy)}")
+
+
+def _brief(remedy: str) -> str:
+    """Its first line; a function has many."""
+    first, cut, _ = remedy.partition("\n")
+    return show(first) + (" … (the whole statement: --json)" if cut else "")

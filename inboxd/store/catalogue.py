@@ -3,13 +3,14 @@
 Owns `schema.txt`: every table, column, constraint, index, function and trigger by name and as
 PostgreSQL describes it, written by the test that holds the migrations against it. What a function
 does is looked up in the migrations themselves. So no second database is needed to see what
-somebody changed by hand. Known limit: views, sequences, grants and partitions are not compared.
+somebody changed by hand. Known limits: views, sequences, grants and partitions are not compared,
+nor what a function does that a migration makes from a pattern.
 """
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,13 +35,17 @@ Names = dict[tuple[str, str], str]  # (kind, name) -> as PostgreSQL describes it
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as the migrations make it; its texts are PostgreSQL's."""
+    """One thing that is not as the migrations make it; its texts are PostgreSQL's.
+
+    statement: of a function, what makes it, as its migration has it; empty where that is a pattern.
+    """
 
     kind: str
     name: str
     how: Literal["missing", "changed", "extra"]
     expected: str = ""
     found: str = ""
+    statement: str = ""
 
 
 async def differences(connection: Connection, sql: Statements) -> tuple[int, list[Difference]]:
@@ -56,7 +61,15 @@ async def differences(connection: Connection, sql: Statements) -> tuple[int, lis
             if row["body"] is not None:
                 bodies[row["name"]] = row["body"]
     shipped = _shipped(sql.schema)
-    return len(shipped), [*_compare(shipped, live), *_changed_bodies(sql.schema, shipped, bodies)]
+    made = _made(sql.schema)
+    found = [*_compare(shipped, live), *_changed_bodies(made, shipped, bodies)]
+    return len(shipped), [
+        # The last of several fits every server.
+        replace(each, statement=made[_bare(each.name)][-1].statement)
+        if each.kind == "function" and _bare(each.name) in made
+        else each
+        for each in found
+    ]
 
 
 async def describe(connection: Connection, sql: Statements) -> str:
@@ -127,33 +140,48 @@ def _without_table(kind: str, name: str, text: str, side: Names) -> bool:
     return ("table", table) not in side
 
 
-def _changed_bodies(schema: str, shipped: Names, bodies: Mapping[str, str]) -> Iterator[Difference]:
+def _changed_bodies(
+    made: Mapping[str, Sequence["_Made"]], shipped: Names, bodies: Mapping[str, str]
+) -> Iterator[Difference]:
     """Functions that do something else than the newest migration that made them."""
-    known = _bodies(schema)
     for name, body in bodies.items():
-        bare = name.partition("(")[0].rpartition(".")[2]
-        if ("function", name) in shipped and body not in known.get(bare, {body}):
+        known = {each.digest for each in made.get(_bare(name), ())}
+        if ("function", name) in shipped and known and body not in known:
             yield Difference("function", name, "changed", "another body", "its own")
 
 
+def _bare(name: str) -> str:
+    """A function's name without its schema and arguments."""
+    return name.partition("(")[0].rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """How a migration makes a function: its body's fingerprint, and the whole statement."""
+
+    digest: str
+    statement: str
+
+
 _FUNCTION = re.compile(
-    r"CREATE (?:OR REPLACE )?FUNCTION \{schema\}\.(\w+)\s*\(.*?\bAS\s+"
-    r"(?:(\$\w*\$)(.*?)\2|'((?:[^']|'')*)')",
+    r"CREATE (?:OR REPLACE )?(?P<rest>FUNCTION \{schema\}\.(?P<name>\w+)\s*\(.*?\bAS\s+"
+    r"(?:(?P<mark>\$\w*\$)(?P<quoted>.*?)(?P=mark)|'(?P<plain>(?:[^']|'')*)'))",
     re.DOTALL,
 )
 
 
-def _bodies(schema: str) -> dict[str, set[str]]:
-    """The fingerprints of each function's body, in the newest migration that makes it.
+def _made(schema: str) -> dict[str, list[_Made]]:
+    """How each function is made in the newest migration that makes it.
 
-    Several, where it depends on the server's version, or where arguments tell two apart.
+    Several ways, where it depends on the server's version.
     """
-    known: dict[str, set[str]] = {}
+    known: dict[str, list[_Made]] = {}
     for migration in migrations.shipped():
-        here: dict[str, set[str]] = {}
-        for name, _, quoted, plain in _FUNCTION.findall(migration.text):
-            body = render(quoted or plain.replace("''", "'"), schema)
+        here: dict[str, list[_Made]] = {}
+        for found in _FUNCTION.finditer(migration.text):
+            body = render(found["quoted"] or found["plain"].replace("''", "'"), schema)
             digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
-            here.setdefault(name, set()).add(digest)
+            statement = render(f"CREATE OR REPLACE {found['rest']};", schema)
+            here.setdefault(found["name"], []).append(_Made(digest, statement))
         known |= here
     return known

@@ -47,14 +47,35 @@ class Partition:
     trimmed: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A table that is called like a partition and is none; see `partitions_apart.sql`."""
+
+    part: str
+    ahead: int
+    attach: str
+    rename: str
+
+
 async def days_ahead(connection: Connection, sql: Statements) -> int:
     """How many days after today have partitions; -1: not even today."""
     days: int = await connection.fetchval(sql["partition_days"])
     return days
 
 
+async def apart(connection: Connection, sql: Statements) -> list[Apart]:
+    """What a person detached, the nearest day to come first, those that are over last.
+
+    In the place of one of today or later (`ahead` from 0 on) no partition can be made.
+    """
+    return [Apart(**row) for row in await connection.fetch(sql["partitions_apart"])]
+
+
 async def make(connection: Connection, sql: Statements, days: int) -> int:
-    """Make what is missing for the days ahead; returns how many were made."""
+    """Make what is missing for the days ahead; returns how many were made.
+
+    A table that is there is not touched, also one that is `apart`.
+    """
     made: int = await connection.fetchval(sql["make_partitions"], days)
     return made
 

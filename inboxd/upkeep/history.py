@@ -6,10 +6,11 @@ when there is none for tomorrow, whoever sees it does. Promises to make partitio
 of the duty's own. Known limit: partitions follow the database's UTC day.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from inboxd.store import partitions
+from inboxd.store.partitions import Apart
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
@@ -40,21 +41,33 @@ class History:
 
     async def turn(self) -> None:
         """Look once."""
-        async with borrow(self._pool) as connection:
-            days = await partitions.days_ahead(connection, self._sql)
+        days, apart = await self._look()
         try:
             if days < 1 or (days < self._days and await self._leads()):
                 async with borrow(self._pool) as connection:
                     await partitions.make(connection, self._sql, self._days)
-                days = self._days
+                days, apart = await self._look()
         finally:
-            self._judge(days)
+            self._judge(days, apart)
 
-    def _judge(self, days: int) -> None:
+    async def _look(self) -> tuple[int, list[Apart]]:
+        """How many days ahead there is room, and what was detached, if that is not far."""
+        async with borrow(self._pool) as connection:
+            days = await partitions.days_ahead(connection, self._sql)
+            apart = await partitions.apart(connection, self._sql) if days < self._days else []
+        return days, [each for each in apart if each.ahead >= 0]
+
+    def _judge(self, days: int, in_the_way: Sequence[Apart]) -> None:
         self._metrics.partitions_ahead.set(days)
         missing = "history has no partition for today: nothing is claimed until there is one"
+        if in_the_way:
+            missing += f"; {in_the_way[0].part} is there, detached: attach it again, or rename it"
         self._on_room(missing if days < 0 else None)
         if days < 0:
             _log.error(missing)
         elif days < min(2, self._days):
-            _log.warning("history has no partition for tomorrow", days_ahead=days)
+            _log.warning(
+                "history has no partition for tomorrow",
+                days_ahead=days,
+                detached=[each.part for each in in_the_way],
+            )

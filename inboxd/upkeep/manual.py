@@ -20,10 +20,20 @@ _OVER = timedelta(days=1).total_seconds()
 
 
 async def make(session: Session, days: int, *, actor: str, reason: str | None = None) -> int:
-    """Make what is missing for so many days ahead; returns how many were made."""
+    """Make what is missing for so many days ahead; returns how many were made.
+
+    Raises Conflict, with what could be made made, when a table that was detached is in the way.
+    """
     async with session.connection.transaction():
         made = await partitions.make(session.connection, session.sql, days)
         await audit.record(session, actor, "make", f"partitions {days} days ahead", reason, made)
+        apart = await partitions.apart(session.connection, session.sql)
+    for each in apart:
+        if 0 <= each.ahead <= days:
+            raise Conflict(
+                f"{made} partitions were made, but {each.part} is there, detached: attach it "
+                f"again: {each.attach} or give it another name: {each.rename}"
+            )
     return made
 
 

@@ -15,6 +15,7 @@ from inboxd.cli.exits import Exit
 from inboxd.operations.doctor import GROUPS, Levels, fleet, thresholds
 from tests.cli.conftest import Cli
 from tests.support import Database, StartWorker, create_migrated, eventually, temporary_server
+from tests.support.history import day
 
 Sql = Callable[..., list[asyncpg.Record]]
 AT_ONCE = Levels(notice=0, warning=None, critical=None)
@@ -66,6 +67,54 @@ def test_what_was_changed_in_the_schema(cli: Cli, sql: Sql) -> None:
     report.one("drift", "notice", "audit.note")
 
 
+_BROKEN = {
+    "drop index inboxd.commands_lane": "critical",
+    "drop index inboxd.events_history_event_id": "critical",
+    "drop index inboxd.replays_at; create index replays_at on inboxd.replays (at desc)": "warning",
+    "alter table inboxd.batches drop constraint batches_name_check": "critical",
+    "alter table inboxd.declared_types drop constraint declared_types_pkey": "critical",
+    "alter table inboxd.stats alter count type numeric, alter count drop not null": "warning",
+    "alter table inboxd.events alter topic set default 'other'": "warning",
+    "alter table inboxd.audit alter count set default 0": "warning",
+    "alter table inboxd.audit drop reason": "critical",
+    "alter table inboxd.workers set (fillfactor = 90, autovacuum_enabled = off)": "notice",
+    "alter table inboxd.limits reset (fillfactor)": "notice",
+    "alter table inboxd.audit set (fillfactor = 90)": "notice",
+    "create or replace function inboxd.new_uuid() returns uuid language sql"
+    " as 'select gen_random_uuid()'": "warning",
+    "alter function inboxd.make_partitions(integer) security invoker": "warning",
+    "drop function inboxd.make_partitions(integer)": "critical",
+    "alter table inboxd.events disable trigger events_body": "critical",
+    "alter table inboxd.commands enable replica trigger commands_queue": "critical",
+    "alter table inboxd.commands enable always trigger commands_queue": "warning",
+    "drop trigger events_wait on inboxd.events": "critical",
+    "create or replace trigger commands_body before insert on inboxd.commands"
+    " for each row execute function inboxd.put_body()": "warning",
+    "drop function inboxd.put_body() cascade": "critical",
+}
+
+
+@pytest.mark.parametrize("change", _BROKEN)
+def test_what_is_printed_makes_it_good(cli: Cli, sql: Sql, database: Database, change: str) -> None:
+    anyio.run(database.execute, change)
+    drifts = Report(cli).of("drift")
+    assert _BROKEN[change] in {each["verdict"] for each in drifts}
+    for each in drifts:
+        _, run, statement = each["remedy"].partition("run: ")
+        assert run, each
+        anyio.run(database.execute, statement)
+    Report(cli).one("drift", "ok")
+
+
+def test_a_long_statement_is_printed_to_programs(cli: Cli, sql: Sql) -> None:
+    sql("drop function inboxd.make_partitions(integer)")
+    assert "run: CREATE OR REPLACE FUNCTION inboxd.make_partitions(" in (out := cli("doctor").out)
+    assert "… (the whole statement: --json)" in out
+    assert "ATTACH PARTITION" not in out
+    # Nobody may call it who might not before.
+    Report(cli).one("drift", "critical", "REVOKE EXECUTE", "inboxd.make_partitions(integer)")
+
+
 def test_an_index_whose_making_failed(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.events (type) values ('test.a'), ('test.a')")
     with pytest.raises(asyncpg.UniqueViolationError):
@@ -94,12 +143,45 @@ def test_history_that_retention_does_not_drop(
     report.one("drift", "ok")
     sql("alter table inboxd.events_history detach partition inboxd.events_history_20200101")
     report = Report(cli)
-    report.one("drift", "notice", "events_history_20200101 is extra")
+    report.one("drift", "ok")
+    kept = report.one("partitions", "notice", "events_history_20200101", "ATTACH PARTITION")
+    assert "drop" not in kept["remedy"].lower(), "an operator may keep it so"
     sql(
         "insert into inboxd.retired (part, parent, low, high) values"
         " ('events_history_20200101', 'events_history', '2020-01-01Z', '2020-01-02Z')"
     )
-    Report(cli).one("drift", "ok")
+    report = Report(cli)
+    report.one("drift", "ok")
+    assert len(report.of("partitions")) == 1, "retention has detached it: it goes"
+
+
+@pytest.mark.parametrize("days", [0, 5])
+def test_a_partition_to_come_that_was_detached(cli: Cli, sql: Sql, days: int) -> None:
+    part = f"events_history{day(-days)}"
+    sql(f"alter table inboxd.events_history detach partition inboxd.{part}")
+    report = Report(cli)
+    words = ("no partition for today", "critical") if days == 0 else ("4 days ahead", "warning")
+    found = report.one("partitions", words[1], words[0], f"in the way of one: {part}")
+    assert f"ALTER TABLE inboxd.{part} RENAME TO {part}_kept;" in found["remedy"]
+    report.one("drift", "ok")
+    refused = cli("history", "make")
+    assert refused.code == 1
+    assert f"{part} is there, detached" in refused.err
+    assert [tuple(line) for line in sql("select action, count from inboxd.audit")] == [("make", 0)]
+    checked = {each["subject"]: each for each in cli("check", "--json").json["checks"]}
+    assert checked["partitions"]["verdict"] == ("fail" if days == 0 else "warn")
+    remedy = found["remedy"]
+    sql(remedy[remedy.index("ALTER") : remedy.index(";")])
+    report = Report(cli)
+    report.one("partitions", "ok", "14 days ahead")
+    assert not [each for each in report.of("drift") if "drop" in each["remedy"]]
+    sql(f"alter table inboxd.events_history detach partition inboxd.{part}")
+    sql(found["remedy"].rpartition("make another: ")[2])
+    assert cli("history", "make", "--json").json == {"made": 1}
+    report = Report(cli)
+    report.one("partitions", "ok", "14 days ahead")
+    kept = report.one("drift", "notice", f"{part}_kept")
+    assert "drop" not in kept["remedy"], "its rows are history"
 
 
 def test_a_partition_whose_detaching_was_interrupted(
@@ -117,6 +199,47 @@ def test_a_partition_whose_detaching_was_interrupted(
     other.rollback()
     report = Report(cli)
     report.one("partitions", "warning", "DETACH PARTITION inboxd.bodies_20200101 FINALIZE;")
+
+
+@pytest.mark.parametrize("role", ["owner", "modest"])
+@pytest.mark.direct("the pooler knows one role")
+def test_a_detach_that_waits_is_not_called_interrupted(
+    cli: Cli,
+    sql: Sql,
+    other: psycopg.Connection,
+    database: Database,
+    role: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Of retention's detach that waits for an old reader; also to a role that sees no queries."""
+    sql(
+        "create table inboxd.bodies_20200101 partition of inboxd.bodies"
+        " for values from ('2020-01-01Z') to ('2020-01-02Z')"
+    )
+    if role == "modest":
+        request.getfixturevalue("modest")
+    other.execute("select from inboxd.bodies")
+    detach = "alter table inboxd.bodies detach partition inboxd.bodies_20200101 concurrently"
+    reports: list[Report] = []
+
+    async def look() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, sql, detach)
+
+            async def has_begun() -> bool:
+                begun = "select from pg_inherits where inhdetachpending"
+                waits = "select from pg_locks where locktype = 'virtualxid' and not granted"
+                return bool(await database.fetch(begun) and await database.fetch(waits))
+
+            await eventually(has_begun)
+            reports.append(await anyio.to_thread.run_sync(Report, cli))
+            other.rollback()
+
+    anyio.run(look)
+    pid = other.info.backend_pid
+    words = ("detach of inboxd.bodies_20200101", f"is waiting for pid {pid} (report)")
+    reports[0].one("partitions", "notice", *words, "pg_terminate_backend")
+    assert len(reports[0].of("partitions")) == 2, "it is not called interrupted"
 
 
 def test_no_schema(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +332,7 @@ def working(cli: Cli, start_worker: StartWorker) -> Callable[..., None]:
 
 @pytest.mark.direct("its listening session cannot be told from others")
 def test_a_worker_that_works_stops_and_is_gone(
-    cli: Cli, sql: Sql, working: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    cli: Cli, working: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INBOXD_WORKER__LEASE", "2s")
     monkeypatch.setenv("INBOXD_WORKER__HEARTBEAT_INTERVAL", "500ms")
@@ -235,14 +358,15 @@ def test_a_worker_that_works_stops_and_is_gone(
         await eventually(is_silent)
         (await look()).one("workers", "critical", worker.process.pid, "silent")
 
-        def bury() -> None:
-            sql("update inboxd.workers set state = 'dead', beat_at = now() - interval '1 min'")
+        worker.kill()  # nobody is left who could declare it dead
 
-        await anyio.to_thread.run_sync(bury)
+        async def is_lost() -> bool:
+            return any(each["verdict"] == "critical" for each in (await look()).of("stuck leases"))
+
+        await eventually(is_lost)
         report = await look()
-        report.one("stuck leases", "critical", "1 commands", "test.span")
-        report.one("workers", "critical", "nobody works")
-        worker.resume()
+        report.one("stuck leases", "critical", "1 commands", "test.span", "start a worker")
+        assert not report.of("longest command"), "it does not run any more"
 
     working(test)
 
@@ -423,6 +547,6 @@ def test_exit_codes(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None
         "inboxd.operations.doctor.GROUPS", {"schema": GROUPS["schema"]}, raising=True
     )
     assert (Report(cli).code, Report(cli).verdict) == (0, "ok")
-    sql("alter table inboxd.events disable trigger events_body")
+    sql("alter table inboxd.audit alter count drop not null")
     assert (Report(cli).code, Report(cli).verdict) == (1, "warning")
     assert Report(cli, "--fail-on", "critical").code == 0

@@ -71,6 +71,23 @@ async def test_what_was_changed_by_hand_is_named(database: Database) -> None:
     assert {(each.kind, each.name, each.how) for each in found} == set(_CHANGES.values())
 
 
+async def test_how_a_function_is_made_is_what_its_newest_migration_says(database: Database) -> None:
+    names = await database.fetch(
+        "select oid::regprocedure::text from pg_proc where pronamespace = 'inboxd'::regnamespace"
+    )
+    for (name,) in names:
+        await database.execute(f"alter function {name} set work_mem = '1MB'")
+    _, found = await _differences(database)
+    assert {each.name for each in found} == {name for (name,) in names}
+    for each in filter(lambda each: each.statement, found):
+        await database.execute(each.statement)
+    _, left = await _differences(database)
+    assert {each.name for each in left} == {
+        "inboxd.commands_inserted()",
+        "inboxd.events_inserted()",
+    }, "a migration makes these from a pattern"
+
+
 @pytest.mark.parametrize("schema", ["c", "events"])
 async def test_whatever_the_schema_is_called(empty: Database, schema: str) -> None:
     """Also by a name that statements use for something else."""

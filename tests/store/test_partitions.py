@@ -27,6 +27,13 @@ async def _drop(database: Database, *days: int, parents: list[str] = PARENTS) ->
             await database.execute(f"drop table inboxd.{parent}{name}")
 
 
+async def _detach(database: Database, parent: str) -> str:
+    """Detach today's partition, as a person does; its name."""
+    part = parent + _today()
+    await database.execute(f"alter table inboxd.{parent} detach partition inboxd.{part}")
+    return part
+
+
 async def test_a_migration_makes_them_days_ahead(database: Database) -> None:
     async with daemon_session(database) as session:
         assert await partitions.days_ahead(session, SQL) == 14
@@ -52,6 +59,46 @@ async def test_missing_ones_are_made_once(database: Database) -> None:
         assert await partitions.make(session, SQL, 15) == 3
 
 
+async def test_one_that_a_person_detached_counts_for_nothing_and_is_not_touched(
+    database: Database,
+) -> None:
+    part = await _detach(database, "events_history")
+    await _drop(database, 3, parents=["bodies"])
+    async with daemon_session(database) as session:
+        assert await partitions.days_ahead(session, SQL) == -1
+        assert await partitions.make(session, SQL, 14) == 1
+        assert await partitions.days_ahead(session, SQL) == -1
+        (apart,) = await partitions.apart(session, SQL)
+        assert (apart.part, apart.ahead) == (part, 0)
+        await database.execute(apart.attach)
+        assert await partitions.days_ahead(session, SQL) == 14
+        assert await partitions.apart(session, SQL) == []
+        await _detach(database, "events_history")
+        await database.execute(apart.rename)
+        assert await partitions.make(session, SQL, 14) == 1
+        assert await partitions.days_ahead(session, SQL) == 14
+        assert await partitions.apart(session, SQL) == []
+
+
+@pytest.mark.parametrize("part", ["bodies_20260231", "bodies_00000101", "bodies_2026010", "mine"])
+async def test_what_is_called_like_no_day_is_no_partition(database: Database, part: str) -> None:
+    await database.execute(f"create table inboxd.{part} ()")
+    async with daemon_session(database) as session:
+        assert await partitions.apart(session, SQL) == []
+
+
+async def test_one_that_is_dropped_meanwhile_is_not_listed_without_its_range(
+    database: Database,
+) -> None:
+    ranges = "select count(*), count(low), count(high) from inboxd.partitions"
+    there = await database.fetchval(ranges)
+    async with database.connect() as looks, looks.transaction(isolation="repeatable_read"):
+        await looks.execute("select from inboxd.audit")  # its snapshot shows what is dropped now
+        await _drop(database, 3)
+        [seen] = await looks.fetch(ranges)
+    assert set(seen) == {there - len(PARENTS)}
+
+
 async def test_they_have_the_indexes_of_their_parents(database: Database) -> None:
     rows = await database.fetch(
         "select relname, (select count(*) from pg_index where indrelid = c.oid) as own,"
@@ -64,10 +111,16 @@ async def test_they_have_the_indexes_of_their_parents(database: Database) -> Non
     assert {row["relname"] for row in rows if row["own"] != row["wanted"]} == set()
 
 
-async def test_without_a_partition_a_large_payload_stays_in_its_row(database: Database) -> None:
+@pytest.mark.parametrize("leave", ["drop", "detach"])
+async def test_without_a_partition_a_large_payload_stays_in_its_row(
+    database: Database, leave: str
+) -> None:
     large = "x" * 5000
     await emit(database, 1, text=large)
-    await _drop(database, 0, parents=["bodies"])
+    if leave == "drop":
+        await _drop(database, 0, parents=["bodies"])
+    else:
+        await _detach(database, "bodies")
     await emit(database, 1, text=large)
     rows = await database.fetch(
         "select body_id is null as here, payload is not null as full from inboxd.events order by id"
@@ -100,6 +153,23 @@ async def test_without_a_partition_nothing_is_claimed_until_there_is_one(
         " union all select attempts from inboxd.commands_history) t"
     )
     assert tries == 1
+
+
+async def test_while_todays_is_detached_nothing_is_claimed_and_it_is_named(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await create_ledger(database)
+    worker = await start_worker({"upkeep": {"interval": "500ms"}})
+    part = await _detach(database, "events_history")
+    await eventually(lambda: _is_held(worker))
+    assert f"{part} is there, detached: attach it again" in (await worker.get("/readyz"))[1]
+    await emit(database, 3)
+    await send(database, 3)
+    async with daemon_session(database) as session:
+        (apart,) = await partitions.apart(session, SQL)
+    await database.execute(apart.attach)
+    await eventually(lambda: _all_settled(database))
+    await worker.ready()
 
 
 async def test_what_ends_while_there_is_no_partition_is_settled_once_there_is_one(

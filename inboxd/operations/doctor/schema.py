@@ -4,26 +4,23 @@ Owns the checks of group "schema". Known limit: a schema that a newer release mi
 compared: this one does not know what it should look like.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from inboxd.errors import SchemaError
-from inboxd.operations.doctor import thresholds
+from inboxd.operations.doctor import remedies, thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict, span
 from inboxd.operations.doctor.look import Look
 from inboxd.store import catalogue, migrations
 from inboxd.store import partitions as store
 from inboxd.store.catalogue import Difference
+from inboxd.store.connections import Row
+from inboxd.store.partitions import Apart
 
 # What is gone costs safety or speed at once; what was added costs a little at each write.
 _VERDICTS = {
     "missing": Verdict.CRITICAL,
     "changed": Verdict.WARNING,
     "extra": Verdict.NOTICE,
-}
-_REMEDIES = {
-    "missing": "make it again as the migrations do: {expected}",
-    "changed": "it was changed by hand; this release has: {expected}",
-    "extra": "it is none of inboxd's: move it to a schema of your own, or drop it",
 }
 
 
@@ -55,30 +52,37 @@ async def drift(look: Look) -> AsyncIterator[Finding]:
         yield Finding("drift", Verdict.NOTICE, "not compared: the schema is another release's")
         return
     compared, found = await catalogue.differences(connection, sql)
-    # What retention has detached is no partition any more, until it is dropped.
-    leaving = {
+    # What retention has detached is no partition any more, until it is dropped; what a person has
+    # detached is a matter of `partitions`.
+    detached = {
         row["part"] for row in await look.rows("doctor_departures") if row["state"] == "detached"
-    }
-    found = [each for each in found if each.name not in leaving]
+    } | {each.part for each in await store.apart(connection, sql)}
+    # The index of a constraint comes with it.
+    constraints = {each.name.partition(" ")[2] for each in found if each.kind == "constraint"}
+    found = [
+        each
+        for each in found
+        if each.name not in detached
+        and not (each.kind == "index" and each.name.rpartition(".")[2] in constraints)
+    ]
     if not found:
         yield Finding("drift", Verdict.OK, f"all {compared} things are as migrations make them")
         return
     found.sort(key=lambda each: -_VERDICTS[each.how].rank)
     for each in found[: thresholds.SHOWN * 4]:
-        yield _differs(each)
+        yield _differs(each, look.schema)
     if (more := len(found) - thresholds.SHOWN * 4) > 0:
         yield Finding("drift", Verdict.NOTICE, f"{more} more differences", figure=more)
 
 
-def _differs(each: Difference) -> Finding:
+def _differs(each: Difference, schema: str) -> Finding:
     verdict = Verdict.NOTICE if each.kind == "settings" else _VERDICTS[each.how]
-    expected = each.expected or f"see the migrations ({each.name})"
-    remedy = _REMEDIES[each.how].format(expected=expected)
-    if each.how == "changed":
+    found = f"{each.kind} {each.name} is {each.how}"
+    if remedies.is_off(each):
+        verdict, found = Verdict.CRITICAL, f"trigger {each.name} is switched off"
+    elif each.how == "changed":
         found = f"{each.kind} {each.name} has {each.found}"
-    else:
-        found = f"{each.kind} {each.name} is {each.how}"
-    return Finding("drift", verdict, found, remedy)
+    return Finding("drift", verdict, found, remedies.remedy(each, schema))
 
 
 async def indexes(look: Look) -> AsyncIterator[Finding]:
@@ -100,19 +104,41 @@ async def indexes(look: Look) -> AsyncIterator[Finding]:
 
 
 async def partitions(look: Look) -> AsyncIterator[Finding]:
-    """How far ahead history has room, and detaches that were interrupted."""
+    """How far ahead history has room, what was detached by hand, and detaches that have begun."""
     connection, sql = look.session.connection, look.session.sql
-    yield judge_partitions(await store.days_ahead(connection, sql))
+    apart = await store.apart(connection, sql)
+    yield judge_partitions(await store.days_ahead(connection, sql), apart)
+    if kept := [each for each in apart if each.ahead < 0]:
+        yield Finding(
+            "partitions",
+            Verdict.NOTICE,
+            f"{len(kept)} of days that are over are detached, and kept: {_names(kept)}",
+            "nothing, if they are to be kept: there, or in another schema; "
+            f"else attach it again: {kept[0].attach}",
+            len(kept),
+        )
     for row in await look.rows("doctor_departures"):
         if row["state"] == "pending":
-            parent, part = f"{look.schema}.{row['parent']}", f"{look.schema}.{row['part']}"
-            yield Finding(
-                "partitions",
-                Verdict.WARNING,
-                f"the detach of {part} was interrupted",
-                "the leading worker ends it; "
-                f"or run: ALTER TABLE {parent} DETACH PARTITION {part} FINALIZE;",
-            )
+            yield _departs(f"{look.schema}.{row['parent']}", f"{look.schema}.{row['part']}", row)
+
+
+def _departs(parent: str, part: str, row: Row) -> Finding:
+    """A detach that has begun: somebody is at it, or it was interrupted."""
+    if row["at_it"] is not None:
+        behind = ", ".join(row["behind"]) or "nobody any more"
+        return Finding(
+            "partitions",
+            Verdict.NOTICE,
+            f"the detach of {part} (pid {row['at_it']}) is waiting for {behind}",
+            "wait for it; if who is in front need not be there: SELECT pg_terminate_backend(pid);",
+        )
+    return Finding(
+        "partitions",
+        Verdict.WARNING,
+        f"the detach of {part} was interrupted",
+        "the leading worker ends it; "
+        f"or run: ALTER TABLE {parent} DETACH PARTITION {part} FINALIZE;",
+    )
 
 
 async def retention(look: Look) -> AsyncIterator[Finding]:
@@ -141,11 +167,24 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
     yield Finding("retention", verdict, text, remedy, longest, "seconds")
 
 
-def judge_partitions(days: int) -> Finding:
+def judge_partitions(days: int, apart: Sequence[Apart]) -> Finding:
     """Whether that many days ahead are enough; -1: not even today has a partition."""
     found = f"partitions for {days} days ahead" if days >= 0 else "no partition for today"
+    if in_the_way := [each for each in apart if each.ahead >= 0]:
+        verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL
+        remedy = (
+            f"attach it again: {in_the_way[0].attach} "
+            f"or let a worker make another: {in_the_way[0].rename}"
+        )
+        found += f"; detached, and in the way of one: {_names(in_the_way)}"
+        return Finding("partitions", verdict, found, remedy, days, "days")
     if days >= thresholds.DAYS_AHEAD_ENOUGH:
         return Finding("partitions", Verdict.OK, found, figure=days, unit="days")
     remedy = "start a worker: it makes them; if one runs, its log says what keeps it from that"
     verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL
     return Finding("partitions", verdict, found, remedy, days, "days")
+
+
+def _names(apart: Sequence[Apart]) -> str:
+    more = ", …" if len(apart) > thresholds.SHOWN else ""
+    return ", ".join(each.part for each in apart[: thresholds.SHOWN]) + more

@@ -133,16 +133,16 @@ async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
 
 async def running(look: Look) -> AsyncIterator[Finding]:
     """Commands in the hands of workers that are gone, and those that run very long."""
-    rows = await look.rows("doctor_running", thresholds.COUNTED)
     lease = look.settings.worker.lease.total_seconds()
+    rows = await look.rows("doctor_running", thresholds.COUNTED, lease)
     lost = [row for row in rows if not row["alive"]]
     for row in lost[: thresholds.SHOWN]:
         silence = row["oldest"] if row["silence"] is None else row["silence"]
         yield Finding(
             "stuck leases",
             thresholds.STUCK_LEASES.judge(silence / lease),
-            f"{row['commands']:,} commands held by {row['name'] or row['worker']}, which is gone "
-            f"(for {span(silence)}), such as {row['type']} {row['id']}",
+            f"{row['commands']:,} commands held by {row['name'] or row['worker']}, not heard of "
+            f"for {span(silence)}, such as {row['type']} {row['id']}",
             "start a worker: its reaper takes them back within a lease; if one runs, see its log",
             silence,
             "seconds",

@@ -4,7 +4,7 @@
 -- locks: nothing
 SELECT tgrelid::regclass::text || ' ' || tgname AS name,
        '  ' || pg_get_triggerdef(t.oid)
-           || CASE tgenabled WHEN 'O' THEN '' WHEN 'D' THEN ' (disabled)' ELSE ' (as replica or always)' END
+           || CASE tgenabled WHEN 'O' THEN '' WHEN 'D' THEN ' (disabled)' WHEN 'R' THEN ' (as replica)' ELSE ' (always)' END
            AS text,
        NULL AS body
   FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid

@@ -1,4 +1,5 @@
--- Write down that an attached partition is to go, before anything is done to it.
+-- Write down that an attached partition is to go, before anything is done to it; not again what another leader
+-- has dropped since this statement saw it.
 -- parameters: $1 text part
 -- returns: nothing
 -- locks: the row
@@ -7,4 +8,4 @@ SELECT part, parent, low, high FROM {schema}.partitions WHERE part = $1
 ON CONFLICT (part) DO UPDATE
    SET low = excluded.low, high = excluded.high, retired_at = now(), rows = NULL, bytes = NULL,
        file = NULL, exported_at = NULL, dropped_at = NULL
- WHERE old.dropped_at IS NOT NULL
+ WHERE old.dropped_at IS NOT NULL AND to_regclass('{schema}.' || old.part) IS NOT NULL
