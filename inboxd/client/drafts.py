@@ -132,8 +132,9 @@ class Emitted(NamedTuple):
 
     `duplicate`: an event with this event_id is unsettled, or one with this dedup key is known, and
     nothing was written; `event_id` and `id` are that one's, `id` is None once it is settled.
-    `conflict`: the one that has the dedup key said something else; this one is a dead letter. Of
-    an event that goes to several topics, what is said is true of the first of them.
+    `conflict`: the one that has the dedup key said something else; this one is a dead letter, or
+    was one before, if it is a `duplicate` too. Of an event that goes to several topics, what is
+    said is true of the first of them.
     """
 
     id: int | None

@@ -1,7 +1,9 @@
 """The record of dedup keys in memory, for tests of what receives events.
 
 Owns `MemoryRecord`. Promises the answers of the database's record; both pass the same tests.
-Known limit: its clock is its own, and nothing is undone when a transaction rolls back.
+Known limit: its clock is its own, and nothing is undone when a transaction rolls back. It takes
+keys that a row may not have (of none or more than 255 bytes), and what Python takes for JSON but
+PostgreSQL does not: NaN, an escaped NUL, half of a surrogate pair, numbers too long for numeric.
 """
 
 import json
@@ -54,4 +56,5 @@ def _body(payload: str) -> Any:
 
 
 def _number(text: str) -> tuple[str, str]:
-    return ("number", format(Decimal(text), "f"))
+    number = Decimal(text)
+    return ("number", format(number or number.copy_abs(), "f"))  # -0 is 0

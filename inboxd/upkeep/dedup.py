@@ -112,8 +112,7 @@ class Telling:
         for _ in range(_PAGES):
             async with borrow(self._pool) as connection, transaction(self._pool, connection):
                 repeats = await dedup.drain(connection, self._sql, _PAGE)
-                if repeats:
-                    await statistics.add(connection, self._sql, self._me, _statistics(repeats))
+                await statistics.add(connection, self._sql, self._me, _statistics(repeats))
             self._tell(repeats)
             if len(repeats) < _PAGE:
                 return
@@ -123,7 +122,7 @@ class Telling:
             self._metrics.count_repeats(topic, count, conflict=conflict)
         for repeat in repeats:
             log, what = (
-                (_log.warning, "dedup key of another event: it is a dead letter")
+                (_log.warning, "dedup key of another event, which said something else")
                 if repeat.conflict
                 else (_log.debug, "duplicate")
             )

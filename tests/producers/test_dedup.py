@@ -138,6 +138,139 @@ async def test_the_answer_says_duplicate_and_conflict(database: Database, way: s
     assert told == [(False, False), (True, False), (False, True)]
 
 
+@WAYS
+async def test_a_contradiction_that_is_sent_again_stays_one_dead_letter(
+    database: Database, way: str
+) -> None:
+    await database.fetch(way, "order-7", "1")
+    (letter,) = await database.fetch(way, "order-7", "2")
+    again = await database.fetch(way, "order-7", "2")
+    assert again == ([] if way is INSERT else [letter])
+    assert await database.fetchval(COUNT) == 2
+    other = await database.fetch(way, "order-7", "3")
+    assert other != [letter]
+    assert await database.fetchval(COUNT) == 3
+    told = "select array_agg((first_event = $1, conflict)::text order by id) from inboxd.duplicates"
+    assert await database.fetchval(told, letter[0]) == ["(f,t)", "(t,f)", "(f,t)"]
+    await database.execute("delete from inboxd.events")  # settled: it is known still
+    await database.fetch(way, "order-7", "2")
+    assert await database.fetchval(COUNT) == 0
+
+
+WITH_ID = [
+    """insert into inboxd.events (topic, type, source, event_id, dedup_key, payload)
+       values ('stock', 'a.b', $4, $1, $2, $3) returning id, event_id, false, false""",
+    """select id, new_event_id, duplicate, conflict from inboxd.emit_event('a.b', $3,
+           topic => 'stock', source => $4, event_id => $1, dedup_key => $2)""",
+    """select id, event_id, duplicate, conflict from inboxd.emit_event_arrays(array['a.b'],
+           array[$3::jsonb], array['stock'], array[$1::uuid], sources => array[$4],
+           dedup_keys => array[$2])""",
+]
+WITH_IDS = pytest.mark.parametrize("way", WITH_ID, ids=["insert", "emit", "bulk"])
+
+
+@WITH_IDS
+@pytest.mark.parametrize("recorded", [True, False])
+async def test_a_contradiction_with_an_event_id_of_its_own_is_answered_with_its_dead_letter(
+    database: Database, way: str, *, recorded: bool
+) -> None:
+    first, second = uuid4(), uuid4()
+    await database.fetch(way, first, "k", "1", "shop")
+    (letter,) = await database.fetch(way, second, "k", "2", "shop")
+    if not recorded:  # one from before contradictions were
+        await database.execute("delete from inboxd.dedup where key <> 'k'")
+    again = await database.fetch(way, second, "k", "2", "shop")
+    assert [tuple(row) for row in again] == (
+        [] if way is WITH_ID[0] else [(letter["id"], second, True, True)]
+    )
+    assert await database.fetchval(COUNT) == 2
+
+
+@WITH_IDS
+async def test_a_contradiction_with_the_first_ones_event_id_writes_nothing(
+    database: Database, way: str
+) -> None:
+    event_id = uuid4()
+    (first,) = await database.fetch(way, event_id, "k", "1", "shop")
+    for _ in range(2):
+        again = await database.fetch(way, event_id, "k", "2", "shop")
+        assert [tuple(row) for row in again] == (
+            [] if way is WITH_ID[0] else [(first["id"], event_id, True, True)]
+        )
+    assert await database.fetchval("select bool_and(conflict) from inboxd.duplicates")
+    await database.fetch(way, uuid4(), "k", "2", "shop")  # it may be a dead letter yet
+    assert await database.fetchval("select count(*) from inboxd.events where status = 'failed'")
+
+
+async def test_of_concurrent_contradictions_one_is_a_dead_letter(database: Database) -> None:
+    await database.fetch(INSERT, "order-7", "1")
+    async with database.connect() as one, database.connect() as other:
+        transaction = one.transaction()
+        await transaction.start()
+        await one.fetch(INSERT, "order-7", "2")
+        async with anyio.create_task_group() as group:
+            group.start_soon(other.fetch, INSERT, "order-7", "2")
+            await _blocked(database)
+            await transaction.commit()
+    assert await database.fetchval(COUNT) == 2
+
+
+@WITH_IDS
+@pytest.mark.parametrize(("source", "key"), [("shop", "l"), ("market", "k")])
+@pytest.mark.parametrize("mode", ["single", "sequential"])
+async def test_an_event_id_that_comes_again_with_another_key_does_not_take_it(
+    database: Database, way: str, source: str, key: str, mode: str
+) -> None:
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source) values ('stock', $1, 'test')", mode
+    )
+    event_id = uuid4()
+    (first,) = await database.fetch(way, event_id, "k", "1", "shop")
+    try:
+        again = await database.fetch(way, event_id, key, "2", source)
+    except asyncpg.UniqueViolationError:
+        assert way is WITH_ID[0]
+    else:
+        assert [tuple(row) for row in again] == [(first["id"], event_id, True, False)]
+    assert await database.fetchval("select count(*) from inboxd.dedup") == 1
+    await database.fetch(way, uuid4(), key, "2", source)
+    assert await database.fetchval(COUNT) == 2
+
+
+@pytest.mark.parametrize("way", WITH_ID[1:], ids=["emit", "bulk"])
+async def test_nor_does_it_when_both_come_at_once(database: Database, way: str) -> None:
+    event_id = uuid4()
+    async with database.connect() as one, database.connect() as other:
+        transaction = one.transaction()
+        await transaction.start()
+        await one.fetch(way, event_id, "k", "1", "shop")
+        async with anyio.create_task_group() as group:
+            group.start_soon(other.fetch, way, event_id, "l", "2", "shop")
+            await _blocked(database)
+            await transaction.commit()
+    assert await database.fetchval("select array_agg(key) from inboxd.dedup") == ["k"]
+
+
+async def test_a_copy_that_is_not_written_takes_no_key(database: Database) -> None:
+    """One event_id is settled in the first of two topics, and unsettled in the second."""
+    await database.execute(
+        "insert into inboxd.subscriptions (type, topic) values ('a.b', 'a'), ('a.b', 'b')"
+    )
+    emits = {
+        "emit": "select inboxd.emit_event('a.b', event_id => $1, dedup_key => $2)",
+        "bulk": """select inboxd.emit_event_arrays(array['a.b'], array['{}'::jsonb],
+                       event_ids => array[$1::uuid], dedup_keys => array[$2])""",
+    }
+    for name, emit in emits.items():
+        event_id = uuid4()
+        await database.fetch(emit, event_id, f"{name} k")
+        await database.execute("delete from inboxd.events where topic = 'a'")
+        await database.fetch(emit, event_id, f"{name} l")
+    taken = "select array_agg(topic || ' ' || key order by topic, key) from inboxd.dedup"
+    expected = ["a bulk k", "a bulk l", "a emit k", "a emit l", "b bulk k", "b emit k"]
+    assert await database.fetchval(taken) == expected
+
+
 async def test_copy_counts_each_event_once(database: Database) -> None:
     keys = [f"order-{n % 300}" for n in range(900)]
     async with database.connect() as producer:
@@ -192,6 +325,8 @@ async def test_in_a_page_of_known_and_new_keys_each_event_is_told_apart(database
     assert sorted(statuses) == ["failed", "pending", "pending", "pending"]
     told = "select key from inboxd.duplicates order by key"
     assert [row["key"] for row in await database.fetch(told)] == ["k", "k", "m"]
+    recorded = "select array_agg(key order by key) from inboxd.dedup where event_id = $1"
+    assert await database.fetchval(recorded, one) == ["l"]
 
 
 def _by_event_id(key: str) -> dict[str, str]:

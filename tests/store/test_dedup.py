@@ -77,6 +77,9 @@ async def test_the_same_is_what_says_the_same(record: tuple[Record, Age]) -> Non
         ("1e2", "100", False),
         ('"1"', "1", True),
         ("1.10", "1.1", True),
+        ("-0", "0", False),
+        ("-0.0", "0.0", False),
+        ("0.0", "0", True),
         ("12345678901234567890123", "12345678901234567890124", True),
         ("[]", "{}", True),
         ('{"a": 1, "a": 2}', '{"a": 2}', False),
@@ -190,9 +193,20 @@ async def test_duplicates_are_told_once(database: Database, pool: Pool) -> None:
     told = [(line["log_level"], line["event"], line["key"]) for line in logged]
     assert told == [
         ("debug", "duplicate", "k"),
-        ("warning", "dedup key of another event: it is a dead letter", "k"),
+        ("warning", "dedup key of another event, which said something else", "k"),
     ]
     assert metrics.duplicates.labels("default")._value.get() == 1
     assert metrics.dedup_conflicts.labels("default")._value.get() == 1
     stats = await database.fetch("select type, outcome, count from inboxd.stats")
     assert [tuple(row) for row in stats] == [("a.b", "duplicate", 1)]
+
+
+async def test_a_page_of_contradictions_alone_is_told(database: Database, pool: Pool) -> None:
+    for n in range(3):
+        await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", str(n))
+    metrics = Metrics("test")
+    with structlog.testing.capture_logs() as logged:
+        await Telling(pool, SQL, metrics, UUID(int=1)).turn()
+    assert [line["log_level"] for line in logged] == ["warning"] * 2
+    assert metrics.dedup_conflicts.labels("default")._value.get() == 2
+    assert await database.fetchval("select count(*) from inboxd.duplicates") == 0

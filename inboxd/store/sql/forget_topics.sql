@@ -1,11 +1,12 @@
--- Remove topics that no living worker has declared for a week and that have no unsettled events left, and
--- their pauses.
+-- Remove topics that no living worker has declared for a week, and for as long as their dedup keys are kept by
+-- their own declaration, and that have no unsettled events left, and their pauses.
 -- parameters: none
 -- returns: name of each
 -- locks: the rows
 WITH gone AS (
     DELETE FROM {schema}.topics t
-     WHERE t.undeclared_at < clock_timestamp() - interval '7 days'
+     WHERE t.undeclared_at < clock_timestamp()
+                             - greatest(interval '7 days', (t.rules ->> 'dedup_window')::interval)
        AND NOT EXISTS (SELECT FROM {schema}.events e
                         WHERE e.topic = t.name AND e.status = 'waiting' AND e.place IS NULL)
        AND NOT EXISTS (SELECT FROM {schema}.events e WHERE e.topic = t.name AND e.head)
