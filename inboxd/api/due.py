@@ -20,6 +20,8 @@ from inboxd.errors import UsageError
 
 # A list that is due by its count alone waits for it: run_at needs a time all the same.
 NEVER = timedelta(days=36_525)
+# An event may have been written a little before one that comes earlier in the order.
+SLACK = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,14 @@ class Rule:
     full: so many events make a list due, and none has more. age: of its oldest event. cron: the
     first time after its oldest event was written; the list holds what was written before that.
     expected: the event types that complete a list, which then holds all that its line has.
+    belongs: the events of a list were expected together, by their types or their number.
     """
 
     full: int | None = None
     age: timedelta | None = None
     cron: Cron | None = None
     expected: tuple[str, ...] = ()
-
-    @property
-    def is_set(self) -> bool:
-        """Whether a list is a set that belongs together: a part of it is no list."""
-        return bool(self.expected)
+    belongs: bool = False
 
     def due_at(self, created_at: datetime) -> datetime:
         """When a list is due whose oldest event was written at `created_at`, if it is not full."""
@@ -55,15 +54,27 @@ class Rule:
         """When the period began that ends at `closes_at`."""
         return None if self.cron is None else self.cron.before(closes_at)
 
+    def period(self, created_at: datetime) -> tuple[datetime, datetime] | None:
+        """From when to when what is written belongs to the list of an event; None: to any.
+
+        It begins a little early: of two events, the later one may carry the earlier time.
+        """
+        closes_at = self.closes_at(created_at)
+        if closes_at is None:
+            return None
+        return (self.opened_at(closes_at) or created_at) - SLACK, closes_at
+
     def takes(self, written: Sequence[datetime]) -> int:
         """How many of a line's oldest events, given as times of writing, make the next list."""
         if not written:
             return 0
-        closes_at = self.closes_at(written[0])
+        period = self.period(written[0])
         most = len(written) if self.full is None else self.full
-        if closes_at is None:
+        if period is None:
             return min(most, len(written))
-        return sum(1 for _ in takewhile(lambda at: at < closes_at, islice(written, most)))
+        opens_at, closes_at = period
+        within = takewhile(lambda at: opens_at <= at < closes_at, islice(written, most))
+        return sum(1 for _ in within)
 
     def is_complete(self, events: int, types: Collection[str]) -> bool:
         """Whether a line of so many events, of these types, is due whatever the time."""
@@ -94,4 +105,4 @@ def rule_of(topic: Topic) -> Rule:
         full, expect = expect, ()
     if full is None and topic.age is None and topic.cron is None:
         raise UsageError(f"when is a list of {topic.name!r} due?")
-    return Rule(full, topic.age, topic.cron, expect or ())
+    return Rule(full, topic.age, topic.cron, expect or (), belongs=topic.expect is not None)

@@ -86,7 +86,7 @@ class ListHandler:
     @property
     def may_split(self) -> bool:
         """Whether a part of a list is a list, so that a failing one may be halved."""
-        return self.runs.split and not self.rule.is_set
+        return self.runs.split and not self.rule.belongs
 
 
 Handler = EventHandler | CommandHandler

@@ -7,6 +7,7 @@ Known limit: which mode a row has was decided when it was written, by what was d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -23,6 +24,7 @@ OnFailure = Literal["block", "skip"]
 
 DEFAULT = "default"
 
+_BARE_TILDE = re.compile("~(?![01])")
 _NAME_BYTES = 255
 _MOST_PAGE_ROWS = 10_000
 _MOST_AT_ONCE = 64
@@ -97,12 +99,20 @@ _RULES: Mapping[Mode, tuple[str, ...]] = {
     "sequential": ("on_failure", *_ALWAYS),
     "batch": (*_OF_LISTS, *_ALWAYS),
 }
+# What can be said in some modes only.
+_MODES_OF: Mapping[str, tuple[Mode, ...]] = {
+    "key": ("sequential", "batch"),
+    "on_failure": ("sequential",),
+    **dict.fromkeys((*_OF_LISTS, "zone"), ("batch",)),
+}
 
 
 def pointer(text: str) -> tuple[str, ...]:
     """The path of a JSON pointer (RFC 6901). Raises UsageError."""
     if not text.startswith("/") or "\0" in text:
         raise UsageError(f'{text!r} is no JSON pointer: write it as in "/user/id".')
+    if _BARE_TILDE.search(text):
+        raise UsageError(f'{text!r} is no JSON pointer: write "~0" for a ~ in a name.')
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
 
 
@@ -132,9 +142,16 @@ def checked(declared: TopicDeclaration) -> Topic:
 
 
 def laid_over(declared: TopicDeclaration, changes: Mapping[str, Any], source: str) -> Topic:
-    """A declaration with some of its values replaced. Raises UsageError."""
-    values = {field.name: getattr(declared, field.name) for field in fields(declared)}
-    return checked(TopicDeclaration(**{**values, **changes, "source": source}))
+    """A declaration with some of its values replaced, or taken away: None. Raises UsageError.
+
+    Where they make another mode of it, what was declared for the former one only does not count.
+    """
+    said = {field.name: getattr(declared, field.name) for field in fields(declared)}
+    mode = changes.get("mode", declared.mode) or "single"
+    kept = {name: value for name, value in said.items() if mode in _MODES_OF.get(name, (mode,))}
+    if changes.get("cron", declared.cron) is None:
+        kept.pop("zone", None)  # it was the zone of a cron that was taken away
+    return checked(TopicDeclaration(**{**kept, **changes, "source": source}))
 
 
 def _check_names(declared: TopicDeclaration, mode: Mode) -> None:
@@ -153,14 +170,10 @@ def _check_options(declared: TopicDeclaration, mode: Mode) -> None:
     """Refuse what would not be heeded in this mode."""
     if declared.on_failure not in (*get_args(OnFailure), None):
         raise UsageError(f'on_failure={declared.on_failure!r}: say "block" or "skip".')
-    if mode == "single" and declared.key is not None:
-        raise UsageError("key= is for sequential and batch topics: this one is single.")
-    if mode != "sequential" and declared.on_failure is not None:
-        raise UsageError(f"on_failure= is for sequential topics: this one is {mode}.")
-    given = [name for name in (*_OF_LISTS, "zone") if getattr(declared, name) is not None]
-    if mode != "batch" and given:
-        raise UsageError(f"{given[0]}= is for batch topics: this one is {mode}.")
-    if mode == "batch" and not any(name in given for name in _OF_LISTS):
+    for name, modes in _MODES_OF.items():
+        if mode not in modes and getattr(declared, name) is not None:
+            raise UsageError(f"{name}= is for {' and '.join(modes)} topics: this one is {mode}.")
+    if mode == "batch" and all(getattr(declared, name) is None for name in _OF_LISTS):
         raise UsageError("when is a list due? Say count=, age=, cron= or expect=.")
     if declared.zone is not None and declared.cron is None:
         raise UsageError("zone= is the zone of cron=, which is missing.")

@@ -89,7 +89,7 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
     from inboxd.operations.doctor.schema import judge_partitions
     from inboxd.operations.doctor.server import judge_version
     from inboxd.operations.doctor.work import undeclared_schedules
-    from inboxd.store import listing, migrations
+    from inboxd.store import listing, migrations, partitions
 
     server = await listing.server(session)
     major = server["version"] // 10_000
@@ -102,10 +102,12 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
         yield _fail("privileges", found, lacking["remedy"])
     if missing:
         return  # what follows cannot be read without them
-    await migrations.check(session.connection, session.sql)
+    connection, sql = session.connection, session.sql
+    await migrations.check(connection, sql)
     yield Line("schema", "ok", f"{settings.database.schema_name!r} fits this release")
     yield Line("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
-    yield _line(judge_partitions(await listing.partition_days(session)))
+    ahead = await partitions.days_ahead(connection, sql)
+    yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
     yield await _retention(session, settings)
     for look in (undeclared_schedules, silenced):
         for finding in await only(look, session, settings):

@@ -3,7 +3,7 @@
 Known limit: what is shown was declared by the worker that joined last.
 """
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from inboxd.cli import rows
 from inboxd.cli.options import Config, Json, Reason, ask, examples, load_settings
 from inboxd.cli.output import print_fields, print_json, print_table
 from inboxd.cli.status import count, seconds
+
+if TYPE_CHECKING:
+    from inboxd.store.session import Session
 
 app = typer.Typer(no_args_is_help=True, help="Look at topics, their modes and subscriptions.")
 
@@ -115,9 +118,18 @@ def lists(
     json: Json = False,
 ) -> None:
     """Show the lists of a batch topic that wait: key, events, since when, when due."""
+    from inboxd.errors import NotFound
     from inboxd.store import lists as store
+    from inboxd.store import topics
 
-    arrived, found = ask(load_settings(config), lambda session: store.waiting(session, name, limit))
+    async def look(session: "Session") -> tuple[str | None, int, list[dict[str, Any]]]:
+        modes = await topics.modes(session.connection, session.sql)
+        return modes.get(name), *await store.waiting(session, name, limit)
+
+    mode, arrived, found = ask(load_settings(config), look)
+    if mode != "batch" and not found:  # lists of the time when it was batch are shown
+        cause = f"it is {mode}" if mode else "nobody declares it"
+        raise NotFound(f"There is no batch topic {name!r}: {cause}; see `inboxd topics list`.")
     if json:
         print_json({"topic": name, "arrived": arrived, "lists": found})
         return

@@ -2,14 +2,15 @@
 
 Promises: those of the package; every worker obeys within a second, and what is leased ahead of its
 start is given back. Known limit: what runs already goes on; the count of rows that wait stops at
-ten thousand for each lane.
+ten thousand for each lane, and in the lines of a sequential or batch topic at as many that have
+arrived and as many that are filed: of a type, those among them are counted.
 """
 
 from typing import get_args
 
 from inboxd.errors import Conflict, NotFound, UsageError
 from inboxd.store import controls as store
-from inboxd.store import listing, schedules
+from inboxd.store import listing, schedules, topics
 from inboxd.store import operations as audit
 from inboxd.store.controls import Kind
 from inboxd.store.session import Session
@@ -64,10 +65,15 @@ def _check(kind: str, name: str) -> None:
 
 
 async def _waiting(session: Session, kind: Kind, name: str) -> int:
-    """How many pending rows the lanes have that this holds back."""
+    """How many rows this holds back, in lanes and in lines."""
     total = 0
     for place, lane in (("events", "topic"), ("commands", "queue")):
         if kind in (lane, "type"):
             rows = await listing.lanes(session, place)  # type: ignore[arg-type]
             total += sum(row["pending"] for row in rows if row[kind] == name)
+    if kind == "topic":
+        total += await topics.waiting(session, [name])
+    elif kind == "type":
+        in_lines = [row["topic"] for row in await topics.lines(session)]
+        total += await topics.waiting(session, in_lines, name)
     return total

@@ -21,6 +21,7 @@ from inboxd.api.messages import Event
 from inboxd.api.payload import decode, wrap_event
 from inboxd.api.records import EventHandler
 from inboxd.errors import InboxdError
+from inboxd.model.backoff import Policy
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide, explain
 from inboxd.runtime.execution import Breath, Task
@@ -202,10 +203,14 @@ class EventRun:
             finally:
                 context.close()
 
+    def policy(self, topic: str, handler: EventHandler | None) -> Policy:
+        """The rule of a handler, or of its topic, or the one for all."""
+        declared = self._parts.registry.topics.get(topic)
+        return (handler and handler.retry) or (declared and declared.retry) or self._parts.policy
+
     def judge(self, error: BaseException, row: Row, handler: EventHandler | None) -> Unsuccessful:
         """What follows from an error, by the handler's own rule."""
-        topic = self._parts.registry.topics.get(row["topic"])
-        policy = (handler and handler.retry) or (topic and topic.retry) or self._parts.policy
+        policy = self.policy(row["topic"], handler)
         if self._versions.are_anothers(error, row["id"]):
             error, self.stepped_aside = FOR_ANOTHER, True
         age, site = timedelta(seconds=row["age"]), site_of(row, handler)

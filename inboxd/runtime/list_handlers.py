@@ -41,10 +41,12 @@ def misfits(
 ) -> Iterator[str]:
     """What does not fit together; `declared`: the topics that plugins declare."""
     functions: dict[str, set[str]] = defaultdict(set)
+    types: dict[str, set[str]] = defaultdict(set)
     for each in handlers:
         mode, topic = _mode(each, topics), each.topic or ""
         if each.lists:
             functions[topic].add(each.name)
+            types[topic].add(each.type)
             if mode != _BATCH:
                 found = "is not declared" if topic not in topics else f"is {mode}"
                 yield (
@@ -60,12 +62,28 @@ def misfits(
         if len(names) > 1:
             shown = ", ".join(sorted(names))
             yield f"the topic {topic!r} has several list handlers, {shown}: keep one."
+        yield from _never_complete(topic, topics, types[topic])
     for topic in declared:
         if topics[topic].mode == _BATCH and topic not in functions:
             yield (
                 f"the topic {topic!r} is batch, and nothing handles its lists: declare "
                 f'@handlers.events("…", topic={topic!r}).'
             )
+
+
+def _never_complete(name: str, topics: Mapping[str, Topic], types: set[str]) -> Iterator[str]:
+    """What a set of the topic waits for, and does not get; `types`: those that are handled."""
+    expect = topics[name].expect if name in topics else None
+    if isinstance(expect, tuple) and (strangers := [each for each in expect if each not in types]):
+        yield (
+            f"the topic {name!r} expects {_quoted(strangers)}, and its handler takes "
+            f"{_quoted(sorted(types))}: such a set is never complete; correct expect=, or name the "
+            "type in @handlers.events."
+        )
+
+
+def _quoted(types: Iterable[str]) -> str:
+    return ", ".join(map(repr, types))
 
 
 def _mode(handler: EventHandler, topics: Mapping[str, Topic]) -> str:

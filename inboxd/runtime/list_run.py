@@ -3,9 +3,9 @@
 Owns what happens between the events of a list and the statements that settle them. Promises that a
 failing list is undone by its savepoint and halved, each half in a savepoint of its own, until the
 event that spoils it stands alone: it waits for its retry, or is a dead letter, and the others are
-done. Where everything fails, nothing is to be isolated: after so many runs without a success, the
-list is set back as a whole. Known limit: what a handler did outside the database before it failed
-is done again for each half.
+done. Where everything fails, nothing is to be isolated: when all of its events have failed, or so
+many parts of it, and none has succeeded, the list is set back as a whole. Known limit: what a
+handler did outside the database before it failed is done again for each half.
 """
 
 import time
@@ -20,7 +20,15 @@ from inboxd.api.context import EventContext
 from inboxd.api.lists import BlockingEventList, EventList, Facts
 from inboxd.api.messages import moment, row_of
 from inboxd.api.records import ListHandler
-from inboxd.errors import Defer, HandlerTimeout, InboxdError, NoHandler, Retry
+from inboxd.errors import (
+    Defer,
+    HandlerTimeout,
+    InboxdError,
+    NoHandler,
+    PayloadError,
+    Reject,
+    Retry,
+)
 from inboxd.model.lineage import Lineage, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.runtime.event_run import EventRun, Results, Spoiled
@@ -93,7 +101,7 @@ class ListRun:
         """Run a list; the error for which it is to be set back as a whole, if there is one."""
         mark = _Mark.of(written)
         todo: list[Part] = [listed.whole]
-        failures, successes = 0, 0
+        course = _Course()
         while todo:
             part = todo.pop()
             if isinstance(part, Stored) and part is not listed.whole and part.size <= _SMALL:
@@ -103,19 +111,26 @@ class ListRun:
                 part = held
             error = await self._try(task, connection, listed, part, written)
             if error is None:
-                successes += 1
-            elif part.size == 1 and not listed.handler.rule.is_set:
+                course.successes += 1
+                continue
+            own = self._is_its_own(error, part.first, listed.handler)
+            if part.size == 1 and not listed.handler.rule.belongs:
                 self._set_back(written, part.first, error, listed.handler)
-                failures += 1
+                course.failed(error, own=own, alone=True)
             elif not _may_halve(listed.handler, error):
                 return mark.back(written, error) if part is listed.whole else error
             else:
-                failures += 1
+                course.failed(error, own=own, alone=False)
                 todo += reversed(part.halves())
-            if successes == 0 and failures >= _HOPELESS:
-                assert error is not None  # noqa: S101 - there is no success
-                return mark.back(written, error)
+            if course.is_hopeless(more=bool(todo)):
+                return course.error if course.told else mark.back(written, course.error)
         return None
+
+    def _is_its_own(self, error: BaseException, row: Row, handler: ListHandler) -> bool:
+        """Whether an error speaks of what was run: a verdict, or a time of its own."""
+        policy = self._events.policy(handler.topic, handler.readers.get(row["type"]))
+        own = (Reject, Retry, Defer, PayloadError, NoHandler)
+        return isinstance(error, own) or policy.is_permanent(error)
 
     async def alone(
         self, task: Task, connection: Connection, row: Row, payloads: Payloads, results: Results
@@ -259,8 +274,8 @@ def facts_of(handler: ListHandler, first: Row, size: int, types: Collection[str]
     now = oldest + timedelta(seconds=first["age"])
     closes_at = rule.closes_at(oldest)
     opened_at = None if closes_at is None else rule.opened_at(closes_at)
-    missing = rule.missing(types) if rule.is_set else ()
-    short = len(missing) if rule.is_set else max(0, (rule.full or 0) - size)
+    missing = rule.missing(types)
+    short = len(missing) if rule.expected else max(0, (rule.full or 0) - size)
     return Facts(
         topic=handler.topic,
         key=first["ordering_key"] or "",
@@ -328,6 +343,34 @@ def _own_outcomes(
     for id_, (event, error) in events.outcomes.items():
         own[id_] = (row_of(event), error)
     return own
+
+
+@dataclass(slots=True)
+class _Course:
+    """How the parts of a list have fared.
+
+    told: of one event it is known what becomes of it. error: what the list, or the rest of it, is
+    set back for: the last one that is not an event's own, as long as there was any.
+    """
+
+    successes: int = 0
+    failures: int = 0
+    told: bool = False
+    error: BaseException = field(default_factory=RuntimeError)
+    _general: bool = False
+
+    def failed(self, error: BaseException, *, own: bool, alone: bool) -> None:
+        """A part has failed, or an event alone."""
+        self.failures += 1
+        self.told = self.told or (own and alone)
+        if not (own and self._general):
+            self.error, self._general = error, not own
+
+    def is_hopeless(self, *, more: bool) -> bool:
+        """Whether it is not single events that spoil the list; `more`: parts are left to be run."""
+        if self.successes or self.failures == 1:
+            return False
+        return self.failures >= _HOPELESS if more else not self.told
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
-from inboxd.api.due import NEVER
+from inboxd.api.due import NEVER, SLACK
 from inboxd.api.messages import moment
 from inboxd.api.records import ListHandler
 from inboxd.errors import HandlerTimeout
@@ -37,8 +36,6 @@ _log = get_logger(__name__)
 ROWS = 5_000
 _LINES = 500
 _ENDS = 1_000
-# An event may have been written a little before one that comes earlier in the order.
-_SLACK = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +109,15 @@ class Visit:
         """Run the lists that what has just arrived makes full; it need not be filed first."""
         fresh: dict[str, list[Row]] = defaultdict(list)
         for row in seen:
-            fresh[row["ordering_key"]].append(row)
+            if row["type"] in self.handler.readers:  # what is none of the list's does not fill it
+                fresh[row["ordering_key"]].append(row)
         filed = await self._filed(connection, [row for row in seen if row["behind"]])
         for key, rows in fresh.items():
             line = filed.get(key)
             if line is None and rows[0]["behind"]:
                 continue  # it waits for a retry
+            if line is not None and any(row["again"] for row in rows):
+                continue  # what is replayed comes in front of it
             if self.memory.is_cut(self.bucket, key) or self._stops():
                 continue
             if (0 if line is None else line.length) + len(rows) >= full:
@@ -169,9 +169,15 @@ class Visit:
             self.more = self.more or not self.exhausted
             return []
         created_at, now = oldest
-        ends = rule.ends(created_at - _SLACK, now, _ENDS)
+        ends = rule.ends(created_at - SLACK, now, _ENDS)
         filed = await lists.file_arrivals(
-            connection, sql, self.bucket, after, bound, ROWS, rule.age or NEVER, ends
+            connection,
+            sql,
+            lines.Stretch(*self.bucket, after, bound),
+            ROWS,
+            rule.age or NEVER,
+            ends,
+            self.handler.readers,
         )
         await self._complete(connection, filed.keys)
         self.rows += filed.rows
@@ -242,10 +248,10 @@ class Visit:
         size = self._belong(rows)
         if size <= ROWS and _weight(rows[:size]) <= self.parts.settings.events.page_bytes:
             return await self._hold(connection, rows[:size])
-        closes_at = self.handler.rule.closes_at(line.created_at)
+        period = self.handler.rule.period(line.created_at)
         most = self.memory.most(self.bucket, line.key, self.handler.rule.full or line.length)
         size, last = await lists.measure(
-            connection, self.parts.sql, self.handler.topic, line, closes_at, most
+            connection, self.parts.sql, self.handler.topic, line, period, most
         )
         stretch = Stretch(self.handler.topic, line.key, line.place, last)
         whole = Stored(self.parts, self.handler.readers, stretch, size, rows[0])
@@ -271,7 +277,7 @@ class Visit:
     async def _complete(self, connection: Connection, keys: Sequence[str]) -> None:
         """Let those of these lines be due that need not wait for their time."""
         rule = self.handler.rule
-        if keys and (rule.full is not None or rule.is_set):
+        if keys and (rule.full is not None or rule.expected):
             await lists.complete(
                 connection, self.parts.sql, self.handler.topic, keys, rule.full, rule.expected
             )

@@ -353,9 +353,9 @@ class ListWork:
     async def _convict(self, connection: Connection, visit: Visit, line: Line) -> bool:
         """A list that was counted before: its events are run alone, or die together."""
         handler, sql = visit.handler, self._parts.sql
-        closes_at = handler.rule.closes_at(line.created_at)
+        period = handler.rule.period(line.created_at)
         _, last = await lists.measure(
-            connection, sql, handler.topic, line, closes_at, handler.rule.full
+            connection, sql, handler.topic, line, period, handler.rule.full
         )
         stretch = Stretch(handler.topic, line.key, line.place, last)
         if handler.may_split:

@@ -48,7 +48,7 @@ def with_topics(registry: Registry, settings: Mapping[str, Section], default: Po
     problems = []
     for name, section in settings.items():
         before = declared.get(name, TopicDeclaration(name=name, source=_SETTINGS))
-        changes = {key: value for key, value in section if value is not None}
+        changes = {key: getattr(section, key) for key in section.model_fields_set}
         try:
             if section.retry is not None:
                 overrides[name] = section.retry

@@ -48,7 +48,11 @@ class Database(Section):
     )
     tls_key: Path | None = Field(None, description="PEM file of that certificate's private key.")
     pool_size: int = Field(
-        5, ge=1, le=100, description="Connections of the daemon itself: claims and settlements."
+        5,
+        ge=1,
+        le=100,
+        description="Connections of the daemon itself: claims and settlements; more than "
+        "events.lists.",
     )
     handler_pool_size: int = Field(
         10,

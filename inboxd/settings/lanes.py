@@ -9,10 +9,10 @@ checked when the plugins are loaded.
 from datetime import timedelta
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from inboxd.settings.section import Section, seconds
-from inboxd.settings.values import Duration, RateLimit
+from inboxd.settings.values import Duration, NamesOrCount, RateLimit
 
 
 class Queue(Section):
@@ -59,7 +59,10 @@ class Queue(Section):
 
 
 class Topic(Section):
-    """A topic of events; under the name of a plugin's topic, what changes there."""
+    """A topic of events; under the name of a plugin's topic, what changes there.
+
+    What is set to None takes away what the plugin says; TOML, which has no null, says "" or [].
+    """
 
     mode: Literal["single", "sequential", "batch"] | None = Field(
         None,
@@ -107,7 +110,7 @@ class Topic(Section):
     zone: str | None = Field(
         None, description="The time zone of `cron`, such as Europe/Berlin; unset: UTC."
     )
-    expect: tuple[str, ...] | int | None = Field(
+    expect: NamesOrCount | None = Field(
         None,
         description="Batch: a list is due when it has an event of each of these types, or so many.",
     )
@@ -119,6 +122,20 @@ class Topic(Section):
     dedup_window: Duration | None = Field(
         None, description="How long its dedup keys are kept; unset: as [dedup] says."
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _taken_away(cls, value: object) -> object:
+        return None if value in ("", []) else value
+
+    @model_serializer(mode="wrap")
+    def _shown(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # As it was written, so that a reload tells what is taken away from what is not said.
+        shown: dict[str, Any] = dump(self)
+        return {
+            key: "" if value is None and key in self.model_fields_set else value
+            for key, value in shown.items()
+        }
 
 
 class RetryDefaults(Section):

@@ -90,7 +90,7 @@ class Events(Section):
         ge=1,
         le=64,
         description="Most transactions with lists of batch topics at the same time, beside the "
-        "pages of single events; each has one of database.pool_size.",
+        "pages of single events; each has one of database.pool_size, which must be larger.",
     )
     list_timeout: Duration = Field(
         seconds(300), description="What the handler of a list gets, unless it declares its own."

@@ -82,6 +82,17 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _lists_leave_a_connection(self) -> Self:
+        connections, lists = self.database.pool_size, self.events.lists
+        if connections <= lists:
+            raise ValueError(
+                f"database.pool_size ({connections}) must be larger than events.lists ({lists}), "
+                "or lists that run for long leave no connection to claim and settle anything else; "
+                "raise database.pool_size, or lower events.lists"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _pooler_cannot_listen(self) -> Self:
         if self.database.transaction_pooler and self.wakeups.mode != "off":
             raise ValueError(

@@ -89,3 +89,5 @@ Duration = Annotated[
 Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size)]
 RateLimit = Annotated[Any, BeforeValidator(parse_rate), PlainSerializer(format_rate)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+# Decoded, so that a number in the environment is one; what is none comes as it is.
+NamesOrCount = Annotated[tuple[str, ...] | int, BeforeValidator(_split)]

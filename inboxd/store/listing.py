@@ -106,9 +106,3 @@ async def missing_privileges(session: Session) -> list[Row]:
 async def silenced(session: Session) -> list[str]:
     """Roles and databases whose inserts never wake a worker."""
     return [row[0] for row in await session.connection.fetch(session.sql["check_silenced"])]
-
-
-async def partition_days(session: Session) -> int:
-    """How many days ahead the tables have partitions; -1: none for today."""
-    days: int = await session.connection.fetchval(session.sql["partition_days"])
-    return days

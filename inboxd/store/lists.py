@@ -5,12 +5,14 @@ one for each portion of what does not fit in memory. Known limit: all of them be
 transaction, in which the bucket was taken by an earlier statement (`inboxd.store.lines`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from inboxd.api.due import NEVER
 from inboxd.model.arrivals import Bucket
+from inboxd.store import lines
 from inboxd.store.connections import Connection, Row
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
@@ -52,7 +54,7 @@ class Stretch(NamedTuple):
 
 
 class Filed(NamedTuple):
-    """What was filed: the lines that grew, the number of events, the largest id."""
+    """What was filed, or turned away: the lines that grew, the number of events, the largest id."""
 
     keys: list[str]
     rows: int
@@ -62,20 +64,20 @@ class Filed(NamedTuple):
 async def file_arrivals(
     connection: Connection,
     sql: Statements,
-    bucket: Bucket,
-    after: int,
-    bound: int,
+    arrived: lines.Stretch,
     rows: int,
     age: timedelta,
     ends: Sequence[datetime],
+    types: Iterable[str],
 ) -> Filed:
-    """File up to `rows` arrivals with ids above `after`, up to `bound`; see the statement."""
+    """File up to `rows` of what has arrived in a stretch of a bucket; see the statement."""
     found = await connection.fetch(
-        sql["file_arrivals"], *bucket, after, bound, rows, age, list(ends)
+        sql["file_arrivals"], *arrived, rows, age, list(ends), list(types)
     )
     if not found:
-        return Filed([], 0, after)
-    return Filed([row[0] for row in found], found[0]["rows"], found[0]["last"])
+        return Filed([], 0, arrived.after)
+    keys = [row[0] for row in found if row[0] is not None]
+    return Filed(keys, found[0]["rows"], found[0]["last"])
 
 
 async def complete(
@@ -133,12 +135,12 @@ async def measure(
     sql: Statements,
     topic: str,
     line: Line,
-    closes_at: datetime | None,
+    period: tuple[datetime, datetime] | None,
     most: int | None,
 ) -> tuple[int, int]:
     """How many events belong to the list that begins with a line's head, and its last place."""
     row = await connection.fetchrow(
-        sql["measure_list"], topic, line.key, line.place, closes_at, most
+        sql["measure_list"], topic, line.key, line.place, *(period or (None, None)), most
     )
     assert row is not None  # noqa: S101 - an aggregate has one row
     return row["size"], row["last"]
@@ -202,7 +204,7 @@ async def newest(connection: Connection, sql: Statements) -> int:
 
 async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[dict[str, Any]]]:
     """How many events of a topic are not filed yet, and its lists that wait, as JSON values."""
-    rows = await session.connection.fetch(session.sql["list_lists"], topic, limit)
+    rows = await session.connection.fetch(session.sql["list_lists"], topic, limit, NEVER)
     found = [dict(row) for row in rows]
     arrived = found[0]["arrived"]
     return arrived, [

@@ -42,7 +42,8 @@ async def lock(
 ) -> list[Row]:
     """The hot rows among these, held until the transaction ends: id, uuid, status, hot.
 
-    Of events in lines, their buckets first, as workers do: no page has them then.
+    Of events topic and mode too; of those in lines, their buckets first, as workers do: no page
+    has them then.
     """
     if place == "events":
         await session.connection.execute(session.sql["hold_lines_of"], ids, uuids)

@@ -32,9 +32,10 @@ class Backlog(NamedTuple):
 async def add(
     connection: Connection, sql: Statements, worker: UUID, counts: Sequence[Counts]
 ) -> None:
-    """Add (minute, kind, type, outcome, count, total, maximum) rows; times in seconds."""
-    columns = [list(column) for column in zip(*counts, strict=True)]
-    await connection.execute(sql["add_statistics"], worker, *columns)
+    """Add (minute, kind, type, outcome, count, total, maximum) rows, if any; times in seconds."""
+    if counts:
+        columns = [list(column) for column in zip(*counts, strict=True)]
+        await connection.execute(sql["add_statistics"], worker, *columns)
 
 
 async def backlog(connection: Connection, sql: Statements) -> list[Backlog]:

@@ -50,6 +50,11 @@ async def modes(connection: Connection, sql: Statements) -> dict[str, str]:
     return {row["name"]: row["mode"] for row in await connection.fetch(sql["topic_modes"])}
 
 
+async def served(connection: Connection, sql: Statements) -> set[str]:
+    """The topics that have handlers of their own in a worker that lives, or did a week ago."""
+    return {row["topic"] for row in await connection.fetch(sql["served_topics"])}
+
+
 async def mark_undeclared(connection: Connection, sql: Statements) -> tuple[list[str], list[Row]]:
     """Note which topics and subscriptions no living worker declares any more; which are new so."""
     topics = await connection.fetch(sql["mark_topics"])
@@ -112,6 +117,17 @@ async def lines(session: Session) -> list[dict[str, Any]]:
     return [
         dict(row) for row in await session.connection.fetch(session.sql["status_lines"], COUNTED)
     ]
+
+
+async def waiting(session: Session, names: Sequence[str], type_: str | None = None) -> int:
+    """How many events wait in the lines of these topics, dead letters apart, or those of one type.
+
+    Of each topic, the first `listing.COUNTED` arrivals and as many filed events are looked at.
+    """
+    count: int = await session.connection.fetchval(
+        session.sql["count_waiting"], names, type_, COUNTED
+    )
+    return count
 
 
 def _empty(name: str) -> dict[str, Any]:

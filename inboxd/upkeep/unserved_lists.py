@@ -2,15 +2,16 @@
 
 Owns that duty. Promises (promise 10) that they do not wait for ever: after the grace they go to
 their lanes, as events that are run alone; where nobody takes them, `inboxd.upkeep.unserved` makes
-dead letters of them. Known limit: a list that was half filled is no list any
-more when its handler comes back later than that.
+dead letters of them. A topic whose workers ended less than a week ago is not meant: a list waits in
+any case, and they may be back in time. Known limit: what is taken away from such a topic on purpose
+waits for that week.
 """
 
 from datetime import timedelta
 from time import monotonic
 
 from inboxd.model.horizon import BUCKETS
-from inboxd.store import lines, lists, topics, workers
+from inboxd.store import lines, lists, topics
 from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.statements import Statements
@@ -37,20 +38,17 @@ class UnservedLists:
         """Look once."""
         async with lend(self._pool) as connection:
             async with transaction(self._pool, connection):
-                living = await workers.living(connection, self._sql)
                 arrived = await lines.survey_arrivals(connection, self._sql)
                 heads = await lines.survey_heads(connection, self._sql)
                 modes = await topics.modes(connection, self._sql)
+                served = await topics.served(connection, self._sql)
             waiting = {each.topic for each in arrived if each.mode == "batch"}
             waiting |= {str(seen.key[0]) for seen, mode in heads if mode == "batch"}
             lost = [
                 (topic,)
                 for topic in sorted(waiting)
                 if self._is_open("topic", topic, "")
-                and not (
-                    modes.get(topic) == "batch"
-                    and any(workers.serves_topic(row, topic) for row in living)
-                )
+                and not (modes.get(topic) == "batch" and topic in served)
             ]
             for key in self._topics.look(lost, monotonic()):
                 await self._scatter(connection, str(key[0]))

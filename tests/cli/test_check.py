@@ -192,3 +192,7 @@ def test_settings_with_mistakes(
     assert "did you mean 'dsn'" in result.err
     assert re.search(r"\[worker\] lease: .*unit", result.err)
     assert "Traceback" not in result.err
+    wrong.write_text("[database]\npool_size = 4\n")
+    result = run_cli("check")
+    assert result.code == 78
+    assert "database.pool_size (4) must be larger than events.lists (4)" in result.err

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from inboxd.api.due import NEVER
 from tests.cli.conftest import Cli
 
 Sql = Callable[..., list[Any]]
@@ -40,7 +41,35 @@ def test_what_waits(cli: Cli) -> None:
     assert "o1" in table
     assert "o0" not in table
     assert "1 events have arrived" in table
-    assert cli("topics", "lists", "nowhere", "--json").json["lists"] == []
+
+
+def test_a_list_that_waits_for_its_count_alone(cli: Cli, sql: Sql) -> None:
+    sql("update inboxd.events set run_at = created_at + $1 where ordering_key = 'o0'", NEVER)
+    soon, whenever = cli("topics", "lists", "shipments", "--json").json["lists"]
+    assert (soon["key"], whenever["key"], whenever["due_at"]) == ("o1", "o0", None)
+    assert soon["due_at"] is not None
+
+
+@pytest.mark.parametrize(
+    ("topic", "cause"),
+    [("nowhere", "nobody declares it"), ("points", "it is sequential")],
+)
+def test_a_topic_that_has_no_lists(cli: Cli, sql: Sql, topic: str, cause: str) -> None:
+    sql("insert into inboxd.topics (name, mode, source) values ('points', 'sequential', 'shop')")
+    sql("insert into inboxd.events (topic, type, ordering_key) values ('points', 't.paid', 'k')")
+    refused = cli("topics", "lists", topic)
+    assert refused.code == 1
+    assert f"There is no batch topic '{topic}': {cause}" in refused.err
+
+
+def test_a_batch_topic_whose_lists_are_done(cli: Cli, sql: Sql) -> None:
+    sql("delete from inboxd.events")
+    assert cli("topics", "lists", "shipments", "--json").json["lists"] == []
+
+
+def test_lists_of_a_topic_that_is_batch_no_more(cli: Cli, sql: Sql) -> None:
+    sql("update inboxd.topics set mode = 'single'")
+    assert len(cli("topics", "lists", "shipments", "--json").json["lists"]) == 2
 
 
 def test_a_list_is_wanted_now(cli: Cli, sql: Sql) -> None:
@@ -54,3 +83,35 @@ def test_a_list_is_wanted_now(cli: Cli, sql: Sql) -> None:
     refused = cli("topics", "flush", "shipments", "o7")
     assert refused.code == 1
     assert "no list of the key 'o7'" in refused.err
+
+
+def test_an_event_in_a_list_has_no_time_of_its_own(cli: Cli, sql: Sql) -> None:
+    """Neither filed nor just arrived; one that is tried again alone has."""
+    rows = sql("select id, ordering_key as key, head from inboxd.events order by id")
+    beside = sql("insert into inboxd.events (type) values ('a.b') returning id")[0][0]
+    times = sql("select run_at from inboxd.events order by id")
+    filed = next(row["id"] for row in rows if row["key"] == "o0" and not row["head"])
+    fresh = next(row["id"] for row in rows if row["key"] == "fresh")
+    refused = cli("events", "reschedule", beside, filed, fresh, "--at", "2h")
+    assert refused.code == 1
+    for part in (
+        f"event {filed} of shipments, {fresh} of shipments: waits in a list",
+        "nothing was changed",
+        "`inboxd topics flush shipments`",
+        "`inboxd pause topic shipments`",
+    ):
+        assert part in refused.err
+    assert sql("select run_at from inboxd.events order by id") == times
+    assert sql("select * from inboxd.audit") == []
+    sql("update inboxd.events set status = 'pending', place = null where id = $1", filed)
+    assert cli("events", "reschedule", filed, "--at", "2h").code == 0
+
+
+def test_a_pause_counts_what_waits_in_lists(cli: Cli, sql: Sql) -> None:
+    sql("insert into inboxd.events (topic, type) values ('shipments', 'order.packed')")
+    told = cli("pause", "topic", "shipments")
+    assert told.out == "Paused: topic shipments, where 8 rows wait\n"
+    assert cli("resume", "topic", "shipments", "--json").json["waiting"] == 8
+    assert cli("pause", "type", "order.paid", "--json").json["waiting"] == 7
+    assert cli("pause", "type", "order.packed", "--json").json["waiting"] == 1
+    assert [row[0] for row in sql("select count from inboxd.audit order by id")] == [8, 8, 7, 1]

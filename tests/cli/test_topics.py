@@ -58,6 +58,15 @@ def test_the_status_has_lines(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("filled")
+def test_a_pause_counts_what_waits_in_lines(cli: Cli) -> None:
+    """Not the dead letter at a line's head; what is in another topic counts for the type alone."""
+    assert cli("pause", "topic", "points", "--json").json["waiting"] == 4
+    assert cli("pause", "type", "t.paid", "--json").json["waiting"] == 4
+    assert cli("pause", "type", "t.single", "--json").json["waiting"] == 1
+    assert cli("pause", "type", "t.none", "--json").json["waiting"] == 0
+
+
+@pytest.mark.usefixtures("filled")
 def test_the_end_of_a_subscription(cli: Cli, sql: Sql) -> None:
     assert "points gets no more events of: t.old" in cli("topics", "unsubscribe", "points").out
     (entry,) = sql("select action, target, count from inboxd.audit")

@@ -1,9 +1,11 @@
-"""The bounds of topics: rows of a page, and pages at a time over all workers."""
+"""The bounds of topics: rows of a page, pages or lists at a time over all workers, and sleeps."""
 
 import pytest
 
+from inboxd_testplugin.listed import TABLES
 from tests.daemon.inbox import Inbox
 from tests.support import Config, StartWorker, eventually, looked_again
+from tests.support.locks import lock_awaited, waiters
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +74,30 @@ async def test_no_more_pages_at_a_time_than_the_topic_allows(
     assert together == 0
 
 
+async def test_no_more_lists_at_a_time_than_the_topic_allows(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """Two workers, and five lists that are due, each in a bucket of its own: two of them run."""
+    await own.database.execute(TABLES)
+    keys = await own.database.fetch(
+        "select distinct on (bucket) key from (select 'k' || n as key,"
+        " inboxd.bucket_of('counted', 'k' || n) as bucket from generate_series(1, 99) n) k"
+        " order by bucket limit 5"
+    )
+    config: Config = {"topics.counted": {"concurrency": 2}, "worker": {"poll_interval": "60s"}}
+    fleet = [await start_worker(config) for _ in range(2)]
+    running = "insert into lists%"
+    async with own.database.connect() as other, other.transaction():
+        await other.execute("lock table lists in exclusive mode")
+        payloads = [{"key": each["key"]} for each in keys for _ in range(5)]
+        ids = await own.write_many("event", "listed.counted", payloads)
+        await lock_awaited(own.database, 2, query=running)
+        await looked_again(own.database, "event", *fleet)
+        assert await waiters(own.database, query=running) == 2
+    await own.succeeded("event", *ids)
+    assert await own.database.fetchval("select count(*) from lists") == len(keys)
+
+
 async def test_a_page_has_no_slot_of_a_topic_that_it_leaves(
     own: Inbox, start_worker: StartWorker
 ) -> None:
@@ -94,3 +120,23 @@ async def test_a_page_has_no_slot_of_a_topic_that_it_leaves(
     shares = [row[0] for row in await own.database.fetch(done)]
     assert len(shares) == 2, shares
     assert shares[0] > 75, shares
+
+
+async def test_nobody_sleeps_longer_than_the_most_impatient_topic_allows(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """Without wake-ups, and while all other topics could wait for a minute."""
+    config: Config = {
+        "wakeups": {"mode": "off"},
+        "worker": {"poll_interval": "60s"},
+        "topics.impatient": {"poll_interval": "100ms"},
+    }
+    worker = await start_worker(config)
+
+    async def has_looked() -> bool:
+        return await worker.metric('inboxd_wakeups_total{cause="sweep",kind="event"}') > 0
+
+    await eventually(has_looked)  # and has found nothing: it does not look again before it slept
+    row_id = await own.write("event", "test.ledger", {"n": 1}, topic="impatient")
+    await own.settled("event", row_id, within=10)
+    assert await worker.metric('inboxd_wakeups_total{cause="poll",kind="event"}') > 0

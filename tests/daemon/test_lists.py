@@ -10,11 +10,14 @@ import anyio
 import asyncpg
 import pytest
 
+from inboxd import operations
+from inboxd.store.session import open_session
 from inboxd_testplugin.listed import TABLES
 from tests.daemon.inbox import Inbox
 from tests.daemon.listed import failed, filed, lists
 from tests.support import Database, StartWorker, eventually
 from tests.support.order import TRAIL
+from tests.support.rows import settings_of
 
 pytestmark = pytest.mark.anyio
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -126,18 +129,22 @@ async def test_a_number_of_events_is_expected(inbox: Inbox) -> None:
 # ------------------------------------------------------------------------------------- periods
 
 
-async def written_at(inbox: Inbox, topic: str, key: str, times: Sequence[datetime]) -> list[int]:
+async def written_at(
+    inbox: Inbox, topic: str, key: str, times: Sequence[datetime], payload: str = "{}"
+) -> list[int]:
     """Events that were written then, and that nobody has looked at since."""
     rows = await inbox.database.fetch(
         """
         insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, payload,
                                    created_at, run_at)
-        select $1, 'batch', 'listed.' || $1, $2, inboxd.bucket_of($1, $2), 'waiting', '{}', at, at
+        select $1, 'batch', 'listed.' || $1, $2, inboxd.bucket_of($1, $2), 'waiting',
+               $4::jsonb, at, at
           from unnest($3::timestamptz[]) as at returning id
         """,
         topic,
         key,
         times,
+        payload,
     )
     await inbox.database.fetch("select pg_notify('inboxd_events', '')")
     return [row["id"] for row in rows]
@@ -208,14 +215,32 @@ async def test_what_cannot_be_read_is_a_dead_letter_of_its_own(inbox: Inbox) -> 
 
 
 async def test_a_type_that_the_handler_does_not_take(inbox: Inbox) -> None:
-    """It is no part of the list; another worker may serve it, or else it will be a dead letter."""
+    """It is no part of the list, nor waits for one: where nobody serves it, it is a dead letter."""
     odd = await inbox.write("event", "listed.odd", {"key": "odd"}, topic="counted")
-    ids = await emit(inbox, "counted", "odd", [{}] * 4)
+
+    async def turned_away() -> bool:
+        left = await inbox.hot("event", odd)
+        return left is not None and left["status"] == "pending"
+
+    await eventually(turned_away)
+    odd = await inbox.write("event", "listed.odd", {"key": "odd"}, topic="counted")
+    ids = await emit(inbox, "counted", "odd", [{}] * 5)
     (found,) = await lists(inbox, "counted", "odd", 1)
     assert found["ids"] == ids
-    left = await inbox.hot("event", odd)
-    assert left is not None
-    assert left["status"] == "pending"
+    await eventually(turned_away)
+
+
+async def test_a_type_that_another_worker_takes_waits_for_its_list(inbox: Inbox) -> None:
+    """A newer release of the plugin, which has just come."""
+    await inbox.database.execute(
+        "insert into inboxd.workers (id, name, host, pid, version, events, commands, queues,"
+        " declares, subscriptions)"
+        " values (gen_random_uuid(), 'newer', 'h', 1, '2', '{}', '{}', '{}', '',"
+        " array['old' || chr(10) || 'listed.odd'])"
+    )
+    odd = await inbox.write("event", "listed.odd", {"key": "newer"}, topic="old")
+    ids = await emit(inbox, "old", "newer", [{}])
+    assert [row["id"] for row in await filed(inbox, "old", "newer", 2)] == [odd, *ids]
 
 
 async def test_poison_is_found_among_a_hundred(inbox: Inbox) -> None:
@@ -306,14 +331,125 @@ async def test_a_list_that_spoils_its_commit_costs_the_others_nothing(inbox: Inb
     await failed(inbox, ids[2])
 
 
-async def test_a_dead_letter_is_replayed_alone(inbox: Inbox) -> None:
-    ids = await emit(inbox, "counted", "replayed", [{}, {"rejected": True}, {}, {}, {}])
-    await failed(inbox, ids[1])
-    await inbox.database.fetch(
-        "update inboxd.events set status = 'pending', run_at = now() where id = $1", ids[1]
+async def test_a_list_of_which_nothing_succeeds_stays_one(inbox: Inbox) -> None:
+    """Where all of its events have failed, none of them is to blame: an outage."""
+    ids = await emit(inbox, "patient", "outage", [{"broken": True}] * 5)
+
+    async def failed_once() -> bool:
+        return bool(
+            await inbox.database.fetchval(
+                "select attempts from inboxd.events where id = $1", ids[0]
+            )
+        )
+
+    await eventually(failed_once)
+    await inbox.database.execute("insert into ledger (kind, note) values ('mended', 'outage')")
+    assert [each["ids"] for each in await lists(inbox, "patient", "outage", 1)] == [ids]
+    await inbox.succeeded("event", *ids)
+
+
+async def test_a_verdict_of_one_event_is_not_the_lists(inbox: Inbox) -> None:
+    """Nothing succeeds, but one says of itself that it never will: the others have retries."""
+    payloads: list[dict[str, Any]] = [{"broken": True}] * 4 + [{"refused": True}]
+    ids = await emit(inbox, "patient", "verdict", payloads)
+    dead = await failed(inbox, ids[4])
+    assert dead["attempts"] == 1
+    await inbox.database.execute("insert into ledger (kind, note) values ('mended', 'verdict')")
+    await inbox.succeeded("event", *ids[:4])
+
+
+async def test_what_was_sequential_is_of_the_lists_that_its_topic_has_now(inbox: Inbox) -> None:
+    """Also what no list takes, and what failed alone: it waits for its retry as what was batch."""
+    written = (
+        "insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, payload)"
+        " values ('daily', 'sequential', $1, 'was', inboxd.bucket_of('daily', 'was'), 'waiting',"
+        " '{}')"
+        " returning id"
     )
-    found = await lists(inbox, "counted", "replayed", 2)
-    assert (found[1]["ids"], found[1]["size"]) == (ids[1:2], 1)
+    [[strange]] = await inbox.database.fetch(written, "listed.odd")
+    [[own]] = await inbox.database.fetch(written, "listed.daily")
+    await inbox.database.fetch("select pg_notify('inboxd_events', '')")
+    (waiting,) = await filed(inbox, "daily", "was", 1)
+    assert (waiting["id"], waiting["mode"]) == (own, "batch")
+
+    async def turned_away() -> bool:
+        left = await inbox.hot("event", strange)
+        return left is not None and (left["mode"], left["status"]) == ("batch", "pending")
+
+    await eventually(turned_away)
+
+
+async def test_of_a_set_that_fails_no_part_is_run(inbox: Inbox) -> None:
+    """Neither of one that is complete by its number: who gets a part would take it for all."""
+    for topic, types in (
+        ("three", ["listed.three"] * 3),
+        ("paired", ["listed.left", "listed.right"]),
+    ):
+        ids = []
+        for n, type_ in enumerate(types):
+            ids += await emit(inbox, topic, "fails", [{"poison": n == 1}], type_)
+        for id_ in ids:
+            await failed(inbox, id_)
+        run = "select count(*) from lists where topic = $1 and key = 'fails'"
+        assert await inbox.database.fetchval(run, topic) == 0
+
+
+# ------------------------------------------------------------------------------------- replays
+
+
+async def _replay(inbox: Inbox, *ids: int) -> None:
+    for id_ in ids:
+        await failed(inbox, id_)
+    async with open_session(settings_of(inbox.database)) as session:
+        await operations.replay(session, "events", ids, actor="me")
+
+
+async def test_replayed_dead_letters_are_a_list_again(inbox: Inbox) -> None:
+    ids = [
+        *await emit(inbox, "paired", "replayed", [{"rejected": True}], "listed.left"),
+        *await emit(inbox, "paired", "replayed", [{"rejected": True}], "listed.right"),
+    ]
+    await lists(inbox, "paired", "replayed", 1)
+    await _replay(inbox, *ids)
+    assert [each["ids"] for each in await lists(inbox, "paired", "replayed", 2)] == [ids, ids]
+
+
+async def test_what_is_replayed_comes_before_what_waits(inbox: Inbox) -> None:
+    ids = await emit(inbox, "counted", "in front", [{}, {"rejected": True}, {}, {}, {}])
+    await failed(inbox, ids[1])
+    waiting = await emit(inbox, "counted", "in front", [{}] * 4)
+    await filed(inbox, "counted", "in front", 4)
+    await _replay(inbox, ids[1])
+    found = await lists(inbox, "counted", "in front", 2)
+    assert found[1]["ids"] == [ids[1], *waiting], "it makes their list full, and is its first"
+
+
+async def test_a_replayed_event_fills_no_list_of_another_period(inbox: Inbox) -> None:
+    today = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
+    long_ago = [today - timedelta(days=3)]
+    (old,) = await written_at(inbox, "dozens", "full", long_ago, '{"rejected": true}')
+    await failed(inbox, old)
+    waiting = await emit(inbox, "dozens", "full", [{}] * 11)
+    await filed(inbox, "dozens", "full", 11)
+    await _replay(inbox, old)
+    assert [each["ids"] for each in await lists(inbox, "dozens", "full", 2)] == [[old], [old]]
+    # Dead again, and replayed before a list of today that waits for nothing but its time.
+    assert [row["id"] for row in await filed(inbox, "dozens", "full", 11)] == waiting
+
+
+async def test_a_replayed_event_is_of_its_own_period(inbox: Inbox) -> None:
+    today = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
+    yesterday = today - timedelta(hours=10)
+    ids = await written_at(inbox, "daily", "replayed", [yesterday] * 3, '{"rejected": true}')
+    await failed(inbox, ids[2])
+    (late,) = await emit(inbox, "daily", "replayed", [{"n": 4}])
+    await filed(inbox, "daily", "replayed", 1)
+    await _replay(inbox, *ids)
+    found = await lists(inbox, "daily", "replayed", 2)
+    assert (found[1]["ids"], found[1]["until"]) == (ids, today)
+    (waiting,) = await filed(inbox, "daily", "replayed", 1)
+    assert (waiting["id"], waiting["head"]) == (late, True)
+    assert waiting["run_at"] > datetime.now(BERLIN)
 
 
 # ---------------------------------------------------------------------------------- long lists

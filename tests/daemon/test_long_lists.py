@@ -85,6 +85,15 @@ async def hold_that_it_is_halved(inbox: Inbox) -> None:
     assert sent == sum(bool(each.get("sends")) for each in payloads), "what was undone sent nothing"
 
 
+async def test_its_handler_gets_a_portion_of_it_at_a_time(inbox: Inbox) -> None:
+    """As many as a page may have, of rows or of bytes."""
+    payloads = [{"key": "portions", **each} for each in [*FAT, *[{}] * 238]]
+    ids = await inbox.write_many("event", "listed.portioned", payloads)
+    await inbox.succeeded("event", *ids)
+    found = [(first, size) for kind, first, size in await inbox.notes(*ids) if kind == "portion"]
+    assert found == [(ids[0], "9"), (ids[9], "91"), (ids[100], "100"), (ids[200], "50")]
+
+
 async def test_one_event_of_it_spoils_it(inbox: Inbox) -> None:
     await hold_that_it_is_halved(inbox)
 

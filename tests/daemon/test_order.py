@@ -103,6 +103,26 @@ async def in_order_of_attempts(database: Database) -> list[int]:
     return [row["attempt"] for row in rows]
 
 
+async def test_a_blocked_line_is_shown_until_it_is_freed(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    """On `/metrics`, where an alert waits for it."""
+    worker = await start_worker({"upkeep": {"interval": "200ms"}})
+    (dead,) = await turns(lines, ["k"], refused=True)
+    await turns(lines, ["k", "other"])
+    labels = '{held_by="dead letter",topic="ordered"}'
+
+    async def shown(count: int) -> bool:
+        return await worker.metric(f"inboxd_blocked_lines{labels}") == count
+
+    await eventually(lambda: shown(1), within=10)
+    assert await worker.metric(f"inboxd_blocked_line_age_seconds{labels}") > 0
+    async with daemon_session(lines) as connection:
+        await operations.dismiss(Session(connection, SQL), "events", [dead], actor="test")
+    await settled(lines, 2)
+    await eventually(lambda: shown(0), within=10)
+
+
 @pytest.mark.parametrize("action", ["replay", "dismiss"])
 async def test_a_blocked_line_goes_on_after_an_operator_acted(
     lines: Database, start_worker: StartWorker, action: str
@@ -127,6 +147,26 @@ async def test_a_blocked_line_goes_on_after_an_operator_acted(
     await settled(lines, 3 + len(replayed))
     assert (await in_order(lines))["k"] == [*replayed, *behind]
     assert worker.process.poll() is None
+
+
+async def test_a_line_that_is_blocked_stays_so_when_its_topic_skips_from_now_on(
+    lines: Database, start_worker: StartWorker
+) -> None:
+    worker = await start_worker()
+    first = (await turns(lines, ["k"], refused=True))[0]
+    await turns(lines, ["k"])
+    await blocked(lines)
+    assert await worker.stop() == 0
+    worker = await start_worker({"topics": {"ordered": {"on_failure": "skip"}}})
+    await turns(lines, ["other"], refused=True)
+    after = await turns(lines, ["other"])
+    await settled(lines, 1)
+    await looked_again(lines, "event", worker)
+    assert (await blocked(lines))["id"] == first
+    assert await in_order(lines) == {"other": after}
+    async with daemon_session(lines) as connection:
+        await operations.dismiss(Session(connection, SQL), "events", [first], actor="test")
+    await settled(lines, 2)
 
 
 async def test_a_late_commit_is_waited_for(lines: Database, start_worker: StartWorker) -> None:
@@ -210,6 +250,20 @@ async def test_an_event_that_kills_its_worker_is_found_and_blocks_its_line(
     assert (await blocked(lines))["id"] == poison
     await settled(lines, 3)
     assert await in_order(lines) == {"k": ids[:1], "other": [ids[1], behind[1]]}
+
+
+@pytest.mark.parametrize("good_at", [1, 2])
+async def test_what_waits_of_a_key_is_taken_together(
+    lines: Database, start_worker: StartWorker, good_at: int
+) -> None:
+    """As it arrived; or from its line, where it was filed behind a head that is tried again."""
+    await lines.execute("alter table trail add column page xid8 default pg_current_xact_id()")
+    ids = await turns(lines, ["hot"], good_at=good_at) + await turns(lines, ["hot"] * 60)
+    await start_worker()
+    await settled(lines, len(ids))
+    assert (await in_order(lines))["hot"] == ids
+    pages = await lines.fetchval("select count(distinct page) from trail")
+    assert pages <= 6, "one, if the machine is not too busy"
 
 
 async def test_one_hot_key_among_many(lines: Database, start_worker: StartWorker) -> None:

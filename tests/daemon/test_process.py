@@ -166,15 +166,22 @@ async def test_hup_changes_log_level_and_limits(own: Inbox, start_worker: StartW
     assert [line["level"] for line in lines] == ["error"], "its retries were not logged"
 
 
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        ('[typo]\nkey = "value"', "unknown section"),
+        ("[events]\nlists = 64", "must be larger than events.lists (64)"),
+    ],
+)
 async def test_hup_with_wrong_settings_changes_nothing(
-    own: Inbox, start_worker: StartWorker
+    own: Inbox, start_worker: StartWorker, mistake: str, told: str
 ) -> None:
     worker = await start_worker()
     settings = worker.log.with_suffix(".toml")
-    settings.write_text(settings.read_text() + '\n[typo]\nkey = "value"\n')
+    settings.write_text(f"{settings.read_text()}\n{mistake}\n")
     worker.process.send_signal(signal.SIGHUP)
     await worker.logged("settings are not reloaded")
-    await worker.logged("unknown section")
+    await worker.logged(told)
     row_id = await own.write("command", "test.noop")
     await own.succeeded("command", row_id)
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,10 +13,15 @@ import pytest
 from inboxd_testplugin.listed import TABLES
 from tests.faults.storm import supervised
 from tests.support import Database, StartWorker, Worker, eventually
+from tests.support.plugins import found, install
 from tests.support.rows import Hasty
 
 pytestmark = pytest.mark.anyio
 
+OTHER = """
+from inboxd import Handlers
+handlers = Handlers("other")
+"""
 BERLIN = ZoneInfo("Europe/Berlin")
 # A list that was counted before its worker died is tried again after these two.
 KEPT: dict[str, dict[str, Any]] = {
@@ -207,6 +213,31 @@ async def test_a_worker_that_drains_lets_a_list_end(
     )
     assert await worker.stop() == 0
     assert await handled(listed) == ids
+
+
+async def test_a_list_waits_for_the_workers_of_its_topic(
+    listed: Database, start_worker: StartWorker, hasty: Hasty, tmp_path: Path
+) -> None:
+    """They are away, another one is there: what they come back to is one list, in order."""
+    worker = await start_worker(hasty())
+    await declared(listed)
+    ids = await emit(listed, "counted", [{}, {}, {}])
+    assert await worker.stop() == 0
+    short = {"unserved_grace": "300ms", "plugins": ["other"]}
+    with found(install(tmp_path / "other", "other", OTHER)):
+        other = await start_worker(hasty(worker=short, upkeep={"interval": "300ms"}))
+    await listed.execute(
+        "insert into inboxd.topics (name, mode, source) values ('o', 'batch', 't')"
+    )
+    (nobodys,) = await emit(listed, "o", [{}])
+    # That one was given up, so the duty has looked at the others too, long after their grace.
+    given_up = "select exists (select from inboxd.events where id = $1 and status = 'failed')"
+    await eventually(lambda: listed.fetchval(given_up, nobodys))
+    assert await other.stop() == 0
+    await start_worker(hasty())
+    ids += await emit(listed, "counted", [{}, {}])
+    await settled(listed, ids)
+    assert await listed.fetchval("select ids from lists") == ids
 
 
 async def test_lists_that_nobody_handles_do_not_wait_for_ever(

@@ -1,4 +1,4 @@
-"""What claims of lines read stays little: beside a blocked line, and under a held snapshot.
+"""Claims of lines take much and read little: beside a blocked line, and under a held snapshot.
 
 The statements are those of the daemon, on its own session; what they touch is what the server says.
 """
@@ -163,6 +163,21 @@ async def test_a_blocked_line_is_read_from_its_head_on(
     # Of each page, one head has left a dead entry that the snapshot keeps.
     assert max(pages) < 20 + 2 * len(pages), pages
     assert await lines.due_heads(session, SQL, [Lane(("ordered", "turn"))], 10) == []
+
+
+async def test_a_claim_takes_what_waits_of_a_key_together(session: Connection) -> None:
+    """What has arrived, and what is filed: a run of one key, and the whole of another."""
+    hot, other = await line_of(session, "k"), await line_of(session, "other")
+    assert hot.bucket != other.bucket
+    many, few = await insert(session, "k", 50), await insert(session, "other", 3)
+    buckets = [Stretch("ordered", each.bucket, 0, _ALL) for each in (hot, other)]
+    rows = await lines.claim_arrivals(session, SQL, buckets, 100)
+    assert [row["id"] for row in rows] == [*many, *few]
+    await lines.file(session, SQL, [*many, *few])
+    rows = await lines.claim_filed(session, SQL, [hot, other], 100)
+    assert [row["id"] for row in rows] == [*many, *few]
+    rows = await lines.claim_filed(session, SQL, [hot, other], 20)
+    assert [row["id"] for row in rows] == many[:20]
 
 
 async def test_a_claim_from_its_cursor_reads_nothing_of_what_was_settled(

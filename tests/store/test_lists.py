@@ -1,9 +1,18 @@
-"""Statements of lists, beside an operator's session."""
+"""Statements of lists: beside an operator's session, and portion by portion."""
+
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import pytest
 
+from inboxd import EventContext, EventList, Handlers
+from inboxd.runtime.list_parts import Stored, Unread
+from inboxd.runtime.parts import Parts
+from inboxd.runtime.plugins import build_registry
 from inboxd.store import lists
+from inboxd.store.connections import Connection, Row
+from inboxd.store.lists import Stretch
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session
@@ -16,6 +25,34 @@ insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, head
 select 'listed', 'batch', 'item', 'k', inboxd.bucket_of('listed', 'k'), 'waiting', n = 1, n,
        now() + interval '1 h' from generate_series(1, 3) n
 """
+
+# The first four of them are large.
+LONG = """
+insert into inboxd.topics (name, mode, source) values ('listed', 'batch', 'test');
+insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, head, place, payload)
+select 'listed', 'batch', 'item', 'k', inboxd.bucket_of('listed', 'k'), 'waiting', n = 1, n,
+       jsonb_build_object('n', n, 'pad', repeat('x', case when n <= 4 then 2000 else 0 end))
+  from generate_series(1, 25) n
+"""
+
+
+class Noting:
+    """A session, and how many rows each of its statements has brought so far."""
+
+    def __init__(self, session: Connection) -> None:
+        self.session = session
+        self.brought = dict.fromkeys(("read_list", "read_bodies"), 0)
+
+    async def fetch(self, query: str, *arguments: object) -> list[Row]:
+        """Ask the session."""
+        rows = await self.session.fetch(query, *arguments)
+        (name,) = (name for name in self.brought if SQL[name] == query)
+        self.brought[name] += len(rows)
+        return rows
+
+
+async def take(events: EventList[dict[str, Any]], ctx: EventContext) -> None:
+    """A handler of lists."""
 
 
 async def test_the_time_an_operator_gives_meanwhile_stands(database: Database) -> None:
@@ -44,3 +81,41 @@ async def test_a_list_that_is_full_is_due_at_once(database: Database) -> None:
         assert not await database.fetchval(due)
         await lists.complete(visit, SQL, "listed", ["k"], 3, [])
         assert await database.fetchval(due)
+
+
+async def test_of_a_list_that_is_streamed_only_a_portion_has_been_read(database: Database) -> None:
+    """A page of rows, and of their payloads as many bytes as a page may have."""
+    await database.execute(LONG)
+    handlers = Handlers("test")
+    handlers.topic("listed", mode="batch", count=25)
+    handlers.events("item", topic="listed")(take)
+    readers = build_registry([("a plugin", handlers)]).lists["listed"].readers
+    limits = SimpleNamespace(page_rows=10, page_bytes=5_000)
+    parts = SimpleNamespace(settings=SimpleNamespace(events=limits), sql=SQL)
+    (first,) = await database.fetch("select * from inboxd.events where head")
+    stretch = Stretch("listed", "k", 1, 25)
+    stored = Stored(cast("Parts", parts), readers, stretch, 25, first)
+    async with daemon_session(database) as session:
+        for _ in range(2):  # it can be read again
+            noting, met = Noting(session), []
+            async for portion in stored.read(lambda: noting, Unread()):  # noqa: B023 - read at once
+                places = [event.payload["n"] for event in portion]
+                met.append((places, *noting.brought.values()))
+            assert met == [
+                ([1, 2], 10, 2),
+                ([3, 4, 5, 6, 7, 8, 9, 10], 10, 4),
+                (list(range(11, 21)), 20, 4),
+                (list(range(21, 26)), 25, 4),
+            ]
+
+
+@pytest.mark.parametrize(("full", "expected", "due"), [(3, [], True), (None, ["item", "b"], False)])
+async def test_what_was_taken_out_of_a_list_counts_for_its_number_alone(
+    database: Database, full: int | None, expected: list[str], due: bool
+) -> None:
+    await database.execute(HEAD.replace("'item'", "case n when 2 then 'b' else 'item' end"))
+    await database.execute("delete from inboxd.events where place = 2")
+    async with daemon_session(database) as visit:
+        await lists.complete(visit, SQL, "listed", ["k"], full, expected)
+    now_due = "select run_at <= clock_timestamp() from inboxd.events where head"
+    assert await database.fetchval(now_due) is due

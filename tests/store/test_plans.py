@@ -376,7 +376,13 @@ _KEYS = [f"k{n}" for n in range(10)]
 DAEMON |= {
     "file_arrivals": (
         lambda c, k: lists.file_arrivals(
-            c, SQL, ("fresh", 3), 0, 2**40, 10, timedelta(days=1), [_LISTED + timedelta(days=900)]
+            c,
+            SQL,
+            lines.Stretch("fresh", 3, 0, 2**40),
+            10,
+            timedelta(days=1),
+            [_LISTED + timedelta(days=900)],
+            ["item"],
         ),
         ("events_arrived", "events_lines", "events_pkey"),
     ),
@@ -658,6 +664,14 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         _operator(lambda s, k: operations.reprioritize(s, k.of("commands few"), 3)),
         ("commands_pkey",),
     ),
+    "count_waiting": (
+        _operator(
+            lambda s, k: s.connection.fetch(
+                SQL["count_waiting"], ["lines", "heads", "listed", "fresh"], "turn", 20
+            )
+        ),
+        ("events_arrived", "events_lines"),
+    ),
     "status_progress": (
         _operator(lambda s, k: listing.progress(s, 50)),
         ("commands_running",),
@@ -700,7 +714,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_children", "commands_failed_children", "commands_running"),
     ),
     "doctor_running": (
-        _operator(lambda s, k: s.connection.fetch(SQL["doctor_running"], 100)),
+        _operator(lambda s, k: s.connection.fetch(SQL["doctor_running"], 100, 30.0)),
         ("commands_running",),
     ),
     "doctor_lines": (

@@ -1,5 +1,6 @@
 """Topics in the database: what an insert is filled in with, and what outlives its workers."""
 
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -99,6 +100,18 @@ async def test_a_subscription_outlives_its_workers_for_a_week(database: Database
         gone, ended = await topics.forget_undeclared(connection, SQL)
         assert gone == ["rewards"]
         assert len(ended) == 1
+
+
+async def test_a_topic_is_known_for_as_long_as_its_dedup_keys_are(database: Database) -> None:
+    age = "UPDATE inboxd.topics SET undeclared_at = undeclared_at - $1::interval"
+    async with database.connect() as connection:
+        await declare(connection, mode="sequential")
+        await connection.execute("""UPDATE inboxd.topics SET rules = '{"dedup_window": "90d"}'""")
+        await topics.mark_undeclared(connection, SQL)
+        await connection.execute(age, timedelta(days=89))
+        assert await topics.forget_undeclared(connection, SQL) == ([], [])
+        await connection.execute(age, timedelta(days=2))
+        assert await topics.forget_undeclared(connection, SQL) == (["rewards"], [])
 
 
 async def test_a_topic_that_holds_events_is_kept(database: Database) -> None:

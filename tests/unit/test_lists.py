@@ -96,8 +96,9 @@ def test_a_sync_handler_of_lists_runs_in_a_thread(handlers: Handlers) -> None:
     assert not lists.may_split
 
 
-def test_a_set_is_never_split(handlers: Handlers) -> None:
-    handlers.topic("shipments", mode="batch", expect=["order.paid", "order.packed"], age="1h")
+@pytest.mark.parametrize("expect", [["order.paid", "order.packed"], 2])
+def test_what_belongs_together_is_never_split(handlers: Handlers, expect: Any) -> None:
+    handlers.topic("shipments", mode="batch", expect=expect, age="1h")
     handlers.events("order.paid", "order.packed", topic="shipments")(ship)
     assert not registry(handlers).lists["shipments"].may_split
 
@@ -163,6 +164,18 @@ def test_what_does_not_fit_together(handlers: Handlers) -> None:
     ):
         assert any(part in each for each in said), (part, said)
     assert len(said) == 5
+
+
+def test_what_is_expected_and_not_handled(handlers: Handlers) -> None:
+    handlers.topic("shipments", mode="batch", expect=["order.paid", "order.pakced"], age="1h")
+    handlers.topic("unhandled", mode="batch", expect=["order.paid"], age="1h")
+    handlers.events("order.paid", "order.packed", topic="shipments")(ship)
+    typo, lonely = wrong(handlers)
+    assert typo.startswith(
+        "the topic 'shipments' expects 'order.pakced', and its handler takes 'order.packed', "
+        "'order.paid':"
+    )
+    assert "'unhandled' is batch, and nothing handles its lists" in lonely
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,29 @@ def test_environment_has_lists_tables_and_named_sections() -> None:
     assert not settings.http.enabled
 
 
+@pytest.mark.parametrize(
+    ("text", "expect"),
+    [("g.a, g.b", ("g.a", "g.b")), ("g.a", ("g.a",)), ('["g.a"]', ("g.a",)), ("3", 3), ("", None)],
+)
+def test_what_is_expected_is_a_list_or_a_number(text: str, expect: object) -> None:
+    settings = load(None, {"INBOXD_TOPICS__GROUP__EXPECT": text})
+    assert settings.topics == {"group": Topic(expect=expect)}  # type: ignore[arg-type]
+
+
+def test_an_empty_text_takes_away_what_a_weaker_source_says(written: Any) -> None:
+    path = written('[topics.group]\ncount = 3\nage = ""\n')
+    group = load(path, {"INBOXD_TOPICS__GROUP__COUNT": ""}).topics["group"]
+    assert (group.count, group.age) == (None, None)
+    assert group.model_fields_set == {"count", "age"}
+
+
+def test_what_is_taken_away_is_told(written: Any) -> None:
+    before, after = load(None, {}), load(written('[topics.group]\ncron = ""\n'), {})
+    assert reloadable(before, after).restart == ("topics.group.cron",)
+    shown = {key: value for key, value, _ in describe(after)}
+    assert (shown["topics.group.cron"], shown["topics.group.age"]) == ("", "-")
+
+
 def test_settings_alone_read_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INBOXD_WORKER__NAME", "surprise")
     assert Settings().worker.name != "surprise"
@@ -209,6 +232,8 @@ def test_all_problems_at_once_each_with_its_place(written: Any) -> None:
     [
         ('[worker]\nlease = "10s"\n', "heartbeat_interval must be at most a quarter of lease"),
         ('[events]\ntimeout = "60s"\n', "shorter than database.idle_in_transaction_timeout"),
+        ("[events]\nlists = 5\n", "database.pool_size (5) must be larger than events.lists (5)"),
+        ("[database]\npool_size = 3\n", "raise database.pool_size, or lower events.lists"),
         ('[http]\nhost = "0.0.0.0"\n', "allow_remote = true"),
         ('[http]\nhost = "db.example"\n', "allow_remote = true"),
         ('[database]\ntls_cert = "c.pem"\n', "tls_cert and tls_key belong together"),

@@ -54,6 +54,8 @@ def registry(*plugins: Handlers) -> Registry:
         ({"page_rows": "many"}, "page_rows='many'"),
         ({"retry": 3}, "retry=3"),
         ({"dedup": "id"}, "no JSON pointer"),
+        ({"dedup": "/a~"}, "no JSON pointer"),
+        ({"mode": "sequential", "key": "/u~2x"}, "no JSON pointer"),
     ],
 )
 def test_what_is_wrong_is_named(values: dict[str, Any], part: str) -> None:
@@ -65,6 +67,7 @@ def test_what_is_wrong_is_named(values: dict[str, Any], part: str) -> None:
 def test_pointers_are_those_of_the_rfc() -> None:
     assert pointer("/user/a~1b~0c") == ("user", "a/b~c")
     assert pointer("/") == ("",)
+    assert pointer("/~01/~00") == ("~1", "~0")
 
 
 def test_what_is_declared_is_what_there_is() -> None:
@@ -160,6 +163,80 @@ def test_a_topic_of_the_settings_alone() -> None:
     assert found.topics["audit"].source == "settings"
 
 
-def test_what_the_settings_get_wrong() -> None:
-    with pytest.raises(SettingsError, match=r'\[topics\."rewards"\]: count= is for batch'):
-        with_topics(registry(shop()), {"rewards": Section(count=3)}, DEFAULT)
+SEQUENTIAL = {"mode": "sequential", "key": "/user", "on_failure": "skip"}
+BATCH = {
+    "mode": "batch",
+    "key": "/user",
+    "age": "1h",
+    "cron": "0 0 * * *",
+    "zone": "Europe/Berlin",
+    "concurrency": 2,
+}
+SET = {"mode": "batch", "expect": ["a", "b"], "age": "1h"}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "changes", "key", "rules"),
+    [
+        # Another mode: what was declared for the former one only does not count.
+        (SEQUENTIAL, {"mode": "single"}, None, {}),
+        (SEQUENTIAL, {"mode": "batch", "count": 3}, ("user",), {"count": 3}),
+        (BATCH, {"mode": "single"}, None, {"concurrency": 2}),
+        (BATCH, {"mode": "sequential"}, ("user",), {"on_failure": "block", "concurrency": 2}),
+        (SET, {"mode": "single"}, None, {}),
+        # An empty text takes away what was declared.
+        (SEQUENTIAL, {"mode": ""}, None, {}),
+        (SEQUENTIAL, {"key": "", "on_failure": ""}, None, {"on_failure": "block"}),
+        (BATCH, {"cron": "", "key": ""}, None, {"age": "1h", "concurrency": 2}),
+        (
+            BATCH,
+            {"age": "", "concurrency": "", "zone": ""},
+            ("user",),
+            {"cron": "0 0 * * * UTC"},
+        ),
+        (SET, {"expect": ""}, None, {"age": "1h"}),
+        (SET, {"expect": [], "age": "", "count": 3}, None, {"count": 3}),
+        ({"mode": "batch", "count": 3}, {"count": "", "age": "5m"}, None, {"age": "5m"}),
+        ({"page_rows": 3, "poll_interval": "1s"}, {"page_rows": "", "poll_interval": ""}, None, {}),
+        ({"dedup": "event_id", "dedup_window": "1d"}, {"dedup": "", "dedup_window": ""}, None, {}),
+    ],
+)
+def test_the_settings_change_the_mode_and_take_away(
+    plugin: dict[str, Any],
+    changes: dict[str, Any],
+    key: tuple[str, ...] | None,
+    rules: dict[str, object],
+) -> None:
+    found = with_topics(registry(shop(**plugin)), {"rewards": Section(**changes)}, DEFAULT)
+    topic = found.topics["rewards"]
+    assert topic.mode == (changes.get("mode", plugin.get("mode")) or "single")
+    assert (topic.key_path, topic.dedup_path) == (key, None)
+    assert topic.rules() == rules
+
+
+def test_the_settings_take_a_retry_policy_away() -> None:
+    section = Section.model_validate({"retry": ""})
+    found = with_topics(registry(shop(retry=Fixed(base="3s"))), {"rewards": section}, DEFAULT)
+    assert retries(found) == [None, None, Fixed(base="1s", attempts=2)]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "changes", "part"),
+    [
+        ({}, {"count": 3}, "count= is for batch topics: this one is single."),
+        ({}, {"key": "/user"}, "key= is for sequential and batch topics: this one is single."),
+        (SEQUENTIAL, {"mode": "single", "key": "/id"}, "key= is for sequential"),
+        (SEQUENTIAL, {"mode": "batch"}, "when is a list due?"),
+        (SEQUENTIAL, {"mode": "batch", "count": 3, "on_failure": "skip"}, "on_failure= is for"),
+        (BATCH, {"mode": "sequential", "cron": "0 0 * * *"}, "cron= is for batch"),
+        (BATCH, {"cron": "", "zone": "UTC"}, "zone= is the zone of cron=, which is missing"),
+        (BATCH, {"cron": "", "age": ""}, "when is a list due?"),
+        (SET, {"age": ""}, "expect= needs age="),
+    ],
+)
+def test_what_the_settings_get_wrong(
+    plugin: dict[str, Any], changes: dict[str, Any], part: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        with_topics(registry(shop(**plugin)), {"rewards": Section(**changes)}, DEFAULT)
+    assert f'[topics."rewards"]: {part}' in str(refused.value)

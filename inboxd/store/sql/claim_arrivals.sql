@@ -3,7 +3,8 @@
 -- parameters: arrays, one entry a bucket: $1 text[] topics, $2 smallint[] buckets, $3 bigint[] cursors,
 --             $4 bigint[] bounds; then $5 integer rows, $6 integer rows of each bucket
 -- returns: as claim_events.sql; bucket, lane (position in the arrays, from 1), place (null); ready: it is
---          due; behind: its line has filed rows, so it must be filed behind them
+--          due; behind: its line has filed rows, so it must be filed behind them;
+--          again: it was a dead letter before
 -- locks: nothing: whoever changes the rows has the bucket first
 SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, e.entity_type,
        e.entity_id, e.payload, e.headers, e.correlation_id, e.causation_id, e.traceparent, e.attempts,
@@ -11,7 +12,8 @@ SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, 
        e.ordering_key, nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
        date_part('epoch', clock_timestamp() - e.run_at) AS waited,
        date_part('epoch', clock_timestamp() - e.created_at) AS age,
-       e.bucket, e.place, e.run_at <= now() AS ready, head.place IS NOT NULL AS behind, lane.lane
+       e.bucket, e.place, e.run_at <= now() AS ready, head.place IS NOT NULL AS behind, e.errors IS NOT NULL AS again,
+       lane.lane
   FROM unnest($1::text[], $2::smallint[], $3::bigint[], $4::bigint[])
        WITH ORDINALITY AS lane(topic, bucket, after, bound, lane)
  CROSS JOIN LATERAL (

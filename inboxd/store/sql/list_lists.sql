@@ -1,8 +1,9 @@
 -- The lists of a batch topic that wait, the one that is due first first.
--- parameters: $1 text topic, $2 integer limit
+-- parameters: $1 text topic, $2 integer limit, $3 interval after which a list is due that waits for its
+--             count alone
 -- returns: key, events (by places, so those that an operator took out are counted), since (when the oldest
---          was written), due_at, attempts (of the list), and the number of events that are not filed yet
---          (arrived, counted to 10,000), the same in each row
+--          was written), due_at (null: it waits for its count alone), attempts (of the list), and the number
+--          of events that are not filed yet (arrived, counted to 10,000), the same in each row
 -- locks: nothing
 WITH arrived AS MATERIALIZED (
     SELECT count(*)::integer AS rows FROM (
@@ -13,7 +14,7 @@ WITH arrived AS MATERIALIZED (
      ORDER BY h.run_at, h.id LIMIT $2
 )
 SELECT heads.ordering_key AS key, filed.place - heads.place + 1 AS events, heads.created_at AS since,
-       heads.run_at AS due_at, heads.attempts, arrived.rows AS arrived
+       nullif(heads.run_at, heads.created_at + $3) AS due_at, heads.attempts, arrived.rows AS arrived
   FROM arrived LEFT JOIN heads ON true
   LEFT JOIN LATERAL (
      SELECT l.place FROM {schema}.events l

@@ -1,8 +1,8 @@
 -- Hold events that an operator acts on, so that their status does not change meanwhile. In the order of
 -- ids, so that two operators do not deadlock.
 -- parameters: $1 bigint[] ids, $2 uuid[] event_ids
--- returns: id, uuid, status, hot (it can be acted on)
+-- returns: id, uuid, status, hot (it can be acted on), topic, mode
 -- locks: the rows, FOR UPDATE
-SELECT id, event_id AS uuid, status, true AS hot FROM {schema}.events
+SELECT id, event_id AS uuid, status, true AS hot, topic, mode FROM {schema}.events
  WHERE id = ANY ($1::bigint[]) OR event_id = ANY ($2::uuid[])
  ORDER BY id FOR UPDATE

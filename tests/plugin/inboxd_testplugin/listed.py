@@ -14,6 +14,7 @@ from inboxd import (
     EventList,
     Fixed,
     Handlers,
+    Reject,
 )
 
 TABLES = """
@@ -26,11 +27,15 @@ _NOTE = (
     "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 )
 _TOLD = "select exists (select from ledger where kind = 'told')"
+_MENDED = "select exists (select from ledger where kind = 'mended' and note = $1)"
 _QUICK = Fixed(base="50ms", attempts=3, jitter="none")
 
 
 class Item(BaseModel):
-    """What one event does to its list; `wait` in seconds, `deferred` until the ledger tells."""
+    """What one event does to its list.
+
+    `wait` in seconds; `deferred` and `broken` until the ledger tells.
+    """
 
     n: int = 0
     poison: bool = False
@@ -38,10 +43,27 @@ class Item(BaseModel):
     again: bool = False
     kills: bool = False
     deferred: bool = False
+    broken: bool = False
+    refused: bool = False
     after: str = "200ms"
     sends: int = 0
     wait: float = 0
     spoils: bool = False
+
+
+async def _suffer(item: Item, key: str, ctx: EventContext) -> None:
+    if item.wait:
+        await asyncio.sleep(item.wait)
+    if item.kills:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if item.poison:
+        raise ValueError("poison")
+    if item.deferred and not await ctx.connection.fetchval(_TOLD):
+        raise Defer(after=item.after)
+    if item.refused:
+        raise Reject("never")
+    if item.broken and not await ctx.connection.fetchval(_MENDED, key):
+        raise OSError("nobody answers")
 
 
 async def _take(events: EventList[Item], ctx: EventContext) -> None:
@@ -49,14 +71,7 @@ async def _take(events: EventList[Item], ctx: EventContext) -> None:
     async for event in events:
         item = event.payload
         ids.append(event.id)
-        if item.wait:
-            await asyncio.sleep(item.wait)
-        if item.kills:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if item.poison:
-            raise ValueError("poison")
-        if item.deferred and not await ctx.connection.fetchval(_TOLD):
-            raise Defer(after=item.after)
+        await _suffer(item, events.key, ctx)
         if item.rejected:
             events.reject(event, "not this one")
         if item.again and event.attempt == 1:
@@ -80,6 +95,12 @@ async def _take(events: EventList[Item], ctx: EventContext) -> None:
     )
 
 
+async def _note_portions(events: EventList[Item], ctx: EventContext) -> None:
+    async for portion in events.portions():
+        note = "insert into ledger values ('portion', $1, $2)"
+        await ctx.connection.execute(note, portion[0].id, str(len(portion)))
+
+
 async def _fail(events: EventList[Item], ctx: EventContext) -> None:
     raise ValueError(f"no list of {len(events)} at attempt {ctx.attempt}")
 
@@ -97,18 +118,21 @@ def add_to(handlers: Handlers) -> None:
     """Register them."""
 
     def topic(name: str, *types: str, func: object = _take, **options: object) -> None:
-        handlers.topic(name, mode="batch", key="/key", retry=_QUICK, **options)  # type: ignore[arg-type]
+        handlers.topic(name, mode="batch", key="/key", **{"retry": _QUICK, **options})  # type: ignore[arg-type]
         handlers.events(*types or (f"listed.{name}",), topic=name)(func)  # type: ignore[type-var]
 
     topic("counted", count=5)
+    topic("patient", count=5, retry=Fixed(base="100ms", attempts=100, jitter="none"))
     topic("hundreds", count=100)
     topic("aged", age="300ms")
     topic("old", age="1h")
     topic("daily", cron="0 0 * * *", zone="Europe/Berlin")
+    topic("dozens", count=12, cron="0 0 * * *", zone="Europe/Berlin")
     topic("paired", "listed.left", "listed.right", expect=["listed.left", "listed.right"], age="2s")
     topic("three", expect=3, age="2s")
     topic("threaded", count=3, func=_take_in_thread)
     topic("hopeless", count=50, func=_fail)
+    topic("portioned", count=250, func=_note_portions)
     handlers.topic("whole", mode="batch", count=4, retry=_QUICK)
     handlers.events("listed.whole", topic="whole", split=False)(_take)
     handlers.topic("slow", mode="batch", count=4, retry=_QUICK)
