@@ -22,6 +22,7 @@ from inboxd.upkeep.purge import Purge
 from inboxd.upkeep.reaper import Reaper
 from inboxd.upkeep.retention import Retention
 from inboxd.upkeep.schedules import Schedules, Undeclared
+from inboxd.upkeep.sessions import StalledSessions
 from inboxd.upkeep.statistics import Statistics
 from inboxd.upkeep.topics import Topics
 from inboxd.upkeep.unserved import Unserved
@@ -85,6 +86,9 @@ def _of_the_leader(parts: Parts, leads: Callable[[], Awaitable[bool]]) -> Iterat
     """
     settings, pool, sql, metrics = parts.settings, parts.pool, parts.sql, parts.metrics
     interval, grace = settings.upkeep.interval.total_seconds(), settings.worker.unserved_grace
+    stalled = StalledSessions(pool, sql, metrics, settings.database)
+    patience = settings.database.idle_in_transaction_timeout.total_seconds()
+    yield "stalled sessions", min(interval, patience / 2), stalled.turn
     unserved = Unserved(pool, sql, grace, parts.controls.allow)
     yield "unserved", min(interval, grace.total_seconds() / 3), unserved.turn
     lines = UnservedLines(pool, sql, grace, parts.controls.allow)

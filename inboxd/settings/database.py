@@ -73,7 +73,8 @@ class Database(Section):
     idle_in_transaction_timeout: Duration = Field(
         seconds(60),
         description="When the server ends a session that stopped in a transaction, and so frees "
-        "the page of a stopped worker.",
+        "the page of a stopped worker; one that stopped in the middle of a statement is ended by "
+        "a worker that lives.",
     )
     tcp_user_timeout: Duration = Field(
         seconds(15), description="When the server gives up a peer that acknowledges no data."

@@ -126,12 +126,13 @@ async def settle_own(
     One round trip when there is no result: numbers and a uuid need no parameters. Raises LeaseLost;
     the function raised inside the transaction, so nothing of it was committed.
     """
-    call = f"{sql['settle_command']}({ended.id:d}, {ended.fence:d}, '{worker}', {ended.seconds:.9f}"
+    id_, fence, _, seconds, result = ended
     try:
-        if ended.result is None:
-            await connection.execute(f"{call}); {ending}")
+        if result is None:
+            call = f"{sql['settle_command']}({id_:d}, {fence:d}, '{worker}', {seconds:.9f})"
+            await connection.execute(f"{call}; {ending}")
         else:
-            await connection.execute(f"{call}, $1::text::jsonb)", ended.result)
+            await connection.execute(sql["settle_with_result"], id_, fence, worker, seconds, result)
             await connection.execute(ending)
     except asyncpg.PostgresError as error:
         if error.sqlstate == _LEASE_LOST:

@@ -73,10 +73,15 @@ def _milliseconds(value: Any) -> str:
     return str(round(value.total_seconds() * 1000))
 
 
+def session_name(database: Database, purpose: str) -> str:
+    """What a session is called in pg_stat_activity; with no purpose, how all of them begin."""
+    return f"{database.application_name} {purpose}"[:63]
+
+
 def session_settings(database: Database, purpose: str) -> dict[str, str]:
     """What each session of the daemon is told when it starts."""
     return {
-        "application_name": f"{database.application_name} {purpose}"[:63],
+        "application_name": session_name(database, purpose),
         "timezone": "UTC",
         "default_transaction_isolation": "read committed",
         "statement_timeout": _milliseconds(database.statement_timeout),
@@ -110,7 +115,7 @@ def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dic
     if database.transaction_pooler:
         # It hands a session to whoever comes: nothing may be kept in one, or set for one.
         arguments["statement_cache_size"] = 0
-        arguments["server_settings"] = {"application_name": f"inboxd {purpose}"}
+        arguments["server_settings"] = {"application_name": session_name(database, purpose)}
     else:
         arguments["server_settings"] = session_settings(database, purpose) | dict(plans)
     if database.password is not None:

@@ -1,8 +1,9 @@
 """The workers table: joining, beating, leaving, and taking back what a dead worker held.
 
-Owns the statements of lease and reaper. Promises (promise 3): no clock of one machine is compared
-with another's, and a claim cannot commit after its worker was declared dead. Known limit: who is
-dead is for the reaper to judge, by its own clock (`inboxd.upkeep.reaper`).
+Owns the statements of lease and reaper, and of the sessions that stopped workers leave. Promises
+(promise 3): no clock of one machine is compared with another's, and a claim cannot commit after its
+worker was declared dead. Known limit: who is dead is for the reaper to judge, by its own clock
+(`inboxd.upkeep.reaper`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -155,6 +156,20 @@ async def bury(
             return await connection.fetch(sql["return_commands"], worker, crash_limit)
     except asyncpg.LockNotAvailableError:
         return None
+
+
+async def end_stalled(
+    connection: Connection,
+    sql: Statements,
+    names: str,
+    patience: timedelta,
+    to_read: timedelta,
+) -> list[Row]:
+    """End the sessions, called `names` and more, that stopped half-way; see `upkeep.sessions`.
+
+    Returns pid, application, waited, query and ended of each.
+    """
+    return await connection.fetch(sql["end_stalled_sessions"], names, patience, to_read)
 
 
 async def forget_ended(connection: Connection, sql: Statements) -> None:

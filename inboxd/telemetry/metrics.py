@@ -134,7 +134,9 @@ class Metrics:
     def _make_care(self) -> None:
         """What one worker does for all, and for those that died."""
         self.reaped = self._counter(
-            "inboxd_reaped", "Dead workers, and the commands taken back from them.", "kind"
+            "inboxd_reaped",
+            "Dead workers, the commands taken back from them, and sessions ended that had stopped.",
+            "kind",
         )
         self.crashes = self._counter(
             "inboxd_crashes", "Rows that were in flight when their worker died.", "kind"

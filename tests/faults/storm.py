@@ -132,7 +132,15 @@ class Storm:
             }
             counts = {table: len(rows) for table, rows in left.items()}
             some = [row for rows in left.values() for row in rows[:5]]
-            raise AssertionError(f"{counts} rows are left: {some}") from error
+            held = await self._database.fetch(
+                "select pid, application_name, state, wait_event, now() - xact_start as age,"
+                " left(query, 80) as query from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+                " and xact_start is not null"
+            )
+            raise AssertionError(
+                f"{counts} rows are left: {some}; sessions in a transaction: {held}"
+            ) from error
         for kind, accepted in self.accepted.items():
             await self._verify_kind(kind, accepted)
         wrong = await self._database.fetch(

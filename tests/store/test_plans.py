@@ -786,18 +786,24 @@ PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
 }
 
 
-async def _settle_one(session: Connection, _: Known) -> None:
+def _settle_one(result: str | None) -> Case:
     """Claim a command and settle it as its own transaction does."""
-    row = await session.fetchval(
-        "insert into inboxd.commands (queue, type, status, worker_id, fence)"
-        " values ('q', 'held', 'running', $1, 1) returning id",
-        WORKER,
-    )
-    await session.execute(f"{SQL['settle_command']}({row}, 1, '{WORKER}', 0.1)")
+
+    async def case(session: Connection, _: Known) -> None:
+        row = await session.fetchval(
+            "insert into inboxd.commands (queue, type, status, worker_id, fence)"
+            " values ('q', 'held', 'running', $1, 1) returning id",
+            WORKER,
+        )
+        ended = commands.Settlement(row, 1, "succeeded", 0.1, result)
+        await commands.settle_own(session, SQL, WORKER, ended, "SELECT")
+
+    return case
 
 
 HANDLER: dict[str, tuple[Case, tuple[str, ...]]] = {
-    "settle_command": (_settle_one, ("commands_pkey",)),
+    "settle_command": (_settle_one(None), ("commands_pkey",)),
+    "settle_with_result": (_settle_one('{"n": 1}'), ("commands_pkey",)),
 }
 
 # ----------------------------------------------------------------------------- the full tables

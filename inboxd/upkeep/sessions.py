@@ -1,0 +1,53 @@
+"""Sessions that stopped half-way are ended, so that what they have locked is free for others.
+
+Owns what PostgreSQL's own limits leave open. A worker that is stopped, or vanishes behind a network
+that swallows all, leaves a session with its page's rows locked. `idle_in_transaction_timeout` ends
+it where it stands between two statements; but the driver prepares a statement in one message and
+runs it in another, and a session that waits for the other is «active», for ever if the peer's
+kernel goes on answering (15 and 18 tried). So is one whose answer nobody reads. Promises that
+neither keeps rows for much longer than that setting says. Known limits: it takes another worker
+that lives; sessions of another role cannot be seen; the answer that a command's handler does not
+read, and COPY, are left alone: to wait for the client is usual there.
+"""
+
+from datetime import timedelta
+
+from inboxd.settings import Database
+from inboxd.store import workers
+from inboxd.store.connections import session_name
+from inboxd.store.pools import Pool, borrow
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+
+class StalledSessions:
+    """One turn: end those that have stood still for too long."""
+
+    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, database: Database) -> None:
+        """`database` says what the workers' sessions are called and how long they may stop."""
+        self._pool = pool
+        self._sql = sql
+        self._metrics = metrics
+        self._names = session_name(database, "")
+        self._patience = database.idle_in_transaction_timeout
+        # A statement may take its time, and its answer with it.
+        self._to_read: timedelta = max(self._patience, database.statement_timeout)
+
+    async def turn(self) -> None:
+        """Look once."""
+        async with borrow(self._pool) as connection:
+            ended = await workers.end_stalled(
+                connection, self._sql, self._names, self._patience, self._to_read
+            )
+        for row in ended:
+            self._metrics.reaped.labels("session").inc()
+            _log.warning(
+                "a session that stopped half-way is ended; what it locked is free",
+                pid=row["pid"],
+                application=row["application"],
+                seconds=round(row["waited"].total_seconds(), 1),
+                statement=row["query"],
+            )

@@ -1,0 +1,112 @@
+"""A worker that stopped half-way through a statement: what its session holds becomes free.
+
+The driver sends a statement to be prepared, and runs it by another message; the server's time
+limits do not count between the two. A reader that is paused is what a stopped process is: its
+kernel takes what comes, and acknowledges it, until its buffers are full.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from functools import partial
+
+import asyncpg
+import pytest
+
+from inboxd.store import workers
+from inboxd.store.connections import connect
+from tests.support import Database, StartWorker, eventually
+from tests.support.rows import SQL, ExactlyOnce, Hasty, daemon_session, emit, settings_of
+
+pytestmark = pytest.mark.anyio
+
+# With an argument, a statement is prepared in a message of its own; without, there is only one.
+PREPARED = ("select $1::text", "")
+# More than all buffers on the way hold.
+UNREAD = ("select repeat('x', 1000000) from generate_series(1, 100)",)
+NOW = timedelta(0)
+
+
+@asynccontextmanager
+async def stalled(
+    database: Database, purpose: str, statement: tuple[str, ...], *before: str
+) -> AsyncIterator[int]:
+    """A session that stopped in a transaction, during `statement`; its pid."""
+    connection = await connect(settings_of(database), purpose, plans={})
+    pid: int = connection.get_server_pid()
+    await connection.execute("begin")
+    for each in before:
+        await connection.execute(each)
+    connection._transport.pause_reading()  # type: ignore[attr-defined]  # the process is stopped
+    under_way = asyncio.create_task(connection.execute(*statement, timeout=600))
+    try:
+        await eventually(partial(_waits_for_its_client, database, pid))
+        yield pid
+    finally:
+        connection.terminate()
+        with suppress(asyncpg.PostgresConnectionError, asyncpg.InterfaceError):
+            await under_way
+
+
+async def _waits_for_its_client(database: Database, pid: int) -> bool:
+    waits: bool = await database.fetchval(
+        "select state = 'active' and wait_event_type = 'Client' from pg_stat_activity"
+        " where pid = $1",
+        pid,
+    )
+    return waits
+
+
+async def _ended(database: Database, patience: timedelta = NOW) -> list[int]:
+    """The sessions that were ended, where they had stood still for that long."""
+    async with daemon_session(database) as session:
+        rows = await workers.end_stalled(session, SQL, "inboxd ", patience, patience)
+    return [row["pid"] for row in rows]
+
+
+@pytest.mark.parametrize("statement", [PREPARED, UNREAD], ids=["prepared", "unread"])
+async def test_its_page_runs_elsewhere(
+    ledger: Database,
+    start_worker: StartWorker,
+    hasty: Hasty,
+    exactly_once: ExactlyOnce,
+    statement: tuple[str, ...],
+) -> None:
+    ids = await emit(ledger, 3)
+    page = "select from inboxd.events for update"
+    async with stalled(ledger, "daemon", statement, page) as pid:
+        worker = await start_worker(hasty(database={"statement_timeout": "2s"}))
+        await exactly_once("event", ids)
+        await worker.logged("a session that stopped half-way is ended")
+        assert f'"pid":{pid}' in worker.output()
+        assert await worker.metric('inboxd_reaped_total{kind="session"}') == 1
+
+
+async def test_what_waits_for_its_client_as_a_matter_of_course_is_left_alone(
+    database: Database,
+) -> None:
+    """A handler that reads slowly, one that copies, the sessions of others; and those in time."""
+    copied = asyncio.Event()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        await copied.wait()
+        yield b"1\n"
+
+    async with (
+        stalled(database, "handlers", UNREAD) as slow,
+        stalled(database, "daemon", PREPARED) as stopped,
+        database.connect() as foreign,
+        daemon_session(database) as copying,
+        copying.transaction(),
+    ):
+        await copying.execute("create temp table copied (id int)")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(copying.copy_to_table("copied", source=slowly()))
+            await eventually(partial(_waits_for_its_client, database, copying.get_server_pid()))
+            async with foreign.transaction():
+                assert await _ended(database, timedelta(hours=1)) == []
+                assert await _ended(database) == [stopped]
+            copied.set()
+        left = await database.fetchval("select count(*) from pg_stat_activity where pid = $1", slow)
+        assert left == 1
