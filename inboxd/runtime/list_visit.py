@@ -11,40 +11,26 @@ transaction stays open over the end of a period holds up that period's lists in 
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from inboxd.api.due import NEVER, SLACK
 from inboxd.api.messages import moment
 from inboxd.api.records import ListHandler
-from inboxd.errors import HandlerTimeout
 from inboxd.model.arrivals import Bucket
-from inboxd.model.outcome import Dead, explain
 from inboxd.runtime.event_run import EventRun
 from inboxd.runtime.list_memory import Memory
-from inboxd.runtime.list_parts import Held, Part, Stored, Unread
-from inboxd.runtime.list_run import Listed, ListRun, Written, facts_of, left_of
-from inboxd.runtime.outcomes import error_entry, setback
+from inboxd.runtime.list_parts import Part, Stored, Unread
+from inboxd.runtime.list_run import Listed, ListRun, Written, facts_of
+from inboxd.runtime.list_setback import Became, Failed, Setbacks
 from inboxd.runtime.parts import Parts
-from inboxd.store import bodies, events, lines, lists
+from inboxd.store import bodies, lines, lists
 from inboxd.store.connections import Connection, Row
 from inboxd.store.lists import Line, Stretch
-from inboxd.telemetry.logs import get_logger
-
-_log = get_logger(__name__)
 
 # What a visit takes, files, and runs at the most; a longer list is read in portions.
 ROWS = 5_000
 _LINES = 500
 _ENDS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A list that is set back as a whole."""
-
-    key: str
-    part: Part
-    error: BaseException
 
 
 @dataclass(slots=True)
@@ -324,61 +310,16 @@ class Visit:
     async def set_back(self, connection: Connection) -> None:
         """Set back the lists that failed as a whole, which are filed by now."""
         failed, self.failed = self.failed, []
+        setbacks = Setbacks(self.parts, self.events, self.handler)
+        noted = [written.results for written in self.written]
         for each in failed:
-            await self._set_back_one(connection, each)
-
-    async def _set_back_one(self, connection: Connection, failed: Failed) -> None:
-        part, first, sql = failed.part, failed.part.first, self.parts.sql
-        left: Sequence[Row] = ()
-        if isinstance(part, Held):
-            left = left_of(part, [written.results for written in self.written])
-            if not left:
-                return
-            first = left[0]
-        if isinstance(failed.error, HandlerTimeout) and self.handler.may_split and part.size > 1:
-            # Half of it may end in time: the next visit tries, and so on.
-            self.memory.cut(self.bucket, failed.key, part.size // 2)
-            # Whichever of its events comes to be the head is due.
-            rest = [row["id"] for row in left] or [first["id"]]
-            again = [events.Setback(id_, "waiting", delay=0.0) for id_ in rest]
-            await events.set_back(connection, sql, again)
-            self.more = True
-            return
-        await self._fail(connection, failed, first, left)
-
-    async def _fail(
-        self, connection: Connection, failed: Failed, first: Row, left: Sequence[Row]
-    ) -> None:
-        """Let a list wait for its retry as a whole, or be dead letters."""
-        part, sql = failed.part, self.parts.sql
-        outcome = self.events.judge(failed.error, first, self.handler.readers.get(first["type"]))
-        if not isinstance(outcome, Dead):
-            await events.set_back(
-                connection, sql, [_waiting(setback(outcome, first, self.parts.me.id))]
-            )
-        elif isinstance(part, Stored):
-            entry = error_entry(outcome.failure, first["attempts"] + 1, self.parts.me.id)
-            await lists.fail_stretch(
-                connection, sql, part.stretch, entry, outcome.failure.fingerprint
-            )
-        else:
-            await lines.step_aside(connection, sql, [row["id"] for row in left])
-            dead = [setback(outcome, row, self.parts.me.id) for row in left]
-            await events.set_back(connection, sql, dead)
-        if isinstance(outcome, Dead):
-            await self.look_again(connection, [failed.key])
-        _log.warning(
-            "list did not succeed",
-            topic=self.handler.topic,
-            key=failed.key,
-            events=part.size,
-            reason=explain(failed.error).error,
-        )
-
-
-def _waiting(back: events.Setback) -> events.Setback:
-    """What is set back stays in its line."""
-    return replace(back, status="waiting")
+            became = await setbacks.set_back(connection, each, noted)
+            if became is Became.HALVES:
+                # Half of it may end in time: the next visit tries, and so on.
+                self.memory.cut(self.bucket, each.key, each.part.size // 2)
+                self.more = True
+            elif became is Became.DEAD:
+                await self.look_again(connection, [each.key])
 
 
 def _weight(rows: Sequence[Row]) -> int:

@@ -27,7 +27,8 @@ from inboxd.runtime.event_run import EventRun
 from inboxd.runtime.list_memory import Memory
 from inboxd.runtime.list_parts import Held, Part
 from inboxd.runtime.list_run import ListRun, SpoiledList
-from inboxd.runtime.list_visit import ROWS, Failed, Visit
+from inboxd.runtime.list_setback import Failed
+from inboxd.runtime.list_visit import ROWS, Visit
 from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import error_entry
 from inboxd.runtime.parts import Parts

@@ -1,0 +1,96 @@
+"""A list that did not succeed as a whole: it is halved, waits for its retry, or is dead letters.
+
+Owns what is written of such a list. Promises that its events stay together while they wait, and
+that none of them is set back that had an end of its own (promise 2). Known limit: events of a list
+that is too long for memory cannot be told apart here; their attempts are counted by their first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from inboxd.api.records import ListHandler
+from inboxd.errors import HandlerTimeout
+from inboxd.model.outcome import Dead, explain
+from inboxd.runtime.event_run import EventRun, Results
+from inboxd.runtime.list_parts import Held, Part, Stored
+from inboxd.runtime.list_run import left_of
+from inboxd.runtime.outcomes import error_entry, setback
+from inboxd.runtime.parts import Parts
+from inboxd.store import events, lines, lists
+from inboxd.store.connections import Connection, Row
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A list that is set back as a whole."""
+
+    key: str
+    part: Part
+    error: BaseException
+
+
+class Became(Enum):
+    """What became of a list that did not succeed."""
+
+    ENDED = auto()  # each of its events has an end of its own
+    HALVES = auto()  # it may end in time
+    WAITING = auto()
+    DEAD = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Setbacks:
+    """Sets back the lists of one handler."""
+
+    parts: Parts
+    events: EventRun
+    handler: ListHandler
+
+    async def set_back(
+        self, connection: Connection, failed: Failed, noted: Sequence[Results]
+    ) -> Became:
+        """Write what becomes of a list; `noted` is what its transaction noted of single events."""
+        part, first = failed.part, failed.part.first
+        left: Sequence[Row] = ()
+        if isinstance(part, Held):
+            left = left_of(part, noted)
+            if not left:
+                return Became.ENDED
+            first = left[0]
+        if isinstance(failed.error, HandlerTimeout) and self.handler.may_split and part.size > 1:
+            # Whichever of its events comes to be the head is due.
+            rest = [row["id"] for row in left] or [first["id"]]
+            again = [events.Setback(id_, "waiting", delay=0.0) for id_ in rest]
+            await events.set_back(connection, self.parts.sql, again)
+            return Became.HALVES
+        return await self._fail(connection, failed, first, left)
+
+    async def _fail(
+        self, connection: Connection, failed: Failed, first: Row, left: Sequence[Row]
+    ) -> Became:
+        part, sql, me = failed.part, self.parts.sql, self.parts.me.id
+        outcome = self.events.judge(failed.error, first, self.handler.readers.get(first["type"]))
+        if not isinstance(outcome, Dead):
+            again = replace(setback(outcome, first, me), status="waiting")  # it stays in its line
+            await events.set_back(connection, sql, [again])
+        elif isinstance(part, Stored):
+            entry = error_entry(outcome.failure, first["attempts"] + 1, me)
+            await lists.fail_stretch(
+                connection, sql, part.stretch, entry, outcome.failure.fingerprint
+            )
+        else:
+            await lines.step_aside(connection, sql, [row["id"] for row in left])
+            dead = [setback(outcome, row, me) for row in left]
+            await events.set_back(connection, sql, dead)
+        _log.warning(
+            "list did not succeed",
+            topic=self.handler.topic,
+            key=failed.key,
+            events=part.size,
+            reason=explain(failed.error).error,
+        )
+        return Became.DEAD if isinstance(outcome, Dead) else Became.WAITING
