@@ -76,9 +76,13 @@ class CommandHandler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListHandler:
-    """The handler of the lists of a batch topic: how it runs, and how events are read, by type."""
+    """The handler of the lists of a batch topic: how it runs, and how events are read, by type.
+
+    page_rows: the most events of a portion, where the topic says so.
+    """
 
     topic: str
+    page_rows: int | None
     rule: Rule
     runs: EventHandler
     readers: Mapping[str, EventHandler]

@@ -27,6 +27,7 @@ def gather(handlers: Iterable[EventHandler], topics: Mapping[str, Topic]) -> dic
     return {
         name: ListHandler(
             topic=name,
+            page_rows=topics[name].page_rows,
             rule=rule_of(topics[name]),
             # In logs, metrics and middleware, a list is called by its topic.
             runs=replace(next(iter(found.values())), type=name),

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from inboxd.api.lists import MOST_OUTCOMES
 from inboxd.api.messages import Event
 from inboxd.api.payload import decode
-from inboxd.api.records import EventHandler
+from inboxd.api.records import EventHandler, ListHandler
 from inboxd.errors import NoHandler, PayloadError
 from inboxd.runtime.parts import Parts
 from inboxd.store import bodies
@@ -83,19 +83,20 @@ class Held:
 class Stored:
     """A list that stays in its line while it is read."""
 
-    __slots__ = ("_parts", "_readers", "first", "size", "stretch")
+    __slots__ = ("_handler", "_parts", "_rows", "first", "size", "stretch")
 
     def __init__(
         self,
         parts: Parts,
-        readers: Mapping[str, EventHandler],
+        handler: ListHandler,
         stretch: Stretch,
         size: int,
         first: Row,
     ) -> None:
         """Read `stretch`; `first` is its first row."""
         self._parts = parts
-        self._readers = readers
+        self._handler = handler
+        self._rows = handler.page_rows or parts.settings.events.page_rows
         self.stretch = stretch
         self.size = size
         self.first = first
@@ -103,19 +104,17 @@ class Stored:
     async def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:
         """As many at once as a page has."""
         topic, key, first, last = self.stretch
-        limits, sql = self._parts.settings.events, self._parts.sql
+        most_bytes, sql = self._parts.settings.events.page_bytes, self._parts.sql
         after = first - 1
         while True:
             connection = ask()
-            rows = await connection.fetch(
-                sql["read_list"], topic, key, after, last, limits.page_rows
-            )
+            rows = await connection.fetch(sql["read_list"], topic, key, after, last, self._rows)
             if not rows:
                 return
             after = rows[-1]["place"]
-            for portion in bodies.portions(rows, limits.page_bytes):
+            for portion in bodies.portions(rows, most_bytes):
                 payloads = await bodies.read(connection, sql, portion)
-                yield read_rows(self._readers, portion, payloads, unread)
+                yield read_rows(self._handler.readers, portion, payloads, unread)
 
     async def hold(self, connection: Connection, unread: Unread) -> Held | None:
         """The same in memory; None: nothing is left of it."""
@@ -125,7 +124,7 @@ class Stored:
         if not rows:
             return None
         payloads = await bodies.read(connection, sql, rows)
-        return Held(rows, read_rows(self._readers, rows, payloads, unread))
+        return Held(rows, read_rows(self._handler.readers, rows, payloads, unread))
 
     def halves(self) -> "tuple[Stored, Stored]":
         """The older half of its places, and the newer one."""
@@ -133,7 +132,7 @@ class Stored:
         middle = (first + last) // 2
         older, newer = Stretch(topic, key, first, middle), Stretch(topic, key, middle + 1, last)
         half = self.size // 2
-        make = partial(Stored, self._parts, self._readers, first=self.first)
+        make = partial(Stored, self._parts, self._handler, first=self.first)
         return make(older, self.size - half), make(newer, half)
 
 

@@ -240,7 +240,7 @@ class Visit:
             connection, self.parts.sql, self.handler.topic, line, period, most
         )
         stretch = Stretch(self.handler.topic, line.key, line.place, last)
-        whole = Stored(self.parts, self.handler.readers, stretch, size, rows[0])
+        whole = Stored(self.parts, self.handler, stretch, size, rows[0])
         facts = facts_of(self.handler, rows[0], size, {row["type"] for row in rows})
         return Listed(self.handler, facts, whole, Unread())
 

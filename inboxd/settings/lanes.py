@@ -80,7 +80,11 @@ class Topic(Section):
         "until it is replayed or dismissed; skip: the next one goes on. Sequential only.",
     )
     page_rows: int | None = Field(
-        None, ge=1, le=10_000, description="Most of its events in one transaction."
+        None,
+        ge=1,
+        le=10_000,
+        description="Most of its events in one transaction; in batch mode, in one portion of a "
+        "long list.",
     )
     poll_interval: Duration | None = Field(
         None,

@@ -94,6 +94,14 @@ async def test_its_handler_gets_a_portion_of_it_at_a_time(inbox: Inbox) -> None:
     assert found == [(ids[0], "9"), (ids[9], "91"), (ids[100], "100"), (ids[200], "50")]
 
 
+async def test_a_topic_may_have_portions_of_its_own(inbox: Inbox) -> None:
+    payloads = [{"key": "narrow", **each} for each in [*FAT, *[{}] * 238]]
+    ids = await inbox.write_many("event", "listed.narrow", payloads)
+    await inbox.succeeded("event", *ids)
+    found = [size for kind, _, size in await inbox.notes(*ids) if kind == "portion"]
+    assert found == ["9", "71", "80", "80", "10"]
+
+
 async def test_one_event_of_it_spoils_it(inbox: Inbox) -> None:
     await hold_that_it_is_halved(inbox)
 

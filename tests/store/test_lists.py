@@ -89,12 +89,12 @@ async def test_of_a_list_that_is_streamed_only_a_portion_has_been_read(database:
     handlers = Handlers("test")
     handlers.topic("listed", mode="batch", count=25)
     handlers.events("item", topic="listed")(take)
-    readers = build_registry([("a plugin", handlers)]).lists["listed"].readers
+    handler = build_registry([("a plugin", handlers)]).lists["listed"]
     limits = SimpleNamespace(page_rows=10, page_bytes=5_000)
     parts = SimpleNamespace(settings=SimpleNamespace(events=limits), sql=SQL)
     (first,) = await database.fetch("select * from inboxd.events where head")
     stretch = Stretch("listed", "k", 1, 25)
-    stored = Stored(cast("Parts", parts), readers, stretch, 25, first)
+    stored = Stored(cast("Parts", parts), handler, stretch, 25, first)
     async with daemon_session(database) as session:
         for _ in range(2):  # it can be read again
             noting, met = Noting(session), []
