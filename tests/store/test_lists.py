@@ -109,6 +109,14 @@ async def test_of_a_list_that_is_streamed_only_a_portion_has_been_read(database:
             ]
 
 
+async def test_a_line_that_was_never_empty_has_places_of_any_size(database: Database) -> None:
+    await database.execute(HEAD.replace("n = 1, n,", "n = 1, 3000000000 + n,"))
+    async with daemon_session(database) as visit:
+        (line,) = await lists.open_lines(visit, SQL, "listed", ["k"], 1, due=False)
+        found = await lists.measure(visit, SQL, "listed", line, None, 2)
+    assert found == (2, 3_000_000_002)
+
+
 @pytest.mark.parametrize(("full", "expected", "due"), [(3, [], True), (None, ["item", "b"], False)])
 async def test_what_was_taken_out_of_a_list_counts_for_its_number_alone(
     database: Database, full: int | None, expected: list[str], due: bool

@@ -11,5 +11,5 @@ SELECT count(*)::integer AS size, max(member.place) AS last
                                     WHERE $4::timestamptz IS NOT NULL
                                       AND b.place IS NOT NULL AND b.topic = $1 AND b.ordering_key = $2
                                       AND b.place >= $3 AND (b.created_at < $4::timestamptz OR b.created_at >= $5::timestamptz)
-                                    ORDER BY b.place LIMIT 1), 2147483647)
+                                    ORDER BY b.place LIMIT 1), 9223372036854775807)
          ORDER BY e.place LIMIT $6) member
