@@ -241,7 +241,10 @@ class Visit:
         )
         stretch = Stretch(self.handler.topic, line.key, line.place, last)
         whole = Stored(self.parts, self.handler, stretch, size, rows[0])
-        facts = facts_of(self.handler, rows[0], size, {row["type"] for row in rows})
+        types = {row["type"] for row in rows}
+        if missing := self.handler.rule.missing(types):
+            types.update(await lists.types_in(connection, self.parts.sql, stretch, missing))
+        facts = facts_of(self.handler, rows[0], size, types)
         return Listed(self.handler, facts, whole, Unread())
 
     async def _hold(self, connection: Connection, rows: Sequence[Row]) -> Listed:

@@ -146,6 +146,13 @@ async def measure(
     return row["size"], row["last"]
 
 
+async def types_in(
+    connection: Connection, sql: Statements, stretch: Stretch, types: Sequence[str]
+) -> list[str]:
+    """Which of these types a stretch has."""
+    return [row[0] for row in await connection.fetch(sql["types_in_list"], *stretch, list(types))]
+
+
 async def settle_stretch(
     connection: Connection, sql: Statements, stretch: Stretch, seconds: float, worker: UUID
 ) -> list[tuple[str, int]]:

@@ -102,6 +102,14 @@ async def test_a_topic_may_have_portions_of_its_own(inbox: Inbox) -> None:
     assert found == ["9", "71", "80", "80", "10"]
 
 
+async def test_what_is_missing_of_a_set_is_not_there_at_all(inbox: Inbox) -> None:
+    """Behind the 1,000 events among which a set is looked for, it is of the list all the same."""
+    left = await inbox.write_many("event", "listed.left", [{"key": "far"}] * 5_001)
+    (right,) = await inbox.write_many("event", "listed.right", [{"key": "far"}])
+    (found,) = await lists(inbox, "paired", "far", 1)
+    assert (found["ids"], found["missing"], found["short"]) == ([*left, right], [], 0)
+
+
 async def test_one_event_of_it_spoils_it(inbox: Inbox) -> None:
     await hold_that_it_is_halved(inbox)
 
