@@ -2,8 +2,9 @@
 
 Owns the two forms of a list. Promises that both are read in the same order and in the same way, and
 that of one which stays in the database no more than a portion is in memory. What cannot be read is
-remembered by id, and is no part of what the handler gets. Known limit: each reading of a list that
-stays in the database decodes its events again.
+remembered by id, and is no part of what the handler gets; what the handler does not read is read
+all the same. Known limit: each reading of a list that stays in the database decodes its events
+again.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -24,6 +25,8 @@ from inboxd.store.lists import Stretch
 Events = Sequence[Event[Any]]
 # JSON texts of large payloads, by body id.
 Payloads = Mapping[int, str]
+# So many events, and no more bytes than a page has, are taken into memory when a list is halved.
+_SMALL = 1_000
 # What is asked for the rows of a list: the handler's own connection.
 Ask = Callable[[], Any]
 
@@ -50,6 +53,12 @@ class Part(Protocol):
     def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:
         """Its events in order, portion by portion."""
 
+    async def finish(self, connection: Connection, unread: Unread) -> None:
+        """Read what the handler did not, so that nothing succeeds that cannot be read."""
+
+    def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
+        """Its own events among those of the list that cannot be read."""
+
     def halves(self) -> "tuple[Part, Part]":
         """Two parts; only where `size` is 2 or more."""
 
@@ -70,6 +79,14 @@ class Held:
         """All at once."""
         yield self.events
 
+    async def finish(self, connection: Connection, unread: Unread) -> None:
+        """All has been read before the handler began."""
+
+    def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
+        """By their ids."""
+        here = {row["id"] for row in self.rows} if of_all.errors else ()
+        return {id_: each for id_, each in of_all.errors.items() if id_ in here}
+
     def halves(self) -> "tuple[Held, Held]":
         """The older half, and the newer one."""
         middle = len(self.rows) // 2
@@ -83,7 +100,7 @@ class Held:
 class Stored:
     """A list that stays in its line while it is read."""
 
-    __slots__ = ("_handler", "_parts", "_rows", "first", "size", "stretch")
+    __slots__ = ("_handler", "_parts", "_read_to", "_rows", "first", "size", "stretch")
 
     def __init__(
         self,
@@ -100,12 +117,22 @@ class Stored:
         self.stretch = stretch
         self.size = size
         self.first = first
+        self._read_to = stretch.first - 1
 
     async def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:
         """As many at once as a page has."""
-        topic, key, first, last = self.stretch
+        async for portion in self._portions(ask, self.stretch.first - 1, unread):
+            yield portion
+
+    async def finish(self, connection: Connection, unread: Unread) -> None:
+        """Read from where the handler stopped."""
+        async for _ in self._portions(lambda: connection, self._read_to, unread):
+            pass
+
+    async def _portions(self, ask: Ask, after: int, unread: Unread) -> AsyncIterator[Events]:
+        """What stands behind a place."""
+        topic, key, _, last = self.stretch
         most_bytes, sql = self._parts.settings.events.page_bytes, self._parts.sql
-        after = first - 1
         while True:
             connection = ask()
             rows = await connection.fetch(sql["read_list"], topic, key, after, last, self._rows)
@@ -114,17 +141,34 @@ class Stored:
             after = rows[-1]["place"]
             for portion in bodies.portions(rows, most_bytes):
                 payloads = await bodies.read(connection, sql, portion)
-                yield read_rows(self._handler.readers, portion, payloads, unread)
+                events = read_rows(self._handler.readers, portion, payloads, unread)
+                self._read_to = max(self._read_to, portion[-1]["place"])
+                yield events
 
-    async def hold(self, connection: Connection, unread: Unread) -> Held | None:
-        """The same in memory; None: nothing is left of it."""
+    def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
+        """By their places."""
+        _, _, first, last = self.stretch
+        found = of_all.errors.items()
+        return {id_: each for id_, each in found if first <= each[0]["place"] <= last}
+
+    async def hold(self, connection: Connection, unread: Unread) -> "Held | Stored | None":
+        """The same in memory, if it is small; None: nothing is left of it."""
         sql = self._parts.sql
         topic, key, first, last = self.stretch
-        rows = await connection.fetch(sql["read_list"], topic, key, first - 1, last, self.size + 1)
+        rows = await connection.fetch(sql["read_list"], topic, key, first - 1, last, _SMALL + 1)
         if not rows:
             return None
+        heavy = bodies.weight(rows) > self._parts.settings.events.page_bytes
+        if len(rows) > _SMALL:
+            return self._among(rows[0], last, max(self.size, len(rows)))
+        if heavy and len(rows) > 1:
+            return self._among(rows[0], rows[-1]["place"], len(rows))
         payloads = await bodies.read(connection, sql, rows)
         return Held(rows, read_rows(self._handler.readers, rows, payloads, unread))
+
+    def _among(self, first: Row, last: int, size: int) -> "Stored":
+        stretch = self.stretch._replace(first=first["place"], last=last)
+        return Stored(self._parts, self._handler, stretch, size, first)
 
     def halves(self) -> "tuple[Stored, Stored]":
         """The older half of its places, and the newer one."""

@@ -48,7 +48,6 @@ _handler_log = get_logger("inboxd.handler")
 
 # So many runs of parts without a success, and it is not one event that spoils the list.
 _HOPELESS = 32
-_SMALL = 1_000
 
 
 class SpoiledList(InboxdError):
@@ -104,7 +103,7 @@ class ListRun:
         course = _Course()
         while todo:
             part = todo.pop()
-            if isinstance(part, Stored) and part is not listed.whole and part.size <= _SMALL:
+            if isinstance(part, Stored) and part is not listed.whole:
                 held = await part.hold(connection, listed.unread)
                 if held is None:
                     continue
@@ -160,6 +159,7 @@ class ListRun:
         sent, planned = len(results.sent), len(results.planned)
         try:
             events = await self._call(task, listed, part, savepoint, results)
+            await part.finish(connection, listed.unread)
             await savepoint.keep()
         except BaseException as error:
             if is_ours(error):
@@ -334,12 +334,7 @@ def _own_outcomes(
     events: EventList[Any] | BlockingEventList[Any], unread: Unread, part: Part
 ) -> dict[int, tuple[Row, BaseException]]:
     """The events of a part that are not done although its handler ended well."""
-    own: dict[int, tuple[Row, BaseException]] = {}
-    if unread.errors:
-        own |= unread.errors
-        if isinstance(part, Held):
-            here = {row["id"] for row in part.rows}
-            own = {id_: each for id_, each in own.items() if id_ in here}
+    own = part.unread(unread)
     for id_, (event, error) in events.outcomes.items():
         own[id_] = (row_of(event), error)
     return own

@@ -134,7 +134,7 @@ class Visit:
         start = 0
         while len(rows) - start >= full and not self._stops():
             taken = rows[start : start + full]
-            if self._belong(taken) < full or _weight(taken) > limit:
+            if self._belong(taken) < full or bodies.weight(taken) > limit:
                 return
             listed = await self._hold(connection, taken)
             if await self._run(connection, key, listed) is not None:
@@ -232,7 +232,7 @@ class Visit:
             )
             rows = found[0]
         size = self._belong(rows)
-        if size <= ROWS and _weight(rows[:size]) <= self.parts.settings.events.page_bytes:
+        if size <= ROWS and bodies.weight(rows[:size]) <= self.parts.settings.events.page_bytes:
             return await self._hold(connection, rows[:size])
         period = self.handler.rule.period(line.created_at)
         most = self.memory.most(self.bucket, line.key, self.handler.rule.full or line.length)
@@ -323,11 +323,6 @@ class Visit:
                 self.more = True
             elif became is Became.DEAD:
                 await self.look_again(connection, [each.key])
-
-
-def _weight(rows: Sequence[Row]) -> int:
-    """Bytes of large payloads."""
-    return sum(row["body_bytes"] or 0 for row in rows)
 
 
 def _pages(wanted: Sequence[tuple[Line, int]]) -> Iterator[list[tuple[Line, int]]]:

@@ -11,15 +11,20 @@ from inboxd.store.connections import Connection, Row
 from inboxd.store.statements import Statements
 
 
+def weight(rows: Sequence[Row]) -> int:
+    """Bytes of the bodies of rows."""
+    return sum(row["body_bytes"] or 0 for row in rows)
+
+
 def portions(rows: Sequence[Row], budget: int) -> Iterator[Sequence[Row]]:
     """Cut rows, in order, into portions whose bodies weigh at most `budget` bytes together."""
-    start, weight = 0, 0
+    start, together = 0, 0
     for position, row in enumerate(rows):
         size = row["body_bytes"] or 0
-        if weight and weight + size > budget:
+        if together and together + size > budget:
             yield rows[start:position]
-            start, weight = position, 0
-        weight += size
+            start, together = position, 0
+        together += size
     if start < len(rows):
         yield rows[start:]
 

@@ -102,12 +102,52 @@ async def test_a_topic_may_have_portions_of_its_own(inbox: Inbox) -> None:
     assert found == ["9", "71", "80", "80", "10"]
 
 
+async def test_halves_that_weigh_too_much_are_not_taken_into_memory(inbox: Inbox) -> None:
+    payloads: list[dict[str, Any]] = [{"key": "weighty", **FAT[0]} for _ in range(250)]
+    payloads[150]["poison"] = True
+    ids = await inbox.write_many("event", "listed.portioned", payloads)
+    await inbox.succeeded("event", *ids[:150], *ids[151:])
+    await failed(inbox, ids[150])
+    found = [int(size) for kind, _, size in await inbox.notes(*ids) if kind == "portion"]
+    assert (sum(found), max(found)) == (249, 9)
+
+
+async def test_what_its_handler_does_not_read_is_read_all_the_same(inbox: Inbox) -> None:
+    """What cannot be read has not succeeded."""
+    payloads = [{"key": "skimmed", **each} for each in [*FAT, *[{}] * 7, {"n": "many"}]]
+    ids = await inbox.write_many("event", "listed.skimmed", payloads)
+    (found,) = await lists(inbox, "skimmed", "skimmed", 1)
+    assert found["size"] == 20
+    await inbox.succeeded("event", *ids[:-1])
+    assert "PayloadError" in (await failed(inbox, ids[-1]))["errors"]
+
+
 async def test_what_is_missing_of_a_set_is_not_there_at_all(inbox: Inbox) -> None:
     """Behind the 1,000 events among which a set is looked for, it is of the list all the same."""
     left = await inbox.write_many("event", "listed.left", [{"key": "far"}] * 5_001)
     (right,) = await inbox.write_many("event", "listed.right", [{"key": "far"}])
     (found,) = await lists(inbox, "paired", "far", 1)
     assert (found["ids"], found["missing"], found["short"]) == ([*left, right], [], 0)
+
+
+async def test_its_halves_send_from_their_own_first_events(inbox: Inbox) -> None:
+    payloads: list[dict[str, Any]] = [*FAT, *[{}] * 2_988]
+    payloads[20], payloads[2_000] = {"poison": True}, {"sends": 1}
+    ids = await a_day(inbox, "origin", payloads)
+    await inbox.succeeded("event", *ids[:20], *ids[21:])
+    assert await inbox.children("event", ids[0]) == []
+    assert len(await inbox.children("event", ids[1_500])) == 1
+
+
+async def test_what_cannot_be_read_is_told_once(inbox: Inbox, worker: Worker) -> None:
+    """It was met before the list failed, and by the half to which it belongs."""
+    payloads: list[dict[str, Any]] = [*FAT, *[{}] * 2_988]
+    payloads[2_000], payloads[2_500] = {"n": "many"}, {"refused": True}
+    ids = await a_day(inbox, "once", payloads)
+    for n in (2_000, 2_500):
+        dead = await failed(inbox, ids[n])
+        told = [line for line in worker.output().splitlines() if str(dead["event_id"]) in line]
+        assert (len(told), dead["attempts"]) == (1, 1)
 
 
 async def test_one_event_of_it_spoils_it(inbox: Inbox) -> None:

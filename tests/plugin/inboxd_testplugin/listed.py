@@ -99,6 +99,13 @@ async def _note_portions(events: EventList[Item], ctx: EventContext) -> None:
     async for portion in events.portions():
         note = "insert into ledger values ('portion', $1, $2)"
         await ctx.connection.execute(note, portion[0].id, str(len(portion)))
+        if any(event.payload.poison for event in portion):
+            raise ValueError("poison")
+
+
+async def _count(events: EventList[Item], ctx: EventContext) -> None:
+    note = "insert into lists (topic, key, size) values ($1, $2, $3)"
+    await ctx.connection.execute(note, events.topic, events.key, len(events))
 
 
 async def _fail(events: EventList[Item], ctx: EventContext) -> None:
@@ -117,9 +124,16 @@ def _take_in_thread(events: BlockingEventList[Item], ctx: BlockingEventContext) 
 def add_to(handlers: Handlers) -> None:
     """Register them."""
 
-    def topic(name: str, *types: str, func: object = _take, **options: object) -> None:
+    def topic(
+        name: str,
+        *types: str,
+        func: object = _take,
+        timeout: str | None = None,
+        **options: object,
+    ) -> None:
         handlers.topic(name, mode="batch", key="/key", **{"retry": _QUICK, **options})  # type: ignore[arg-type]
-        handlers.events(*types or (f"listed.{name}",), topic=name)(func)  # type: ignore[type-var]
+        events = handlers.events(*types or (f"listed.{name}",), topic=name, timeout=timeout)
+        events(func)  # type: ignore[type-var]
 
     topic("counted", count=5)
     topic("patient", count=5, retry=Fixed(base="100ms", attempts=100, jitter="none"))
@@ -134,6 +148,8 @@ def add_to(handlers: Handlers) -> None:
     topic("hopeless", count=50, func=_fail)
     topic("portioned", count=250, func=_note_portions)
     topic("narrow", count=250, page_rows=80, func=_note_portions)
+    topic("skimmed", count=20, func=_count)
+    topic("paced", count=20, timeout="400ms")
     handlers.topic("whole", mode="batch", count=4, retry=_QUICK)
     handlers.events("listed.whole", topic="whole", split=False)(_take)
     handlers.topic("slow", mode="batch", count=4, retry=_QUICK)
