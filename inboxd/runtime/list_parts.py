@@ -151,6 +151,13 @@ class Stored:
         found = of_all.errors.items()
         return {id_: each for id_, each in found if first <= each[0]["place"] <= last}
 
+    async def left(self, connection: Connection) -> "Stored | None":
+        """What is still in the line, with its own first row; None: nothing."""
+        sql = self._parts.sql
+        topic, key, first, last = self.stretch
+        rows = await connection.fetch(sql["read_list"], topic, key, first - 1, last, 1)
+        return self._among(rows[0], last, self.size) if rows else None
+
     async def hold(self, connection: Connection, unread: Unread) -> "Held | Stored | None":
         """The same in memory, if it is small; None: nothing is left of it."""
         sql = self._parts.sql

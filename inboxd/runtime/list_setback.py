@@ -1,8 +1,8 @@
 """A list that did not succeed as a whole: it is halved, waits for its retry, or is dead letters.
 
 Owns what is written of such a list. Promises that its events stay together while they wait, and
-that none of them is set back that had an end of its own (promise 2). Known limit: events of a list
-that is too long for memory cannot be told apart here; their attempts are counted by their first.
+that none of them is set back that had an end of its own (promise 2). Known limit: the attempts of a
+list that is too long for memory are counted by the first of its events that has no such end.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from inboxd.runtime.outcomes import error_entry, setback
 from inboxd.runtime.parts import Parts
 from inboxd.store import events, lines, lists
 from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -61,11 +62,14 @@ class Setbacks:
             if not left:
                 return Became.ENDED
             first = left[0]
+        elif isinstance(part, Stored):
+            still = await part.left(connection)
+            if still is None:
+                return Became.ENDED
+            part, first = still, still.first
+            failed = replace(failed, part=part)
         if isinstance(failed.error, HandlerTimeout) and self.handler.may_split and part.size > 1:
-            # Whichever of its events comes to be the head is due.
-            rest = [row["id"] for row in left] or [first["id"]]
-            again = [events.Setback(id_, "waiting", delay=0.0) for id_ in rest]
-            await events.set_back(connection, self.parts.sql, again)
+            await hasten(connection, self.parts.sql, part, left)
             return Became.HALVES
         return await self._fail(connection, failed, first, left)
 
@@ -94,3 +98,12 @@ class Setbacks:
             reason=explain(failed.error).error,
         )
         return Became.DEAD if isinstance(outcome, Dead) else Became.WAITING
+
+
+async def hasten(connection: Connection, sql: Statements, part: Part, rows: Sequence[Row]) -> None:
+    """Let whichever event of a list comes to be the head be due; `rows` are those in memory."""
+    now = [row["id"] for row in rows] or [part.first["id"]]
+    again = [events.Setback(id_, "waiting", delay=0.0) for id_ in now]
+    await events.set_back(connection, sql, again)
+    if isinstance(part, Stored):
+        await lists.hasten(connection, sql, part.stretch)

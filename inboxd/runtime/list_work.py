@@ -27,7 +27,7 @@ from inboxd.runtime.event_run import EventRun
 from inboxd.runtime.list_memory import Memory
 from inboxd.runtime.list_parts import Held, Part
 from inboxd.runtime.list_run import ListRun, SpoiledList
-from inboxd.runtime.list_setback import Failed
+from inboxd.runtime.list_setback import Failed, hasten
 from inboxd.runtime.list_visit import ROWS, Visit
 from inboxd.runtime.losses import Losses
 from inboxd.runtime.outcomes import error_entry
@@ -281,10 +281,8 @@ class ListWork:
         async with self._anew(visit) as connection:
             await self._file(connection, part)
             self._memory.cut(visit.bucket, key, part.size // 2)
-            rows = part.rows if isinstance(part, Held) else [part.first]
-            rest = [row["id"] for row in rows]
-            again = [events.Setback(id_, "waiting", delay=0.0) for id_ in rest]
-            await events.set_back(connection, self._parts.sql, again)
+            rows = part.rows if isinstance(part, Held) else ()
+            await hasten(connection, self._parts.sql, part, rows)
 
     async def _blame(self, visit: Visit, failed: Failed) -> None:
         """Set the list back, on a connection that works."""

@@ -183,6 +183,13 @@ async def fail_stretch(
         )
 
 
+async def hasten(connection: Connection, sql: Statements, stretch: Stretch) -> None:
+    """Let whichever event of a stretch comes to be the head be due."""
+    for first in range(stretch.first, stretch.last + 1, _STRETCH):
+        last = min(first + _STRETCH - 1, stretch.last)
+        await connection.execute(sql["hasten_list"], stretch.topic, stretch.key, first, last)
+
+
 async def scatter(connection: Connection, sql: Statements, stretch: Stretch) -> None:
     """Let the events of a stretch be run alone, from their lanes."""
     for first in range(stretch.first, stretch.last + 1, _STRETCH):

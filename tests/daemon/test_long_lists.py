@@ -122,6 +122,43 @@ async def test_what_its_handler_does_not_read_is_read_all_the_same(inbox: Inbox)
     assert "PayloadError" in (await failed(inbox, ids[-1]))["errors"]
 
 
+async def test_it_is_cut_down_when_it_does_not_end_in_time(inbox: Inbox) -> None:
+    """The rest of it was full before: it does not wait for more."""
+    payloads = [{"key": "paced", "wait": 0.03, **each} for each in [*FAT, *[{}] * 8]]
+    ids = await inbox.write_many("event", "listed.paced", payloads)
+    await inbox.succeeded("event", *ids)
+    found = await lists(inbox, "paced", "paced", 2)
+    assert [id_ for each in found for id_ in each["ids"]] == ids
+
+
+async def test_the_verdict_of_its_first_event_stands_when_nothing_else_succeeds(
+    inbox: Inbox, worker: Worker
+) -> None:
+    large = FAT[0]
+    payloads = [{"refused": True, **large}, *[{"broken": True, **large}] * 12]
+    payloads += [{"broken": True}] * 1_200
+    ids = await a_day(inbox, "told", payloads)
+    refused = await failed(inbox, ids[0])
+    assert (refused["attempts"], refused["place"]) == (1, None)
+    await inbox.database.execute("insert into ledger values ('mended', 0, 'told')")
+    await inbox.succeeded("event", *ids[1:])
+    refused = await failed(inbox, ids[0])
+    assert refused["attempts"] == 1
+    found = await lists(inbox, "daily", "told", 1)
+    assert max(each["size"] for each in found) > 1_000, "it stayed one"
+
+
+async def test_its_newer_half_is_deferred_when_the_older_one_is_done(inbox: Inbox) -> None:
+    payloads: list[dict[str, Any]] = [*FAT, *({"sends": n % 100 == 0} for n in range(2988))]
+    payloads[20] = {"poison": True}
+    payloads[2900] = {"deferred": True, "after": "1h"}
+    ids = await a_day(inbox, "half", payloads)
+    await inbox.succeeded("event", *ids[:20], *ids[21:1500])
+    rest = await filed(inbox, "daily", "half", 1_500)
+    assert rest[0]["id"] == ids[1500]
+    assert rest[0]["run_at"] - rest[0]["updated_at"] > timedelta(minutes=59)
+
+
 async def test_what_is_missing_of_a_set_is_not_there_at_all(inbox: Inbox) -> None:
     """Behind the 1,000 events among which a set is looked for, it is of the list all the same."""
     left = await inbox.write_many("event", "listed.left", [{"key": "far"}] * 5_001)
