@@ -77,7 +77,8 @@ class Exporter:
                 "history.export"
             ) from error
         finally:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # why it cannot be written says more
+                draft.unlink()
 
     async def _stream(
         self, connection: Connection, sql: Statements, partition: Partition, draft: Path
@@ -137,10 +138,18 @@ def _place(draft: Path, name: str, end: str) -> Path:
         except OSError:
             file.unlink()  # an empty file would look like an export
             raise
-        folder = os.open(file.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+            _keep_name(file.parent)
+        except OSError:
+            file.unlink()  # each try would leave one more
+            raise
         return file
     raise AssertionError("numbers do not end")
+
+
+def _keep_name(folder: Path) -> None:
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)

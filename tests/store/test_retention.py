@@ -1,10 +1,12 @@
 """Retention: what goes, what stays, and what becomes of it when somebody is in the way."""
 
 import csv
+import errno
 import gzip
 import io
 import json
 import os
+import stat
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -409,6 +411,34 @@ async def test_what_cannot_be_exported_stays(database: Database, tmp_path: Path)
     (tmp_path / "missing").mkdir()
     await let_all_go(database, MONTH | {"export": str(tmp_path / "missing")})
     assert await parts(database) == set()
+
+
+async def test_a_place_where_nothing_can_be_written_is_an_export_that_failed(
+    database: Database, tmp_path: Path
+) -> None:
+    """Where a draft cannot even be removed, as on a disk that can only be read."""
+    await make_day(database, 100)
+    (tmp_path / "no folder").touch()
+    metrics = await let_go(database, MONTH | {"export": str(tmp_path / "no folder")})
+    for table in ("events_history", "commands_history"):
+        assert told(metrics, "inboxd_export_failures_total", table) == 1
+
+
+async def test_a_file_whose_name_is_not_on_the_disk_is_not_left(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def refuse(place: int) -> None:
+        if stat.S_ISDIR(os.fstat(place).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        sync(place)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    await make_day(database, 100)
+    metrics = await let_go(database, MONTH | {"export": str(tmp_path)})
+    assert told(metrics, "inboxd_export_failures_total", "events_history") == 1
+    assert files_in(tmp_path) == []
 
 
 async def test_drafts_of_killed_processes_go_in_time(database: Database, tmp_path: Path) -> None:
