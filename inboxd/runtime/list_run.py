@@ -15,6 +15,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import anyio.lowlevel
+
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import EventContext
 from inboxd.api.lists import BlockingEventList, EventList, Facts
@@ -48,6 +50,8 @@ _handler_log = get_logger("inboxd.handler")
 
 # So many runs of parts without a success, and it is not one event that spoils the list.
 _HOPELESS = 32
+# So many outcomes of single events are noted at once.
+_AT_ONCE = 100
 
 
 class SpoiledList(InboxdError):
@@ -173,7 +177,7 @@ class ListRun:
                 raise
             return error
         seconds = (time.monotonic() - started) / part.size
-        self._settle(written, listed, part, events, seconds)
+        await self._settle(written, listed, part, events, seconds)
         return None
 
     async def _call(
@@ -215,7 +219,7 @@ class ListRun:
 
     # ------------------------------------------------------------------------------- outcomes
 
-    def _settle(
+    async def _settle(
         self,
         written: Written,
         listed: Listed,
@@ -225,8 +229,10 @@ class ListRun:
     ) -> None:
         """Note what became of each event of a part whose handler ended well."""
         own = _own_outcomes(events, listed.unread, part)
-        for row, error in own.values():
+        for number, (row, error) in enumerate(own.values(), 1):
             self._set_back(written, row, error, listed.handler)
+            if number % _AT_ONCE == 0:  # each is logged: the others have their turn
+                await anyio.lowlevel.checkpoint()
         if isinstance(part, Stored):
             written.settled.append((part.stretch, seconds, part.first["waited"]))
             return

@@ -187,6 +187,19 @@ async def test_what_cannot_be_read_is_told_once(inbox: Inbox, worker: Worker) ->
         assert (len(told), dead["attempts"]) == (1, 1)
 
 
+async def test_many_outcomes_of_single_events_do_not_block_the_worker(
+    inbox: Inbox, worker: Worker
+) -> None:
+    ids = await a_day(inbox, "refused", [{"rejected": True}] * 20_000)
+    dead = "select count(*) from inboxd.events where ordering_key = 'refused' and status = 'failed'"
+
+    async def all_are() -> bool:
+        return bool(await inbox.database.fetchval(dead) == len(ids))
+
+    await eventually(all_are)
+    assert "event loop is blocked" not in worker.output()
+
+
 async def test_one_event_of_it_spoils_it(inbox: Inbox) -> None:
     await hold_that_it_is_halved(inbox)
 
