@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import anyio.from_thread
 
-from inboxd.api.messages import Event
+from inboxd.api.messages import Event, row_of
 from inboxd.errors import Reject, Retry, UsageError
 from inboxd.model import duration
 from inboxd.model.duration import Duration
@@ -52,7 +52,8 @@ class _List(Generic[P_co]):
         """Show what `portions` gives, anew for each reading."""
         self._facts = facts
         self._portions: Portions | None = portions
-        self._outcomes: dict[int, tuple[Event[Any], Reject | Retry]] = {}
+        # Their rows: of a long list, payloads that have been read must be able to go.
+        self._outcomes: dict[int, tuple[Any, Reject | Retry]] = {}
 
     def __len__(self) -> int:
         """How many events the list holds; one read in portions counts the unreadable ones too."""
@@ -112,8 +113,8 @@ class _List(Generic[P_co]):
         self._say(event, Retry(after, reason))
 
     @property
-    def outcomes(self) -> Mapping[int, tuple[Event[Any], Reject | Retry]]:
-        """What was said of single events, by their ids; for the runtime."""
+    def outcomes(self) -> Mapping[int, tuple[Any, Reject | Retry]]:
+        """What was said of single events, with their rows, by their ids; for the runtime."""
         return self._outcomes
 
     def end(self) -> None:
@@ -128,7 +129,7 @@ class _List(Generic[P_co]):
                 f"More than {MOST_OUTCOMES:,} events of one list have outcomes of their own: if "
                 "that many fail, let the handler fail."
             )
-        self._outcomes[event.id] = (event, outcome)
+        self._outcomes[event.id] = (row_of(event), outcome)
 
     def _read(self) -> AsyncIterator[Sequence[Event[P_co]]]:
         if self._portions is None:

@@ -20,7 +20,7 @@ import anyio.lowlevel
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import EventContext
 from inboxd.api.lists import BlockingEventList, EventList, Facts
-from inboxd.api.messages import moment, row_of
+from inboxd.api.messages import moment
 from inboxd.api.records import ListHandler
 from inboxd.errors import (
     Defer,
@@ -340,10 +340,7 @@ def _own_outcomes(
     events: EventList[Any] | BlockingEventList[Any], unread: Unread, part: Part
 ) -> dict[int, tuple[Row, BaseException]]:
     """The events of a part that are not done although its handler ended well."""
-    own = part.unread(unread)
-    for id_, (event, error) in events.outcomes.items():
-        own[id_] = (row_of(event), error)
-    return own
+    return {**part.unread(unread), **events.outcomes}
 
 
 @dataclass(slots=True)

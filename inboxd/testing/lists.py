@@ -18,7 +18,7 @@ import anyio
 from inboxd.api.connection import Connection
 from inboxd.api.handlers import Handlers
 from inboxd.api.lists import BlockingEventList, EventList
-from inboxd.api.messages import Event, row_of
+from inboxd.api.messages import Event
 from inboxd.api.records import EventHandler
 from inboxd.errors import NoHandler, UsageError
 from inboxd.model.backoff import Exponential
@@ -87,7 +87,7 @@ async def run_list(
         given_list.end()
         context.close()
     own: dict[int, tuple[Any, BaseException]] = {**unread.errors}
-    own |= {id_: (row_of(event), error) for id_, (event, error) in given_list.outcomes.items()}
+    own |= given_list.outcomes
     items = tuple(judge(*own[row["id"]]) if row["id"] in own else Succeeded() for row in rows)
     return Result(
         Succeeded(),

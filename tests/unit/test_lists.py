@@ -1,5 +1,6 @@
 """Handlers of lists: what they are declared as, what they get, and what they may say of it."""
 
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -248,6 +249,20 @@ async def test_single_events_have_outcomes_of_their_own() -> None:
     assert {id_: type(error) for id_, (_, error) in found.outcomes.items()} == {0: Reject, 1: Retry}
     with pytest.raises(UsageError):
         found.retry(second, after="soon")
+
+
+async def test_of_events_with_outcomes_the_payloads_are_let_go() -> None:
+    """Of a long list, only a portion is in memory, whatever is said of its events."""
+
+    class Payload:
+        """What can be told to be gone."""
+
+    found = EventList[Any](facts(1), lambda: portions_of_three(1))
+    event = Event({"id": 1, "type": "a"}, Payload())
+    kept = weakref.ref(event.payload)
+    found.reject(event)
+    del event
+    assert kept() is None
 
 
 async def test_after_its_handler_it_is_closed() -> None:
