@@ -18,9 +18,9 @@ from inboxd.api.payload import decode
 from inboxd.api.records import EventHandler, ListHandler
 from inboxd.errors import NoHandler, PayloadError
 from inboxd.runtime.parts import Parts
-from inboxd.store import bodies
+from inboxd.store import bodies, lists
 from inboxd.store.connections import Connection, Row
-from inboxd.store.lists import Stretch
+from inboxd.store.lists import Common, Stretch
 
 Events = Sequence[Event[Any]]
 # JSON texts of large payloads, by body id.
@@ -56,6 +56,9 @@ class Part(Protocol):
     async def finish(self, connection: Connection, unread: Unread) -> None:
         """Read what the handler did not, so that nothing succeeds that cannot be read."""
 
+    async def common(self, connection: Connection) -> Common:
+        """What all of its events have."""
+
     def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
         """Its own events among those of the list that cannot be read."""
 
@@ -81,6 +84,15 @@ class Held:
 
     async def finish(self, connection: Connection, unread: Unread) -> None:
         """All has been read before the handler began."""
+
+    async def common(self, connection: Connection) -> Common:  # noqa: ARG002 - it is here
+        """By its rows."""
+
+        def same(column: str) -> str | None:
+            value: str | None = self.first[column]
+            return value if all(row[column] == value for row in self.rows) else None
+
+        return Common(same("correlation_id"), same("tenant"))
 
     def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
         """By their ids."""
@@ -144,6 +156,10 @@ class Stored:
                 events = read_rows(self._handler.readers, portion, payloads, unread)
                 self._read_to = max(self._read_to, portion[-1]["place"])
                 yield events
+
+    async def common(self, connection: Connection) -> Common:
+        """By asking the database."""
+        return await lists.common_in(connection, self._parts.sql, self.stretch, self.first)
 
     def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
         """By their places."""

@@ -43,7 +43,7 @@ from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import PageSavepoint
-from inboxd.store.lists import Stretch
+from inboxd.store.lists import Common, Stretch
 from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")
@@ -161,8 +161,9 @@ class ListRun:
         savepoint = PageSavepoint(connection, "; ".join(filter(None, preambles)))
         results = written.results
         sent, planned = len(results.sent), len(results.planned)
+        origin = _origin(part, await part.common(connection))
         try:
-            events = await self._call(task, listed, part, savepoint, results)
+            events = await self._call(task, listed, part, savepoint, results, origin)
             await part.finish(connection, listed.unread)
             await savepoint.keep()
         except BaseException as error:
@@ -181,7 +182,13 @@ class ListRun:
         return None
 
     async def _call(
-        self, task: Task, listed: Listed, part: Part, savepoint: PageSavepoint, results: Results
+        self,
+        task: Task,
+        listed: Listed,
+        part: Part,
+        savepoint: PageSavepoint,
+        results: Results,
+        origin: tuple[Any, Parent],
     ) -> EventList[Any] | BlockingEventList[Any]:
         handler, runs = listed.handler, listed.handler.runs
         ask: Ask = savepoint.lend
@@ -195,7 +202,7 @@ class ListRun:
         events = make(facts, partial(part.read, ask, listed.unread))
         if isinstance(part, Held) and not part.events:
             return events  # type: ignore[no-any-return] # all are unreadable: there is no list
-        row, parent = _origin(part)
+        row, parent = origin
         context = EventContext(row, lend, self._parts.registry.resolve, _handler_log)
         with bound(topic=facts.topic, key=facts.key, correlation_id=context.correlation_id):
             try:
@@ -305,7 +312,7 @@ def _may_halve(handler: ListHandler, error: BaseException) -> bool:
     return handler.may_split and not isinstance(error, (Retry, Defer, HandlerTimeout))
 
 
-def _origin(part: Part) -> tuple[Any, Parent]:
+def _origin(part: Part, common: Common) -> tuple[Any, Parent]:
     """What a list's context shows of its row, and what its commands come from: its first event.
 
     Its story is that of its events, if they have one in common, or else a story of its own.
@@ -315,25 +322,17 @@ def _origin(part: Part) -> tuple[Any, Parent]:
         lineage = Lineage(first["correlation_id"], first["causation_id"], first["traceparent"])
         return first, Parent("event", first["id"], child_of(lineage, first["event_id"]))
     own = uuid7()
-    story = _common(part, "correlation_id") or str(own)
+    story = common.correlation_id or str(own)
     row = {
         "id": first["id"],
         "event_id": own,
         "correlation_id": story,
-        "tenant": _common(part, "tenant"),
+        "tenant": common.tenant,
         "attempts": first["attempts"],
     }
     return row, Parent(
         "event", first["id"], Lineage(story, first["event_id"], first["traceparent"])
     )
-
-
-def _common(part: Part, column: str) -> Any:
-    """What all events of a list in memory have in a column, if they have the same."""
-    if not isinstance(part, Held):
-        return None
-    value = part.first[column]
-    return value if all(row[column] == value for row in part.rows) else None
 
 
 def _own_outcomes(

@@ -53,6 +53,13 @@ class Stretch(NamedTuple):
     last: int
 
 
+class Common(NamedTuple):
+    """What all events of a list have; None: they have not the same, or none."""
+
+    correlation_id: str | None
+    tenant: str | None
+
+
 class Filed(NamedTuple):
     """What was filed, or turned away: the lines that grew, the number of events, the largest id."""
 
@@ -151,6 +158,17 @@ async def types_in(
 ) -> list[str]:
     """Which of these types a stretch has."""
     return [row[0] for row in await connection.fetch(sql["types_in_list"], *stretch, list(types))]
+
+
+async def common_in(
+    connection: Connection, sql: Statements, stretch: Stretch, first: Row
+) -> Common:
+    """What all events of a stretch have as `first`, one of them, has it."""
+    row = await connection.fetchrow(
+        sql["common_in_list"], *stretch, first["correlation_id"], first["tenant"]
+    )
+    assert row is not None  # noqa: S101 - it has no FROM
+    return Common(*row)
 
 
 async def settle_stretch(

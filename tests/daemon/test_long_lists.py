@@ -200,6 +200,24 @@ async def test_many_outcomes_of_single_events_do_not_block_the_worker(
     assert "event loop is blocked" not in worker.output()
 
 
+@pytest.mark.parametrize("alike", [True, False])
+async def test_what_it_sends_is_of_the_tenant_and_the_story_of_its_events(
+    inbox: Inbox, alike: bool
+) -> None:
+    payloads = [{"key": f"alike {alike}", "sends": 1, **FAT[0]} for _ in range(99)]
+    columns = {"tenant": "a tenant", "correlation_id": "a story"}
+    ids = await inbox.write_many("event", "listed.hundreds", payloads, **columns)
+    columns = columns if alike else {"tenant": "another", "correlation_id": "another"}
+    ids += await inbox.write_many("event", "listed.hundreds", payloads[:1], **columns)
+    await inbox.succeeded("event", *ids)
+    sent = await inbox.children("event", ids[0])
+    assert len(sent) == 100
+    tenants, stories = ({row[name] for row in sent} for name in ("tenant", "correlation_id"))
+    assert tenants == ({"a tenant"} if alike else {None})
+    assert (stories == {"a story"}) is alike
+    assert len(stories) == 1
+
+
 async def test_one_event_of_it_spoils_it(inbox: Inbox) -> None:
     await hold_that_it_is_halved(inbox)
 
