@@ -10,7 +10,7 @@ import stat
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -399,6 +399,25 @@ async def test_csv_has_a_heading_and_as_many_rows_over_several_steps(
         rows = list(csv.DictReader(io.StringIO(text.read())))
     assert sorted(json.loads(row["payload"])["n"] for row in rows) == [*range(1, 501)]
     assert {row["status"] for row in rows} == {"succeeded"}
+
+
+async def test_times_and_bytes_in_a_file_do_not_depend_on_the_database(
+    database: Database, tmp_path: Path
+) -> None:
+    """05/08 would be a day in May or in August, and nothing else is left to ask."""
+    await make_day(database, 100)
+    place = await store_body(database, 100, "")
+    await database.execute("update inboxd.bodies set payload = null, raw = '\\x0061'")
+    await settle(database, 100, 1, "test.raw", "events_history", place)
+    for style in ("datestyle = 'SQL, DMY'", "bytea_output = 'escape'"):
+        await database.execute(f"alter database {database.name} set {style}")
+    await let_go(database, MONTH | {"export": str(tmp_path), "export_format": "csv"})
+    file = tmp_path / f"inboxd.events_history{day(100)}.csv.gz"
+    with gzip.open(file, "rt", encoding="utf-8", newline="") as text:
+        (row,) = csv.DictReader(io.StringIO(text.read()))
+    (written,) = {datetime.fromisoformat(row[name]) for name in ("created_at", "finished_at")}
+    assert f"{written:_%Y%m%d}" == day(100)
+    assert row["raw"] == "\\x0061"
 
 
 async def test_what_cannot_be_exported_stays(database: Database, tmp_path: Path) -> None:
