@@ -56,7 +56,6 @@ class Departure:
         where = (self._connection, self._sql, partition)
         exported = partition.exported is not None
         if partition.state == "attached":
-            await partitions.retire(*where)
             if partition.parent == BODIES:
                 if not await self._keep_bodies(partition):
                     return False
@@ -64,6 +63,8 @@ class Departure:
                 rows = await self._exporter.export(*where)
                 exported = True
                 self._tell("exported a partition", partition=partition.part, rows=rows)
+            # Not before: what cannot be exported may be detached by a person, to be kept.
+            await partitions.retire(*where)
             await partitions.detach(*where)
         elif partition.state == "pending":
             await partitions.finalize(*where)

@@ -46,6 +46,7 @@ class Exporter:
         """
         rows, file = await self.write(connection, sql, partition)
         size, where = file.stat().st_size, f"{socket.gethostname()}:{file}"
+        await partitions.retire(connection, sql, partition)
         if not await partitions.record_export(connection, sql, partition, rows, size, where):
             file.unlink()
             raise PartitionBusy(f"{partition.part} was exported by somebody else")

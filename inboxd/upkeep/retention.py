@@ -46,13 +46,18 @@ def exporter(settings: Settings) -> Exporter | None:
 
 
 def served(found: Sequence[Partition], keep: Kept) -> list[Partition]:
-    """The partitions that are to go now, history before bodies, and the oldest first."""
+    """The partitions that are to go now, history before bodies, and the oldest first.
+
+    History that is detached goes only if it is to go by the settings as they are now: they may
+    have changed since it was written down, or a person may have detached it meanwhile, to keep it.
+    """
 
     def has_served(each: Partition) -> bool:
-        if each.state != "attached":
-            return True
         longest = keep[each.parent]
-        return longest is not None and each.age >= longest.total_seconds() and not pins(each, found)
+        is_old = longest is not None and each.age >= longest.total_seconds()
+        if each.state == "attached":
+            return is_old and not pins(each, found)
+        return is_old or each.state == "pending" or each.parent == BODIES
 
     return sorted(filter(has_served, found), key=lambda each: (each.parent == BODIES, each.low))
 

@@ -162,6 +162,35 @@ async def test_what_is_not_written_down_is_never_dropped(database: Database) -> 
     assert await parts(database) == kept
 
 
+async def test_what_a_person_detached_stays_though_its_export_had_failed(
+    database: Database, tmp_path: Path
+) -> None:
+    await make_day(database, 100, "events_history")
+    part = f"events_history{day(100)}"
+    await let_go(database, MONTH | {"export": str(tmp_path / "missing")})
+    await database.execute(f"alter table inboxd.events_history detach partition inboxd.{part}")
+    for history in ({}, MONTH, MONTH | {"export": str(tmp_path)}):
+        await let_go(database, history)
+        assert await parts(database) == {part}
+
+
+async def test_what_was_detached_goes_only_while_it_is_to_go(database: Database) -> None:
+    await make_day(database, 100, "events_history")
+    async with daemon_session(database) as session:
+        (oldest, *_) = [
+            each
+            for each in await partitions.listed(session, SQL)
+            if each.parent == "events_history"
+        ]
+        await partitions.retire(session, SQL, oldest)
+        await partitions.detach(session, SQL, oldest)
+    for history in ({}, {"events": "200d"}):
+        await let_go(database, history)
+        assert await parts(database) == {f"events_history{day(100)}"}
+    await let_go(database)
+    assert await parts(database) == set()
+
+
 # ---------------------------------------------------------------------- who is in the way
 
 
