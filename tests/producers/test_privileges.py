@@ -121,5 +121,20 @@ async def test_the_documented_grants_are_enough_for_a_role_of_ones_own(database:
             await Inbox().send(connection, "a.b")
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await connection.execute("SELECT payload FROM inboxd.events")
+            await connection.execute("RESET ROLE")
+            producers = await _rights(connection, "inboxd_producer")
+            assert await _rights(connection, role) == producers
         finally:
             await connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def _rights(connection: asyncpg.Connection, role: str) -> set[tuple[str, ...]]:
+    """What was granted in the schema: columns, and functions."""
+    rows = await connection.fetch(
+        "SELECT privilege_type, table_name, column_name FROM information_schema.column_privileges"
+        " WHERE grantee = $1 AND table_schema = 'inboxd' UNION ALL "
+        "SELECT privilege_type, routine_name, '' FROM information_schema.routine_privileges"
+        " WHERE grantee = $1 AND routine_schema = 'inboxd'",
+        role,
+    )
+    return {tuple(row) for row in rows}
