@@ -193,7 +193,10 @@ class Schedule(Section):
     time_field: str | None = Field(
         None, description="The field of the payload that gets the time of the run."
     )
-    topic: str | None = Field(None, description="Topic of the event; unset: default.")
+    topic: str | None = Field(
+        None,
+        description="Topic of the event; unset: those that its type is subscribed to, or default.",
+    )
     queue: str | None = Field(None, description="Queue of the command; unset: the declared one.")
     priority: int | None = Field(
         None, description="Priority of the command, smaller first; unset: the declared one."

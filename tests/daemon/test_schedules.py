@@ -92,6 +92,24 @@ async def test_an_event_of_a_schedule_occurred_at_its_time(database: Database) -
     ]
 
 
+async def test_an_event_that_names_no_topic_goes_where_its_type_is_subscribed(
+    database: Database,
+) -> None:
+    """As from any other producer: whoever has its handlers in topics alone gets it."""
+    await declare(database, kind="event", type="test.day_began")
+    await overdue(database, "0s")
+    await send_once(database)
+    await database.execute(
+        "insert into inboxd.subscriptions (type, topic) values ('test.day_began', 'a'),"
+        " ('test.day_began', 'b')"
+    )
+    await overdue(database, "0s")
+    await send_once(database)
+    rows = await database.fetch("select topic, event_id from inboxd.events order by topic")
+    assert [row["topic"] for row in rows] == ["a", "b", "default"]
+    assert rows[0]["event_id"] == rows[1]["event_id"]
+
+
 @pytest.mark.parametrize(("missed", "sent"), [("once", 1), ("all", 4)])
 async def test_missed_runs_follow_the_policy(database: Database, missed: str, sent: int) -> None:
     await declare(database, missed=missed)
