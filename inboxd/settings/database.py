@@ -1,7 +1,8 @@
 """How the daemon reaches PostgreSQL.
 
-Owns `[database]`. Promises that a certificate comes with its key. Known limit: whether the server
-is there, and what its login may do, is found out by `inboxd check`.
+Owns `[database]`. Promises that a certificate comes with its key, and with the authorities' file,
+without which it would not be used. Known limit: whether the server is there, and what its login may
+do, is found out by `inboxd check`.
 """
 
 import re
@@ -35,7 +36,7 @@ class Database(Section):
     )
     password: SecretStr | None = Field(
         None,
-        description="Password, if the DSN has none; better a file, which no process list shows.",
+        description="Password, in place of the DSN's; better a file, which no process list shows.",
     )
     password_file: Path | None = Field(
         None, description="File that holds only the password; stronger than `password` in TOML."
@@ -44,7 +45,9 @@ class Database(Section):
         None, description="PEM file of the authorities that may vouch for the server."
     )
     tls_cert: Path | None = Field(
-        None, description="PEM file of the daemon's own certificate, for servers that ask for one."
+        None,
+        description="PEM file of the daemon's own certificate, for servers that ask for one; needs "
+        "`tls_ca`.",
     )
     tls_key: Path | None = Field(None, description="PEM file of that certificate's private key.")
     pool_size: int = Field(
@@ -98,4 +101,6 @@ class Database(Section):
     def _certificate_has_its_key(self) -> Self:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key belong together: set both or neither")
+        if self.tls_cert is not None and self.tls_ca is None:
+            raise ValueError("tls_cert needs tls_ca: it is only shown to a server that is verified")
         return self

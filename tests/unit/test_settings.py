@@ -237,6 +237,7 @@ def test_all_problems_at_once_each_with_its_place(written: Any) -> None:
         ('[http]\nhost = "0.0.0.0"\n', "allow_remote = true"),
         ('[http]\nhost = "db.example"\n', "allow_remote = true"),
         ('[database]\ntls_cert = "c.pem"\n', "tls_cert and tls_key belong together"),
+        ('[database]\ntls_cert = "c.pem"\ntls_key = "k.pem"\n', "tls_cert needs tls_ca"),
         ('[database]\nschema = "Shop"\n', "[database] schema"),
         ('[database]\ndsn = "mysql://x/y"\n', "postgresql://"),
         ('[worker]\nlease = "30"\n', "unit"),
