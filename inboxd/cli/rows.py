@@ -210,6 +210,13 @@ def _lineage(row: dict[str, Any]) -> dict[str, Any]:
     return {"origin": origin or "producer", **{key: row.get(key) for key in keys}}
 
 
+def _has_a_time(row: dict[str, Any]) -> bool:
+    """Whether it runs by its own time: it is in no line, or holds the one that it stands in."""
+    if row["status"] == Status.WAITING:
+        return bool(row.get("head")) or row.get("line_at") is not None
+    return bool(row["status"] == Status.PENDING)
+
+
 def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """A rule as it applies to a row, which may allow attempts of its own."""
     own = row.get("max_attempts")
@@ -222,5 +229,5 @@ def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
         "source": rule["source"],
         "made": row["attempts"],
         "left": max(most - row["attempts"], 0) if waits or row["status"] == Status.RUNNING else 0,
-        "next_at": row["run_at"] if row["status"] == Status.PENDING else None,
+        "next_at": row["run_at"] if _has_a_time(row) else None,
     }

@@ -110,6 +110,8 @@ def test_lines_that_stand_still(cli: Cli, sql: Sql) -> None:
     assert (dead["attempts"], dead["next_at"]) == (5, None)
     assert dead["error"] == "Rejected: no such user"
     assert retry["next_at"] is not None
+    (rule,) = cli("events", "show", retry["id"], "--json").json["retry"]
+    assert rule["next_at"] is not None
     table = cli("topics", "blocked").out
     for part in ("k1", "dead letter", "1m", "no such user", "k2", "retry", "o1"):
         assert part in table
