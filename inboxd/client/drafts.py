@@ -56,8 +56,8 @@ class NewEvent:
 class NewCommand:
     """An action to be requested.
 
-    As `NewEvent`; without a `queue` it gets the one that its handler declares. A command that is
-    not done by its `deadline` becomes a dead letter; `max_attempts` overrides the handler's policy.
+    As `NewEvent`; without a `queue` it gets the one that its handler declares. A command that
+    cannot start by its `deadline` becomes a dead letter; `max_attempts` overrides the policy.
     Commands of a queue with the same `ordering_key` run one after the other, in the order in which
     they were sent. At most one unsettled command of a type has a `unique_key`; `on_conflict` says
     what happens if there is one: it is kept ("keep": nothing is written, the receipt says
