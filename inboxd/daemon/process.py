@@ -29,7 +29,7 @@ from inboxd.model.outcome import explain
 from inboxd.runtime.execution import Executions
 from inboxd.runtime.plugins import default_policy, load_registry
 from inboxd.runtime.registry import Registry
-from inboxd.settings import Settings, load, reloadable
+from inboxd.settings import Settings, load, reloadable, taken_over
 from inboxd.store.connections import is_passing
 from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
@@ -178,9 +178,10 @@ class _Daemon:
             _log.error("settings are not reloaded", reason=str(error))
         else:
             changes = reloadable(self._settings, new)
-            logs.set_level(new.log.level)
+            self._settings = taken_over(self._settings, new)  # for the next incarnation too
+            logs.set_level(self._settings.log.level)
             if self._health.incarnation is not None:
-                self._health.incarnation.reload(new)
+                self._health.incarnation.reload(self._settings)
             _log.info("settings are reloaded", live=changes.live, need_restart=changes.restart)
         self._notifier.ready()
 

@@ -4,7 +4,7 @@
 """
 
 from inboxd.settings.database import Database
-from inboxd.settings.describe import Changes, describe, reloadable
+from inboxd.settings.describe import Changes, describe, reloadable, taken_over
 from inboxd.settings.faces import Http, Log
 from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
 from inboxd.settings.loading import load
@@ -36,4 +36,5 @@ __all__ = [
     "load",
     "redact",
     "reloadable",
+    "taken_over",
 ]

@@ -54,6 +54,18 @@ def reloadable(old: Settings, new: Settings) -> Changes:
     )
 
 
+def taken_over(old: Settings, new: Settings) -> Settings:
+    """`old`, with what SIGHUP may change as `new` has it."""
+    sections: dict[str, dict[str, object]] = {}
+    for section, _, name in (key.partition(".") for key in _RELOADABLE):
+        sections.setdefault(section, {})[name] = getattr(getattr(new, section), name)
+    changed = {
+        section: getattr(old, section).model_copy(update=values)
+        for section, values in sections.items()
+    }
+    return old.model_copy(update={**changed, "queues": new.queues})
+
+
 def _is_live(key: str) -> bool:
     return key in _RELOADABLE or key.startswith("queues.")
 

@@ -166,6 +166,20 @@ async def test_hup_changes_log_level_and_limits(own: Inbox, start_worker: StartW
     assert [line["level"] for line in lines] == ["error"], "its retries were not logged"
 
 
+async def test_what_hup_changed_outlives_a_death_that_was_declared(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    worker = await start_worker({"queues": {"slow": {"concurrency": 1}}})
+    settings = worker.log.with_suffix(".toml")
+    settings.write_text(settings.read_text().replace('"concurrency" = 1', '"concurrency" = 2'))
+    worker.process.send_signal(signal.SIGHUP)
+    await worker.logged("settings are reloaded")
+    await own.database.execute("update inboxd.workers set state = 'dead', ended_at = now()")
+    await worker.logged("this worker was declared dead")
+    both = await own.write_many("command", "test.wait", [{"wait": 3600}] * 2, queue="slow")
+    await own.running(*both)
+
+
 @pytest.mark.parametrize(
     ("mistake", "told"),
     [

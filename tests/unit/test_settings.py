@@ -22,6 +22,7 @@ from inboxd.settings import (
     load,
     redact,
     reloadable,
+    taken_over,
 )
 from inboxd.settings.values import format_size, parse_size
 
@@ -350,6 +351,9 @@ def test_reload_applies_limits_and_names_the_rest() -> None:
     assert set(changes.live) - queues == {"log.level", "commands.concurrency"}
     assert set(changes.restart) == {"database.password", "worker.lease"}
     assert reloadable(old, old) == type(changes)((), ())
+    now = taken_over(old, new)
+    assert reloadable(now, new) == type(changes)((), changes.restart)
+    assert reloadable(old, now) == type(changes)(changes.live, ())
 
 
 @pytest.mark.parametrize("text", ["1B", "64KiB", "3MiB", "2GiB", "1025B"])
