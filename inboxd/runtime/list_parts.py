@@ -17,10 +17,11 @@ from inboxd.api.messages import Event
 from inboxd.api.payload import decode
 from inboxd.api.records import EventHandler, ListHandler
 from inboxd.errors import NoHandler, PayloadError
-from inboxd.runtime.parts import Parts
+from inboxd.settings import Events as Limits
 from inboxd.store import bodies, lists
 from inboxd.store.connections import Connection, Row
 from inboxd.store.lists import Common, Stretch
+from inboxd.store.statements import Statements
 
 Events = Sequence[Event[Any]]
 # JSON texts of large payloads, by body id.
@@ -112,20 +113,21 @@ class Held:
 class Stored:
     """A list that stays in its line while it is read."""
 
-    __slots__ = ("_handler", "_parts", "_read_to", "_rows", "first", "size", "stretch")
+    __slots__ = ("_handler", "_limits", "_read_to", "_sql", "first", "size", "stretch")
 
     def __init__(
         self,
-        parts: Parts,
+        sql: Statements,
+        limits: Limits,
         handler: ListHandler,
         stretch: Stretch,
         size: int,
         first: Row,
     ) -> None:
-        """Read `stretch`; `first` is its first row."""
-        self._parts = parts
+        """Read `stretch`, of which `first` is the first row, in portions within `limits`."""
+        self._sql = sql
+        self._limits = limits
         self._handler = handler
-        self._rows = handler.page_rows or parts.settings.events.page_rows
         self.stretch = stretch
         self.size = size
         self.first = first
@@ -144,14 +146,14 @@ class Stored:
     async def _portions(self, ask: Ask, after: int, unread: Unread) -> AsyncIterator[Events]:
         """What stands behind a place."""
         topic, key, _, last = self.stretch
-        most_bytes, sql = self._parts.settings.events.page_bytes, self._parts.sql
+        sql, most_rows = self._sql, self._handler.page_rows or self._limits.page_rows
         while True:
             connection = ask()
-            rows = await connection.fetch(sql["read_list"], topic, key, after, last, self._rows)
+            rows = await connection.fetch(sql["read_list"], topic, key, after, last, most_rows)
             if not rows:
                 return
             after = rows[-1]["place"]
-            for portion in bodies.portions(rows, most_bytes):
+            for portion in bodies.portions(rows, self._limits.page_bytes):
                 payloads = await bodies.read(connection, sql, portion)
                 events = read_rows(self._handler.readers, portion, payloads, unread)
                 self._read_to = max(self._read_to, portion[-1]["place"])
@@ -159,7 +161,7 @@ class Stored:
 
     async def common(self, connection: Connection) -> Common:
         """By asking the database."""
-        return await lists.common_in(connection, self._parts.sql, self.stretch, self.first)
+        return await lists.common_in(connection, self._sql, self.stretch, self.first)
 
     def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
         """By their places."""
@@ -169,19 +171,19 @@ class Stored:
 
     async def left(self, connection: Connection) -> "Stored | None":
         """What is still in the line, with its own first row; None: nothing."""
-        sql = self._parts.sql
+        sql = self._sql
         topic, key, first, last = self.stretch
         rows = await connection.fetch(sql["read_list"], topic, key, first - 1, last, 1)
         return self._among(rows[0], last, self.size) if rows else None
 
     async def hold(self, connection: Connection, unread: Unread) -> "Held | Stored | None":
         """The same in memory, if it is small; None: nothing is left of it."""
-        sql = self._parts.sql
+        sql = self._sql
         topic, key, first, last = self.stretch
         rows = await connection.fetch(sql["read_list"], topic, key, first - 1, last, _SMALL + 1)
         if not rows:
             return None
-        heavy = bodies.weight(rows) > self._parts.settings.events.page_bytes
+        heavy = bodies.weight(rows) > self._limits.page_bytes
         if len(rows) > _SMALL:
             return self._among(rows[0], last, max(self.size, len(rows)))
         if heavy and len(rows) > 1:
@@ -191,7 +193,7 @@ class Stored:
 
     def _among(self, first: Row, last: int, size: int) -> "Stored":
         stretch = self.stretch._replace(first=first["place"], last=last)
-        return Stored(self._parts, self._handler, stretch, size, first)
+        return Stored(self._sql, self._limits, self._handler, stretch, size, first)
 
     def halves(self) -> "tuple[Stored, Stored]":
         """The older half of its places, and the newer one."""
@@ -199,7 +201,7 @@ class Stored:
         middle = (first + last) // 2
         older, newer = Stretch(topic, key, first, middle), Stretch(topic, key, middle + 1, last)
         half = self.size // 2
-        make = partial(Stored, self._parts, self._handler, first=self.first)
+        make = partial(Stored, self._sql, self._limits, self._handler, first=self.first)
         return make(older, self.size - half), make(newer, half)
 
 

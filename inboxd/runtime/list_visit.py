@@ -130,7 +130,7 @@ class Visit:
 
     async def _cut(self, connection: Connection, key: str, rows: Sequence[Row], full: int) -> None:
         """Run full lists, from the oldest row on."""
-        limit = self.parts.settings.events.page_bytes
+        limit = self.events.limits.page_bytes
         start = 0
         while len(rows) - start >= full and not self._stops():
             taken = rows[start : start + full]
@@ -232,7 +232,7 @@ class Visit:
             )
             rows = found[0]
         size = self._belong(rows)
-        if size <= ROWS and bodies.weight(rows[:size]) <= self.parts.settings.events.page_bytes:
+        if size <= ROWS and bodies.weight(rows[:size]) <= self.events.limits.page_bytes:
             return await self._hold(connection, rows[:size])
         period = self.handler.rule.period(line.created_at)
         most = self.memory.most(self.bucket, line.key, self.handler.rule.full or line.length)
@@ -240,7 +240,7 @@ class Visit:
             connection, self.parts.sql, self.handler.topic, line, period, most
         )
         stretch = Stretch(self.handler.topic, line.key, line.place, last)
-        whole = Stored(self.parts, self.handler, stretch, size, rows[0])
+        whole = Stored(self.parts.sql, self.events.limits, self.handler, stretch, size, rows[0])
         types = {row["type"] for row in rows}
         if missing := self.handler.rule.missing(types):
             types.update(await lists.types_in(connection, self.parts.sql, stretch, missing))

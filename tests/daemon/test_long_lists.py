@@ -4,6 +4,7 @@ What makes a list long is its events or its bytes; here it is a dozen large ones
 """
 
 import json
+import signal
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from inboxd.store.session import Session
 from inboxd_testplugin.listed import TABLES
 from tests.daemon.inbox import Inbox
 from tests.daemon.listed import failed, filed, lists
-from tests.support import Config, Database, Worker, eventually, looked_again
+from tests.support import Config, Database, StartWorker, Worker, eventually, looked_again
 from tests.support.locks import lock_awaited
 from tests.support.pooler import pgbouncer
 from tests.support.rows import SQL, daemon_session
@@ -216,6 +217,25 @@ async def test_what_it_sends_is_of_the_tenant_and_the_story_of_its_events(
     assert tenants == ({"a tenant"} if alike else {None})
     assert (stories == {"a story"}) is alike
     assert len(stories) == 1
+
+
+async def test_portions_are_what_they_are_after_a_reload(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    await own.database.execute(TABLES)
+    worker = await start_worker({"events": {"page_bytes": 100_000, "page_rows": 100}})
+    settings = worker.log.with_suffix(".toml")
+    before = '"page_bytes" = 100000, "page_rows" = 100'
+    after = '"page_bytes" = 20000, "page_rows" = 120'
+    assert before in settings.read_text()
+    settings.write_text(settings.read_text().replace(before, after))
+    worker.process.send_signal(signal.SIGHUP)
+    await worker.logged("settings are reloaded")
+    payloads = [{"key": "portions", **each} for each in [*FAT, *[{}] * 238]]
+    ids = await own.write_many("event", "listed.portioned", payloads)
+    await own.succeeded("event", *ids)
+    found = [size for kind, _, size in await own.notes(*ids) if kind == "portion"]
+    assert found == ["9", "111", "120", "10"]
 
 
 async def test_one_event_of_it_spoils_it(inbox: Inbox) -> None:

@@ -1,15 +1,14 @@
 """Statements of lists: beside an operator's session, and portion by portion."""
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import pytest
 
 from inboxd import EventContext, EventList, Handlers
 from inboxd.runtime.list_parts import Stored, Unread
-from inboxd.runtime.parts import Parts
 from inboxd.runtime.plugins import build_registry
+from inboxd.settings import Events
 from inboxd.store import lists
 from inboxd.store.connections import Connection, Row
 from inboxd.store.lists import Stretch
@@ -90,11 +89,10 @@ async def test_of_a_list_that_is_streamed_only_a_portion_has_been_read(database:
     handlers.topic("listed", mode="batch", count=25)
     handlers.events("item", topic="listed")(take)
     handler = build_registry([("a plugin", handlers)]).lists["listed"]
-    limits = SimpleNamespace(page_rows=10, page_bytes=5_000)
-    parts = SimpleNamespace(settings=SimpleNamespace(events=limits), sql=SQL)
+    limits = Events(page_rows=10, page_bytes=5_000)
     (first,) = await database.fetch("select * from inboxd.events where head")
     stretch = Stretch("listed", "k", 1, 25)
-    stored = Stored(cast("Parts", parts), handler, stretch, 25, first)
+    stored = Stored(SQL, limits, handler, stretch, 25, first)
     async with daemon_session(database) as session:
         for _ in range(2):  # it can be read again
             noting, met = Noting(session), []
