@@ -52,6 +52,17 @@ def test_no_secret_is_shown(cli: Cli, database: Database, monkeypatch: pytest.Mo
         assert "tiptoe" not in result.out
 
 
+_LACKING = """
+with granted as (
+    select grantee, table_name as name, privilege_type as what
+      from information_schema.table_privileges where table_schema = 'inboxd'
+    union select grantee, routine_name, privilege_type
+      from information_schema.routine_privileges where routine_schema = 'inboxd')
+select name, what from granted where grantee = 'inboxd_worker'
+except select name, what from granted where grantee = $1
+"""
+
+
 def test_the_grants_that_it_names_are_what_the_daemon_needs(
     cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch, start_worker: StartWorker
 ) -> None:
@@ -63,6 +74,8 @@ def test_the_grants_that_it_names_are_what_the_daemon_needs(
     for line in missing:
         sql(line["remedy"])
     assert cli("check").code == 0
+    lacking = sql(_LACKING, urlsplit(role).username)
+    assert not lacking, "of what the worker's role has"
     cli("emit", "test.fan", '{"sends": 1}')
 
     async def settles() -> None:

@@ -1,5 +1,5 @@
 -- What this role lacks of what the daemon needs, each with the statement that grants it.
--- Of functions, those that the worker's role is granted (migrations/0004_worker_role.sql).
+-- They are those that the worker's role is granted, by migrations/0004_worker_role.sql and later ones.
 -- Partitions are reached through their parents; what is made later is made by the schema's owner.
 -- parameters: none
 -- returns: privilege, object, remedy (SQL); no row when nothing is missing
@@ -7,8 +7,12 @@
 WITH needed(object, wanted) AS (VALUES
     ('events', 'SELECT INSERT UPDATE DELETE'), ('events_history', 'SELECT INSERT'),
     ('commands', 'SELECT INSERT UPDATE DELETE'), ('commands_history', 'SELECT INSERT'),
-    ('bodies', 'SELECT'), ('workers', 'SELECT INSERT UPDATE DELETE'),
-    ('declared_types', 'SELECT INSERT UPDATE'), ('stats', 'SELECT INSERT UPDATE DELETE'),
+    ('bodies', 'SELECT INSERT'), ('workers', 'SELECT INSERT UPDATE DELETE'),
+    ('declared_types', 'SELECT INSERT UPDATE DELETE'), ('stats', 'SELECT INSERT UPDATE DELETE'),
+    ('batches', 'SELECT INSERT UPDATE DELETE'), ('batch_progress', 'SELECT INSERT UPDATE DELETE'),
+    ('dependencies', 'SELECT INSERT UPDATE DELETE'), ('steps', 'SELECT INSERT UPDATE DELETE'),
+    ('replays', 'SELECT INSERT UPDATE DELETE'), ('story', 'SELECT'),
+    ('dedup', 'SELECT UPDATE DELETE'), ('duplicates', 'SELECT UPDATE DELETE'),
     ('audit', 'SELECT INSERT'), ('schema_migrations', 'SELECT'),
     ('controls', 'SELECT INSERT UPDATE DELETE'), ('schedules', 'SELECT INSERT UPDATE DELETE'),
     ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT UPDATE'),
@@ -32,6 +36,12 @@ WITH needed(object, wanted) AS (VALUES
      WHERE relnamespace = to_regnamespace('{schema}') AND relkind = 'S'
        AND relname IN ('events_flag', 'commands_flag') AND NOT has_sequence_privilege(oid, 'UPDATE')
     UNION ALL
+    SELECT 'SELECT', format('sequence {schema}.%I', relname),
+           format('GRANT SELECT ON SEQUENCE {schema}.%I', relname)
+      FROM pg_class
+     WHERE relnamespace = to_regnamespace('{schema}') AND relkind = 'S'
+       AND relname = 'events_id_seq' AND NOT has_sequence_privilege(oid, 'SELECT')
+    UNION ALL
     SELECT 'EXECUTE', format('function {schema}.%I', proname),
            format('GRANT EXECUTE ON FUNCTION {schema}.%I', proname)
       FROM pg_proc
@@ -39,7 +49,10 @@ WITH needed(object, wanted) AS (VALUES
        AND proname IN ('new_uuid', 'make_partitions', 'settle_command', 'emit_event', 'emit_events',
                        'send_command', 'send_commands', 'claim_limited', 'still_running', 'pick_lines',
                        'pick_suspect', 'make_way', 'leave_partition', 'finalize_partition',
-                       'return_partition', 'drop_partition', 'keep_bodies', 'trim_partition', 'purge_audit')
+                       'return_partition', 'drop_partition', 'keep_bodies', 'trim_partition', 'purge_audit',
+                       'fold_batch', 'release', 'hold_open_batch', 'send_batch', 'open_batch',
+                       'add_to_batch', 'close_batch', 'send_workflow', 'send_after', 'wake_commands',
+                       'bucket_of', 'body_hash', 'remember')
        AND NOT has_function_privilege(oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking
