@@ -157,7 +157,9 @@ class RetryDefaults(Section):
         15, ge=1, le=1000, description="Executions in all, the first one included."
     )
     jitter: Literal["full", "none"] = Field(
-        "full", description="full: a random part of the wait, so that retries do not march in step."
+        "full",
+        description="full: a random part of the wait, so that retries do not march in step. Unset, "
+        "the kind fixed has none.",
     )
 
 
