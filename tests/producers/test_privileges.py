@@ -86,12 +86,16 @@ async def test_it_may_not(producer: asyncpg.Connection, statement: str, table: s
         await producer.execute(statement.format(table=table))
 
 
-async def test_the_client_needs_no_more(producer: asyncpg.Connection) -> None:
+@pytest.mark.parametrize("role", ["inboxd_producer", "inboxd_worker"])
+async def test_the_client_needs_no_more(database: Database, role: str) -> None:
+    """A handler emits and sends through its worker's connection."""
     inbox, known = Inbox(), uuid4()
-    first = await inbox.emit(producer, "a.b", {"blob": "x" * 5000}, event_id=known)
-    (again,) = await inbox.emit_many(producer, [NewEvent("a.b", event_id=known)])
-    assert (again.id, again.duplicate) == (first.id, True)
-    await inbox.send_many(producer, [NewCommand("a.b"), NewCommand("a.c")])
+    async with database.connect() as connection:
+        await connection.execute(f"SET ROLE {role}")
+        first = await inbox.emit(connection, "a.b", {"blob": "x" * 5000}, event_id=known)
+        (again,) = await inbox.emit_many(connection, [NewEvent("a.b", event_id=known)])
+        assert (again.id, again.duplicate) == (first.id, True)
+        await inbox.send_many(connection, [NewCommand("a.b"), NewCommand("a.c")])
 
 
 async def test_others_may_not_call_the_functions(database: Database) -> None:
