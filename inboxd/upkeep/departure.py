@@ -48,9 +48,10 @@ class Departure:
         self._sql = sql
         self._exporter = exporter
 
-    async def go(self, partition: Partition) -> bool:
+    async def go(self, partition: Partition, *, stays: bool = False) -> bool:
         """Take it as far as it gets; True when it is gone.
 
+        stays: the settings do not want it to go; only a detaching that was interrupted is ended.
         Raises ExportError and PartitionBusy; a later try goes on from there.
         """
         where = (self._connection, self._sql, partition)
@@ -68,8 +69,8 @@ class Departure:
             await partitions.detach(*where)
         elif partition.state == "pending":
             await partitions.finalize(*where)
-            if not partition.retired:
-                return False  # somebody else's, who meant it to stay
+            if stays or not partition.retired:
+                return False  # by the settings, or it is somebody else's, who meant it to stay
         return await self._drop(partition, exported=exported)
 
     async def _keep_bodies(self, partition: Partition) -> bool:

@@ -50,16 +50,25 @@ def served(found: Sequence[Partition], keep: Kept) -> list[Partition]:
 
     History that is detached goes only if it is to go by the settings as they are now: they may
     have changed since it was written down, or a person may have detached it meanwhile, to keep it.
+    What is half detached is among them in any case: no other can be detached before that is ended.
     """
 
     def has_served(each: Partition) -> bool:
-        longest = keep[each.parent]
-        is_old = longest is not None and each.age >= longest.total_seconds()
         if each.state == "attached":
-            return is_old and not pins(each, found)
-        return is_old or each.state == "pending" or each.parent == BODIES
+            return _is_old(each, keep) and not pins(each, found)
+        return each.state == "pending" or not stays(each, keep)
 
     return sorted(filter(has_served, found), key=lambda each: (each.parent == BODIES, each.low))
+
+
+def stays(partition: Partition, keep: Kept) -> bool:
+    """Whether it is history that the settings want no more to go, though it left its table."""
+    return partition.parent != BODIES and not _is_old(partition, keep)
+
+
+def _is_old(partition: Partition, keep: Kept) -> bool:
+    longest = keep[partition.parent]
+    return longest is not None and partition.age >= longest.total_seconds()
 
 
 def trims(
@@ -118,7 +127,7 @@ class Retention:
             if each.parent in stuck or not await self._leads():
                 continue
             try:
-                if await departure.go(each):
+                if await departure.go(each, stays=stays(each, self._kept)):
                     self._metrics.partitions_dropped.labels(each.parent).inc()
             except ExportError as error:
                 self._metrics.export_failures.labels(each.parent).inc()

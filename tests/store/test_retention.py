@@ -235,6 +235,22 @@ async def test_a_detaching_that_was_interrupted_is_ended(database: Database) -> 
     assert await parts(database) == set()
 
 
+async def test_what_is_half_detached_goes_only_while_it_is_to_go(database: Database) -> None:
+    """Its detaching has to be ended, or no other can begin; more is not wanted."""
+    part = f"events_history{day(100)}"
+    await make_day(database, 100, "events_history")
+    async with daemon_session(database) as session:
+        (oldest,) = [each for each in await partitions.listed(session, SQL) if each.part == part]
+        await partitions.retire(session, SQL, oldest)
+    await interrupt_detaching(database, part)
+    for history in ({}, {"events": "200d"}):
+        await let_go(database, history)
+        assert await parts(database) == {part}
+    assert not await database.fetchval("select relispartition from pg_class where relname = $1", part)
+    await let_go(database)
+    assert await parts(database) == set()
+
+
 async def test_who_reads_from_an_old_snapshot_while_a_detaching_is_ended_reads_on(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
