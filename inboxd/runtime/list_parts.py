@@ -54,6 +54,10 @@ class Part(Protocol):
     def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:
         """Its events in order, portion by portion."""
 
+    @property
+    def to_finish(self) -> bool:
+        """Whether the handler did not read all of it."""
+
     async def finish(self, connection: Connection, unread: Unread) -> None:
         """Read what the handler did not, so that nothing succeeds that cannot be read."""
 
@@ -83,8 +87,13 @@ class Held:
         """All at once."""
         yield self.events
 
-    async def finish(self, connection: Connection, unread: Unread) -> None:
+    @property
+    def to_finish(self) -> bool:
         """All has been read before the handler began."""
+        return False
+
+    async def finish(self, connection: Connection, unread: Unread) -> None:
+        """Nothing is left to read."""
 
     async def common(self, connection: Connection) -> Common:  # noqa: ARG002 - it is here
         """By its rows."""
@@ -137,6 +146,11 @@ class Stored:
         """As many at once as a page has."""
         async for portion in self._portions(ask, self.stretch.first - 1, unread):
             yield portion
+
+    @property
+    def to_finish(self) -> bool:
+        """By the place that was read last."""
+        return self._read_to < self.stretch.last
 
     async def finish(self, connection: Connection, unread: Unread) -> None:
         """Read from where the handler stopped."""

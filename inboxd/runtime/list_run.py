@@ -164,7 +164,9 @@ class ListRun:
         origin = _origin(part, await part.common(connection))
         try:
             events = await self._call(task, listed, part, savepoint, results, origin)
-            await part.finish(connection, listed.unread)
+            if part.to_finish:
+                await savepoint.tidy()  # it is read with the daemon's own rights and settings
+                await part.finish(connection, listed.unread)
             await savepoint.keep()
         except BaseException as error:
             if is_ours(error):

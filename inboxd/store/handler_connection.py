@@ -196,6 +196,13 @@ class PageSavepoint:
         Deferred constraints are checked now, so that a violation is this handler's and not the
         page's; then they are deferred again for the next.
         """
+        await self._leave("SET CONSTRAINTS ALL DEFERRED; RELEASE SAVEPOINT handler")
+
+    async def tidy(self) -> None:
+        """Take back what it left in the session, before `keep`: other statements come first."""
+        await self._leave("SET CONSTRAINTS ALL DEFERRED")
+
+    async def _leave(self, then: str) -> None:
         if self._lazy is None:
             return
         self._lazy.close()
@@ -203,8 +210,7 @@ class PageSavepoint:
             raise UsageError(_LEFT)
         if self.used:
             await self._page.execute(
-                f"SET CONSTRAINTS ALL IMMEDIATE; {_SESSION}{_LOCKS}{self._preamble}; "
-                "SET CONSTRAINTS ALL DEFERRED; RELEASE SAVEPOINT handler"
+                f"SET CONSTRAINTS ALL IMMEDIATE; {_SESSION}{_LOCKS}{self._preamble}; {then}"
             )
 
     async def undo(self) -> None:

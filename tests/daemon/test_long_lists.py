@@ -123,6 +123,15 @@ async def test_what_its_handler_does_not_read_is_read_all_the_same(inbox: Inbox)
     assert "PayloadError" in (await failed(inbox, ids[-1]))["errors"]
 
 
+async def test_what_its_handler_set_for_its_session_is_gone_when_the_rest_is_read(
+    inbox: Inbox,
+) -> None:
+    ids = await inbox.write_many("event", "listed.skimmed", [{"key": "humble", **FAT[0]}] * 20)
+    await inbox.succeeded("event", *ids)
+    (found,) = await lists(inbox, "skimmed", "humble", 1)
+    assert found["size"] == 20
+
+
 async def test_it_is_cut_down_when_it_does_not_end_in_time(inbox: Inbox) -> None:
     """The rest of it was full before: it does not wait for more."""
     payloads = [{"key": "paced", "wait": 0.03, **each} for each in [*FAT, *[{}] * 8]]
