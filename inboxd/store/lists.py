@@ -5,7 +5,7 @@ one for each portion of what does not fit in memory. Known limit: all of them be
 transaction, in which the bucket was taken by an earlier statement (`inboxd.store.lines`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,7 +17,7 @@ from inboxd.store.connections import Connection, Row
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
-# What is settled in one statement, so that none runs into its time limit.
+# Places that one statement looks at, or settles, so that none runs into its time limit.
 _STRETCH = 20_000
 
 
@@ -153,22 +153,37 @@ async def measure(
     return row["size"], row["last"]
 
 
+def _pieces(stretch: Stretch) -> Iterator[Stretch]:
+    """What one statement is asked for, piece by piece."""
+    for first in range(stretch.first, stretch.last + 1, _STRETCH):
+        yield stretch._replace(first=first, last=min(first + _STRETCH - 1, stretch.last))
+
+
 async def types_in(
     connection: Connection, sql: Statements, stretch: Stretch, types: Sequence[str]
 ) -> list[str]:
     """Which of these types a stretch has."""
-    return [row[0] for row in await connection.fetch(sql["types_in_list"], *stretch, list(types))]
+    found: list[str] = []
+    for piece in _pieces(stretch):
+        wanted = [type_ for type_ in types if type_ not in found]
+        if not wanted:
+            break
+        found += [row[0] for row in await connection.fetch(sql["types_in_list"], *piece, wanted)]
+    return found
 
 
 async def common_in(
     connection: Connection, sql: Statements, stretch: Stretch, first: Row
 ) -> Common:
     """What all events of a stretch have as `first`, one of them, has it."""
-    row = await connection.fetchrow(
-        sql["common_in_list"], *stretch, first["correlation_id"], first["tenant"]
-    )
-    assert row is not None  # noqa: S101 - it has no FROM
-    return Common(*row)
+    common = Common(first["correlation_id"], first["tenant"])
+    for piece in _pieces(stretch):
+        if common == (None, None):
+            break
+        row = await connection.fetchrow(sql["common_in_list"], *piece, *common)
+        assert row is not None  # noqa: S101 - it has no FROM
+        common = Common(*row)
+    return common
 
 
 async def settle_stretch(
@@ -176,11 +191,8 @@ async def settle_stretch(
 ) -> list[tuple[str, int]]:
     """Move what is left of a stretch into history; how many of which type."""
     found: list[tuple[str, int]] = []
-    for first in range(stretch.first, stretch.last + 1, _STRETCH):
-        last = min(first + _STRETCH - 1, stretch.last)
-        rows = await connection.fetch(
-            sql["settle_list"], stretch.topic, stretch.key, first, last, seconds, worker
-        )
+    for piece in _pieces(stretch):
+        rows = await connection.fetch(sql["settle_list"], *piece, seconds, worker)
         found += [(row[0], row[1]) for row in rows]
     return found
 
@@ -194,25 +206,20 @@ async def fail_stretch(
     crashes: int = 0,
 ) -> None:
     """Make dead letters of a stretch."""
-    for first in range(stretch.first, stretch.last + 1, _STRETCH):
-        last = min(first + _STRETCH - 1, stretch.last)
-        await connection.execute(
-            sql["fail_list"], stretch.topic, stretch.key, first, last, error, fingerprint, crashes
-        )
+    for piece in _pieces(stretch):
+        await connection.execute(sql["fail_list"], *piece, error, fingerprint, crashes)
 
 
 async def hasten(connection: Connection, sql: Statements, stretch: Stretch) -> None:
     """Let whichever event of a stretch comes to be the head be due."""
-    for first in range(stretch.first, stretch.last + 1, _STRETCH):
-        last = min(first + _STRETCH - 1, stretch.last)
-        await connection.execute(sql["hasten_list"], stretch.topic, stretch.key, first, last)
+    for piece in _pieces(stretch):
+        await connection.execute(sql["hasten_list"], *piece)
 
 
 async def scatter(connection: Connection, sql: Statements, stretch: Stretch) -> None:
     """Let the events of a stretch be run alone, from their lanes."""
-    for first in range(stretch.first, stretch.last + 1, _STRETCH):
-        last = min(first + _STRETCH - 1, stretch.last)
-        await connection.execute(sql["scatter_list"], stretch.topic, stretch.key, first, last)
+    for piece in _pieces(stretch):
+        await connection.execute(sql["scatter_list"], *piece)
 
 
 async def unmark(connection: Connection, sql: Statements, line: Line) -> None:

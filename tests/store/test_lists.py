@@ -3,6 +3,7 @@
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from inboxd import EventContext, EventList, Handlers
@@ -105,6 +106,34 @@ async def test_of_a_list_that_is_streamed_only_a_portion_has_been_read(database:
                 (list(range(11, 21)), 20, 4),
                 (list(range(21, 26)), 25, 4),
             ]
+
+
+async def test_a_list_is_looked_through_piece_by_piece(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million events, read from a disk, take longer than one statement may."""
+    monkeypatch.setattr(lists, "_STRETCH", 10)
+    await database.execute(LONG)
+    await database.execute(
+        "alter table inboxd.events disable trigger user;"  # what an event says does not change
+        " update inboxd.events set tenant = 't', type = 'rare',"
+        " correlation_id = case place when 15 then 'b' else 'a' end"
+    )
+    first = cast("Row", {"correlation_id": "a", "tenant": "t"})
+    asked: list[Any] = []
+    older, whole = Stretch("listed", "k", 1, 14), Stretch("listed", "k", 1, 25)
+    async with daemon_session(database) as session:
+        session.add_query_logger(lambda each: asked.append(each.args))
+        assert await lists.common_in(session, SQL, older, first) == ("a", "t")
+        assert await lists.common_in(session, SQL, whole, first) == (None, "t")
+        assert await lists.types_in(session, SQL, whole, ["none", "rare"]) == ["rare"]
+        await anyio.lowlevel.checkpoint()  # the driver tells of a statement a moment later
+    assert [args[2:4] for args in asked[2:5]] == [(1, 10), (11, 20), (21, 25)]
+    assert [args[4] for args in asked] == [
+        *("a", "a"),
+        *("a", "a", None),
+        *(["none", "rare"], ["none"], ["none"]),
+    ]
 
 
 async def test_a_line_that_was_never_empty_has_places_of_any_size(database: Database) -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import orjson
@@ -44,7 +44,7 @@ from inboxd.store import (
     story,
     workers,
 )
-from inboxd.store.connections import ERRAND_PLANS, OWN_PLANS, Connection, connect
+from inboxd.store.connections import ERRAND_PLANS, OWN_PLANS, Connection, Row, connect
 from inboxd.store.events import Setback
 from inboxd.store.session import Session
 from tests.support import Database, ExternalServer, create, drop
@@ -414,6 +414,17 @@ DAEMON |= {
         lambda c, k: lists.measure(c, SQL, "listed", _LINE._replace(key="long"), None, 10),
         ("events_lines",),
     ),
+    "types_in_list": (
+        lambda c, k: lists.types_in(c, SQL, _LONG, ["item", "other"]),
+        ("events_lines",),
+    ),
+    "common_in_list": (
+        lambda c, k: lists.common_in(
+            c, SQL, _LONG, cast("Row", {"correlation_id": "a story", "tenant": "a tenant"})
+        ),
+        ("events_lines",),
+    ),
+    "hasten_list": (lambda c, k: lists.hasten(c, SQL, _LONG), ("events_lines",)),
     "settle_list": (
         lambda c, k: lists.settle_stretch(c, SQL, _LONG, 0.1, WORKER),
         ("events_lines",),

@@ -246,7 +246,9 @@ async def test_what_is_half_detached_goes_only_while_it_is_to_go(database: Datab
     for history in ({}, {"events": "200d"}):
         await let_go(database, history)
         assert await parts(database) == {part}
-    assert not await database.fetchval("select relispartition from pg_class where relname = $1", part)
+    assert not await database.fetchval(
+        "select relispartition from pg_class where relname = $1", part
+    )
     await let_go(database)
     assert await parts(database) == set()
 
