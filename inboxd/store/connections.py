@@ -73,9 +73,15 @@ def _milliseconds(value: Any) -> str:
     return str(round(value.total_seconds() * 1000))
 
 
+# The server cuts names at 63 bytes and writes what is not ASCII in its own way; by what a session
+# is called it is found again, so its purpose stays whole.
+_NAME = 50
+
+
 def session_name(database: Database, purpose: str) -> str:
     """What a session is called in pg_stat_activity; with no purpose, how all of them begin."""
-    return f"{database.application_name} {purpose}"[:63]
+    name = "".join(each if " " <= each <= "~" else "?" for each in database.application_name)
+    return f"{name[:_NAME]} {purpose}"
 
 
 def session_settings(database: Database, purpose: str) -> dict[str, str]:

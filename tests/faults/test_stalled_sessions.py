@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 
 from inboxd.store import workers
-from inboxd.store.connections import connect
+from inboxd.store.connections import connect, session_name
 from tests.support import Database, StartWorker, eventually
 from tests.support.rows import SQL, ExactlyOnce, Hasty, daemon_session, emit, settings_of
 
@@ -110,3 +110,17 @@ async def test_what_waits_for_its_client_as_a_matter_of_course_is_left_alone(
             copied.set()
         left = await database.fetchval("select count(*) from pg_stat_activity where pid = $1", slow)
         assert left == 1
+
+
+@pytest.mark.parametrize("name", ["inböxd", "x" * 63])
+async def test_a_session_is_found_whatever_it_is_called(database: Database, name: str) -> None:
+    settings = settings_of(database).model_copy(update={"application_name": name})
+    connection = await connect(settings, "daemon", plans={})
+    try:
+        await connection.prepare("select $1::text")  # in a transaction of its own, half-way
+        async with daemon_session(database) as session:
+            rows = await workers.end_stalled(session, SQL, session_name(settings, ""), NOW, NOW)
+        assert [row["pid"] for row in rows] == [connection.get_server_pid()]
+        assert rows[0]["application"].endswith(" daemon")
+    finally:
+        connection.terminate()
