@@ -7,7 +7,10 @@ runs it in another, and a session that waits for the other is «active», for ev
 kernel goes on answering (15 and 18 tried). So is one whose answer nobody reads. Promises that
 neither keeps rows for much longer than that setting says. Known limits: it takes another worker
 that lives; sessions of another role cannot be seen; the answer that a command's handler does not
-read, and COPY, are left alone: to wait for the client is usual there.
+read, and COPY, are left alone: to wait for the client is usual there. How long an answer has not
+moved cannot be seen, only when its statement began: a handler of events that raises its session's
+`statement_timeout` may be ended while it reads for longer than that setting. So may one of a worker
+whose `worker.stall_timeout` is longer than the patience here, while its loop stands still.
 """
 
 from datetime import timedelta

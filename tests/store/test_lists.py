@@ -1,6 +1,6 @@
 """Statements of lists: beside an operator's session, and portion by portion."""
 
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
