@@ -96,8 +96,8 @@ async def test_its_handler_gets_a_portion_of_it_at_a_time(inbox: Inbox) -> None:
 
 
 async def test_a_topic_may_have_portions_of_its_own(inbox: Inbox) -> None:
-    payloads = [{"key": "narrow", **each} for each in [*FAT, *[{}] * 238]]
-    ids = await inbox.write_many("event", "listed.narrow", payloads)
+    payloads = [{"key": "apportioned", **each} for each in [*FAT, *[{}] * 238]]
+    ids = await inbox.write_many("event", "listed.apportioned", payloads)
     await inbox.succeeded("event", *ids)
     found = [size for kind, _, size in await inbox.notes(*ids) if kind == "portion"]
     assert found == ["9", "71", "80", "80", "10"]

@@ -149,7 +149,7 @@ def add_to(handlers: Handlers) -> None:
     topic("threaded", count=3, func=_take_in_thread)
     topic("hopeless", count=50, func=_fail)
     topic("portioned", count=250, func=_note_portions)
-    topic("narrow", count=250, page_rows=80, func=_note_portions)
+    topic("apportioned", count=250, page_rows=80, func=_note_portions)
     topic("skimmed", count=20, func=_count)
     topic("paced", count=20, timeout="400ms")
     handlers.topic("whole", mode="batch", count=4, retry=_QUICK)
