@@ -22,6 +22,8 @@ import pytest
 
 from inboxd.settings import Settings
 from inboxd.store import bodies, partitions
+from inboxd.store.connections import Connection
+from inboxd.store.partitions import Partition
 from inboxd.telemetry.metrics import Metrics
 from inboxd.upkeep.retention import Retention
 from tests.support import Database
@@ -174,15 +176,17 @@ async def test_what_a_person_detached_stays_though_its_export_had_failed(
         assert await parts(database) == {part}
 
 
+async def retire(session: Connection, part: str) -> Partition:
+    """Write a partition down as one that is to go."""
+    (found,) = [each for each in await partitions.listed(session, SQL) if each.part == part]
+    await partitions.retire(session, SQL, found)
+    return found
+
+
 async def test_what_was_detached_goes_only_while_it_is_to_go(database: Database) -> None:
     await make_day(database, 100, "events_history")
     async with daemon_session(database) as session:
-        (oldest, *_) = [
-            each
-            for each in await partitions.listed(session, SQL)
-            if each.parent == "events_history"
-        ]
-        await partitions.retire(session, SQL, oldest)
+        oldest = await retire(session, f"events_history{day(100)}")
         await partitions.detach(session, SQL, oldest)
     for history in ({}, {"events": "200d"}):
         await let_go(database, history)
@@ -224,12 +228,7 @@ async def interrupt_detaching(database: Database, part: str) -> None:
 async def test_a_detaching_that_was_interrupted_is_ended(database: Database) -> None:
     await make_day(database, 100, "events_history")
     async with daemon_session(database) as session:
-        (oldest, *_) = [
-            each
-            for each in await partitions.listed(session, SQL)
-            if each.parent == "events_history"
-        ]
-        await partitions.retire(session, SQL, oldest)
+        await retire(session, f"events_history{day(100)}")
     await interrupt_detaching(database, f"events_history{day(100)}")
     await let_go(database)
     assert await parts(database) == set()
@@ -240,8 +239,7 @@ async def test_what_is_half_detached_goes_only_while_it_is_to_go(database: Datab
     part = f"events_history{day(100)}"
     await make_day(database, 100, "events_history")
     async with daemon_session(database) as session:
-        (oldest,) = [each for each in await partitions.listed(session, SQL) if each.part == part]
-        await partitions.retire(session, SQL, oldest)
+        await retire(session, part)
     await interrupt_detaching(database, part)
     for history in ({}, {"events": "200d"}):
         await let_go(database, history)
@@ -264,8 +262,7 @@ async def test_who_reads_from_an_old_snapshot_while_a_detaching_is_ended_reads_o
     await make_day(database, 100, "events_history")
     await settle(database, 100, 10)
     async with daemon_session(database) as session:
-        (oldest,) = [each for each in await partitions.listed(session, SQL) if each.part == part]
-        await partitions.retire(session, SQL, oldest)
+        await retire(session, part)
     async with database.connect() as reader, reader.transaction(isolation="repeatable_read"):
         await reader.execute("select 1")
         await interrupt_detaching(database, part)
@@ -527,12 +524,7 @@ async def test_rows_that_are_not_in_the_file_bring_the_partition_back(
     await settle(database, 100, 5)
     history = MONTH | {"export": str(tmp_path)}
     async with daemon_session(database) as session:
-        (oldest, *_) = [
-            each
-            for each in await partitions.listed(session, SQL)
-            if each.parent == "events_history"
-        ]
-        await partitions.retire(session, SQL, oldest)
+        oldest = await retire(session, f"events_history{day(100)}")
         await partitions.record_export(session, SQL, oldest, 4, 1, "elsewhere")
     await let_go(database, history)
     assert await database.fetchval("select count(*) from inboxd.events_history") == 5
