@@ -106,6 +106,7 @@ def session_settings(database: Database, purpose: str) -> dict[str, str]:
 # millions: a plan made while a table was empty must not read all of it later.
 OWN_PLANS = {
     "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",

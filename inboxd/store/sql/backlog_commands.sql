@@ -69,7 +69,7 @@ SELECT 'command', lane.queue || '/' || lane.type || '/' || lane.priority, 'pendi
 UNION ALL
 SELECT 'command', failed.type, 'failed',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
-         WHERE c.status = 'failed' AND c.type = failed.type LIMIT $1) AS counted),
+         WHERE c.status = 'failed' AND c.type = failed.type ORDER BY c.id LIMIT $1) AS counted),
        NULL
   FROM failed WHERE failed.type IS NOT NULL
 UNION ALL
@@ -86,7 +86,8 @@ UNION ALL
 SELECT 'command', line.queue || '/' || line.type || '/keyed', 'pending',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
          WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
-           AND c.queue = line.queue AND c.type = line.type LIMIT $1) AS counted),
+           AND c.queue = line.queue AND c.type = line.type
+         ORDER BY c.run_at, c.id LIMIT $1) AS counted),
        (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
          WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
            AND c.queue = line.queue AND c.type = line.type AND c.run_at <= now()
@@ -96,7 +97,8 @@ UNION ALL
 SELECT 'command', again.queue || '/' || again.type || '/again', 'pending',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
          WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
-           AND c.queue = again.queue AND c.type = again.type LIMIT $1) AS counted),
+           AND c.queue = again.queue AND c.type = again.type
+         ORDER BY c.run_at, c.id LIMIT $1) AS counted),
        (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
          WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
            AND c.queue = again.queue AND c.type = again.type AND c.run_at <= now()

@@ -3,8 +3,10 @@
 -- returns: id
 -- locks: nothing
 WITH RECURSIVE inner_batches AS (
-    SELECT id FROM {schema}.batches WHERE batch_id = $1::uuid OR ($1::uuid IS NULL AND id = $2::bigint)
+    SELECT id FROM {schema}.batches 
+     WHERE id = coalesce((SELECT named.id FROM {schema}.batches named WHERE named.batch_id = $1::uuid),
+                         CASE WHEN $1::uuid IS NULL THEN $2::bigint END)
     UNION
-    SELECT b.id FROM inner_batches i JOIN {schema}.batches b ON b.parent_id = i.id
+    SELECT b.id FROM inner_batches i JOIN {schema}.batches b ON b.parent_id BETWEEN i.id AND i.id
 )
 SELECT id FROM inner_batches

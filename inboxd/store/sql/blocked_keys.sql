@@ -49,5 +49,5 @@ SELECT shown.key, shown.held_by, c.id, c.command_id, c.type, c.status, c.attempt
                AND b.queue = $1 AND b.ordering_key = shown.key
               ORDER BY b.run_at, b.id LIMIT $6) AS few) AS behind,
        extract(epoch FROM clock_timestamp() - shown.run_at)::double precision AS oldest
-  FROM shown JOIN {schema}.commands c ON c.id = shown.id
+  FROM shown JOIN {schema}.commands c ON c.id BETWEEN shown.id AND shown.id
  ORDER BY shown.run_at, shown.key

@@ -60,5 +60,5 @@ WITH RECURSIVE dead(topic) AS (
 SELECT shown.topic, shown.key, shown.held_by, e.id, e.event_id, e.type, e.attempts, shown.length,
        extract(epoch FROM clock_timestamp() - shown.since)::double precision AS age,
        CASE WHEN e.status <> 'failed' THEN e.run_at END AS next_at, e.errors -> -1 ->> 'error' AS error
-  FROM shown JOIN {schema}.events e ON e.id = shown.id
+  FROM shown JOIN {schema}.events e ON e.id BETWEEN shown.id AND shown.id
  ORDER BY shown.since, e.id

@@ -18,9 +18,9 @@ SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, 
        WITH ORDINALITY AS lane(topic, bucket, after, bound, lane)
  CROSS JOIN LATERAL (
      SELECT * FROM {schema}.events e
-      WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic = lane.topic AND e.bucket = lane.bucket
-        AND e.id > lane.after AND e.id <= lane.bound
-      ORDER BY e.id
+      WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic = lane.topic
+        AND (e.bucket, e.id) > (lane.bucket, lane.after) AND (e.bucket, e.id) <= (lane.bucket, lane.bound)
+      ORDER BY e.bucket, e.id
       LIMIT $6) e
   LEFT JOIN LATERAL (
      SELECT h.place FROM {schema}.events h

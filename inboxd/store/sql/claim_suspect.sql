@@ -22,7 +22,7 @@ UPDATE {schema}.commands c
    SET status = 'running', worker_id = $1::uuid, fence = c.fence + 1, started_at = clock_timestamp(),
        updated_at = clock_timestamp()
   FROM picked
- WHERE c.id = picked.id
+ WHERE c.id BETWEEN picked.id AND picked.id
 RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority, c.tenant,
           c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence,
           date_part('epoch', c.run_at) AS run_at,

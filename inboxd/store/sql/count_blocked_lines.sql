@@ -41,7 +41,7 @@ WITH RECURSIVE dead(topic) AS (
           ORDER BY e.run_at, e.id LIMIT $1) first
      WHERE EXISTS (SELECT FROM {schema}.events e
                     WHERE e.place IS NOT NULL AND e.topic = again.topic AND e.ordering_key = first.ordering_key
-                      AND e.place > first.place)
+                      AND e.place > first.place OFFSET 0)
 )
 SELECT topic, held_by, count(*) AS lines,
        extract(epoch FROM clock_timestamp() - min(since))::double precision AS oldest

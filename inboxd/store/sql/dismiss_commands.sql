@@ -3,7 +3,7 @@
 -- returns: id of each row that was a dead letter
 -- locks: the rows (held already)
 WITH gone AS (
-    DELETE FROM {schema}.commands WHERE id = ANY ($1::bigint[]) AND status = 'failed' RETURNING *
+    DELETE FROM {schema}.commands WHERE id = ANY ($1::bigint[]) AND status LIKE 'failed' RETURNING *
 )
 INSERT INTO {schema}.commands_history
        (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,

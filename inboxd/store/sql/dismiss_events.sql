@@ -3,7 +3,7 @@
 -- returns: id of each row that was a dead letter
 -- locks: the rows (held already)
 WITH gone AS (
-    DELETE FROM {schema}.events WHERE id = ANY ($1::bigint[]) AND status = 'failed' RETURNING *
+    DELETE FROM {schema}.events WHERE id = ANY ($1::bigint[]) AND status LIKE 'failed' RETURNING *
 )
 INSERT INTO {schema}.events_history
        (id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key, tenant,

@@ -3,5 +3,5 @@
 -- returns: topic, source, key, type, event_id, first_event, conflict, minute (of the sending, UTC)
 -- locks: the rows; rows that another worker takes are skipped
 DELETE FROM {schema}.duplicates
- WHERE id IN (SELECT id FROM {schema}.duplicates ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)
+ WHERE id = ANY (ARRAY(SELECT id FROM {schema}.duplicates ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))
 RETURNING topic, source, key, type, event_id, first_event, conflict, date_trunc('minute', at) AS minute

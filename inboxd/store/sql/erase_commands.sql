@@ -10,14 +10,14 @@ WITH found AS MATERIALIZED (
        AND ($1::text IS NULL OR h.tenant = $1) AND ($2::text IS NULL OR h.entity_type = $2)
        AND ($3::text IS NULL OR h.entity_id = $3)
 ), gone AS (
-    DELETE FROM {schema}.bodies b USING found f WHERE b.id = f.body_id AND b.created_at = f.body_at RETURNING 1
+    DELETE FROM {schema}.bodies b USING found f WHERE b.id BETWEEN f.body_id AND f.body_id AND b.created_at = f.body_at RETURNING 1
 ), erased AS (
     UPDATE {schema}.commands_history h
        SET payload = NULL, result = NULL, progress = NULL, errors = $8::jsonb, ordering_key = NULL,
            unique_key = NULL, entity_id = NULL, tenant = CASE WHEN $1::text IS NULL THEN h.tenant END,
            body_id = NULL, body_at = NULL, body_bytes = NULL, updated_at = clock_timestamp()
       FROM found f
-     WHERE h.id = f.id AND h.finished_at = f.finished_at AND h.finished_at >= $4 AND h.finished_at < $5
+     WHERE h.id BETWEEN f.id AND f.id AND h.finished_at = f.finished_at AND h.finished_at >= $4 AND h.finished_at < $5
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM erased) AS rows, (SELECT count(*) FROM gone) AS bodies

@@ -28,5 +28,5 @@ UPDATE {schema}.commands c
   FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::double precision[],
               $6::timestamptz[], $7::text[], $8::text[])
        AS new(id, fence, status, spent, seconds, run_at, error, fingerprint)
- WHERE c.id = new.id AND c.fence = new.fence AND c.worker_id = $9::uuid
+ WHERE c.id BETWEEN new.id AND new.id AND c.fence = new.fence AND c.worker_id = $9::uuid
 RETURNING c.id

@@ -21,4 +21,4 @@ UPDATE {schema}.events e
   FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::double precision[], $5::timestamptz[],
               $6::text[], $7::text[], $8::integer[])
        AS new(id, status, spent, seconds, run_at, error, fingerprint, crashes)
- WHERE e.id = new.id
+ WHERE e.id BETWEEN new.id AND new.id

@@ -12,5 +12,5 @@ UPDATE {schema}.events e
    SET status = 'failed', errors = coalesce(e.errors, '[]') 
                 || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler:' || type,
        updated_at = clock_timestamp()
-  FROM stranded WHERE e.id = stranded.id
+  FROM stranded WHERE e.id BETWEEN stranded.id AND stranded.id
 RETURNING e.id

@@ -13,5 +13,5 @@ UPDATE {schema}.commands c
    SET status = 'failed', errors = coalesce(c.errors, '[]') 
                 || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler:' || type,
        updated_at = clock_timestamp()
-  FROM stranded WHERE c.id = stranded.id
+  FROM stranded WHERE c.id BETWEEN stranded.id AND stranded.id
 RETURNING c.id

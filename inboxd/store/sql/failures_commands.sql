@@ -9,6 +9,6 @@ SELECT 'command' AS kind, g.fingerprint, g.type, g.count, f.updated_at AS first_
           FROM {schema}.commands
          WHERE status = 'failed' AND ($1::text IS NULL OR fingerprint = $1)
          GROUP BY fingerprint, type ORDER BY count(*) DESC, fingerprint, type LIMIT $2) g
-  JOIN {schema}.commands f ON f.id = g.first_id
-  JOIN {schema}.commands l ON l.id = g.last_id
+  JOIN {schema}.commands f ON f.id BETWEEN g.first_id AND g.first_id
+  JOIN {schema}.commands l ON l.id BETWEEN g.last_id AND g.last_id
  ORDER BY g.count DESC, g.fingerprint, g.type

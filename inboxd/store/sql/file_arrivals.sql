@@ -17,9 +17,9 @@ WITH arrived AS MATERIALIZED (
                SELECT FROM {schema}.workers w
                 WHERE w.state IN ('running', 'draining') AND w.subscriptions @> ARRAY[$1 || E'\n' || e.type]) AS strange
       FROM {schema}.events e
-     WHERE e.topic = $1 AND e.bucket = $2 AND e.status = 'waiting' AND e.place IS NULL
-       AND e.id > $3 AND e.id <= $4
-     ORDER BY e.id LIMIT $5
+     WHERE e.topic = $1 AND e.status = 'waiting' AND e.place IS NULL
+       AND (e.bucket, e.id) > ($2::smallint, $3::bigint) AND (e.bucket, e.id) <= ($2::smallint, $4::bigint)
+     ORDER BY e.bucket, e.id LIMIT $5
 ), taken AS MATERIALIZED (
     SELECT * FROM arrived
      WHERE id < coalesce((SELECT min(id) FROM arrived WHERE cardinality($7::timestamptz[]) > 0
@@ -52,7 +52,7 @@ WITH arrived AS MATERIALIZED (
 ), filed AS (
     UPDATE {schema}.events e
        SET mode = 'batch', place = placed.place, head = placed.leads, run_at = placed.due_at
-      FROM placed WHERE e.id = placed.id
+      FROM placed WHERE e.id BETWEEN placed.id AND placed.id
     RETURNING e.ordering_key, e.id
 ), aside AS (  -- the trigger of heads finds who comes first now
     UPDATE {schema}.events e SET head = false

@@ -16,4 +16,4 @@ UPDATE {schema}.events e
      SELECT l.place FROM {schema}.events l
       WHERE l.place IS NOT NULL AND l.topic = met.topic AND l.ordering_key = met.ordering_key
       ORDER BY l.place DESC LIMIT 1) line ON true
- WHERE e.id = met.id
+ WHERE e.id BETWEEN met.id AND met.id

@@ -9,5 +9,5 @@ WITH heads AS MATERIALIZED (
      ORDER BY h.run_at, h.id LIMIT $3 FOR UPDATE SKIP LOCKED
 )
 UPDATE {schema}.events e SET run_at = clock_timestamp(), updated_at = clock_timestamp()
-  FROM heads WHERE e.id = heads.id
+  FROM heads WHERE e.id BETWEEN heads.id AND heads.id
 RETURNING e.ordering_key

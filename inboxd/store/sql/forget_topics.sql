@@ -8,8 +8,8 @@ WITH gone AS (
      WHERE t.undeclared_at < clock_timestamp()
                              - greatest(interval '7 days', (t.rules ->> 'dedup_window')::interval)
        AND NOT EXISTS (SELECT FROM {schema}.events e
-                        WHERE e.topic = t.name AND e.status = 'waiting' AND e.place IS NULL)
-       AND NOT EXISTS (SELECT FROM {schema}.events e WHERE e.topic = t.name AND e.head)
+                        WHERE e.topic = t.name AND e.status = 'waiting' AND e.place IS NULL OFFSET 0)
+       AND NOT EXISTS (SELECT FROM {schema}.events e WHERE e.topic = t.name AND e.head OFFSET 0)
     RETURNING name
 ), pauses AS (
     DELETE FROM {schema}.controls c USING gone WHERE c.kind = 'topic' AND c.name = gone.name

@@ -4,5 +4,5 @@
 -- locks: the row FOR NO KEY UPDATE, as a fold does
 SELECT id, batch_id, kind, name, status, ending, closed_at,
        size - succeeded - failed - cancelled - skipped AS unsettled
-  FROM {schema}.batches WHERE id = $1::bigint OR batch_id = $2::uuid
+  FROM {schema}.batches WHERE id = ANY ($1::bigint || ARRAY(SELECT named.id FROM {schema}.batches named WHERE named.batch_id = $2::uuid))
    FOR NO KEY UPDATE

@@ -4,5 +4,5 @@
 -- returns: id, uuid, status, hot (it can be acted on)
 -- locks: the rows, FOR UPDATE
 SELECT id, command_id AS uuid, status, true AS hot FROM {schema}.commands
- WHERE id = ANY ($1::bigint[]) OR command_id = ANY ($2::uuid[])
+ WHERE id = ANY ($1::bigint[] || ARRAY(SELECT named.id FROM {schema}.commands named WHERE named.command_id = ANY ($2::uuid[])))
  ORDER BY id FOR UPDATE

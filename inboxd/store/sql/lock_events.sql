@@ -4,5 +4,5 @@
 -- returns: id, uuid, status, hot (it can be acted on), topic, mode
 -- locks: the rows, FOR UPDATE
 SELECT id, event_id AS uuid, status, true AS hot, topic, mode FROM {schema}.events
- WHERE id = ANY ($1::bigint[]) OR event_id = ANY ($2::uuid[])
+ WHERE id = ANY ($1::bigint[] || ARRAY(SELECT named.id FROM {schema}.events named WHERE named.event_id = ANY ($2::uuid[])))
  ORDER BY id FOR UPDATE

@@ -3,5 +3,6 @@
 -- returns: created_at, now (the database's clock)
 -- locks: nothing
 SELECT created_at, clock_timestamp() AS now FROM {schema}.events
- WHERE topic = $1 AND bucket = $2 AND status = 'waiting' AND place IS NULL AND id > $3 AND id <= $4
- ORDER BY id LIMIT 1
+ WHERE topic = $1 AND status = 'waiting' AND place IS NULL
+   AND (bucket, id) > ($2::smallint, $3::bigint) AND (bucket, id) <= ($2::smallint, $4::bigint)
+ ORDER BY bucket, id LIMIT 1

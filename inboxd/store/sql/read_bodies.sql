@@ -4,4 +4,4 @@
 -- locks: nothing
 SELECT b.id, b.payload
   FROM unnest($1::bigint[], $2::timestamptz[]) AS wanted(id, created_at)
-  JOIN {schema}.bodies b ON b.id = wanted.id AND b.created_at = wanted.created_at
+  JOIN {schema}.bodies b ON b.id BETWEEN wanted.id AND wanted.id AND b.created_at = wanted.created_at

@@ -7,8 +7,8 @@
 -- locks: the rows (held already), and the new ones
 WITH old AS MATERIALIZED (
     SELECT * FROM {schema}.commands c
-     WHERE id = ANY ($1::bigint[]) AND status = 'failed' AND ordering_key IS NULL
-       AND NOT EXISTS (SELECT FROM {schema}.batches b WHERE b.id = c.batch_id AND b.ending IS NOT NULL)
+     WHERE id = ANY ($1::bigint[]) AND status LIKE 'failed' AND ordering_key IS NULL
+       AND NOT EXISTS (SELECT FROM {schema}.batches b WHERE b.id = c.batch_id AND b.ending IS NOT NULL OFFSET 0)
 ), new AS (
     INSERT INTO {schema}.commands
            (command_id, queue, type, schema_version, payload, priority, unique_key, tenant, entity_type,
@@ -24,7 +24,7 @@ WITH old AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING id, command_id, replay_of
 ), gone AS (
-    DELETE FROM {schema}.commands c USING new WHERE c.id = new.replay_of
+    DELETE FROM {schema}.commands c USING new WHERE c.id BETWEEN new.replay_of AND new.replay_of
     RETURNING c.*, new.id AS new_id, new.command_id AS new_uuid
 ), kept AS (
     INSERT INTO {schema}.commands_history

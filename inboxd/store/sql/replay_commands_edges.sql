@@ -7,8 +7,8 @@
 WITH moved AS (
     SELECT * FROM unnest($1::uuid[], $2::uuid[]) AS m(old, new)
 ), needed AS (
-    UPDATE {schema}.dependencies d SET needs = m.new FROM moved m WHERE d.needs = m.old
+    UPDATE {schema}.dependencies d SET needs = m.new FROM moved m WHERE d.needs BETWEEN m.old AND m.old
 ), needing AS (
-    UPDATE {schema}.dependencies d SET waiting = m.new FROM moved m WHERE d.waiting = m.old
+    UPDATE {schema}.dependencies d SET waiting = m.new FROM moved m WHERE d.waiting BETWEEN m.old AND m.old
 )
-UPDATE {schema}.steps s SET member = m.new FROM moved m WHERE s.member = m.old
+UPDATE {schema}.steps s SET member = m.new FROM moved m WHERE s.member BETWEEN m.old AND m.old

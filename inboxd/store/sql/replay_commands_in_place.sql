@@ -7,7 +7,7 @@
 WITH able AS (
     SELECT DISTINCT ON (c.type, c.unique_key, CASE WHEN c.unique_key IS NULL THEN c.id END) c.id
       FROM {schema}.commands c
-     WHERE c.id = ANY ($1::bigint[]) AND c.status = 'failed' AND c.ordering_key IS NOT NULL
+     WHERE c.id = ANY ($1::bigint[]) AND c.status LIKE 'failed' AND c.ordering_key IS NOT NULL
        AND (SELECT o.id FROM {schema}.commands o  -- a probe for each, never a join
              WHERE o.type = c.type AND o.unique_key = c.unique_key AND o.status <> 'failed' LIMIT 1) IS NULL
        AND (SELECT b.ending FROM {schema}.batches b WHERE b.id = c.batch_id) IS NULL
@@ -17,7 +17,7 @@ WITH able AS (
        SET status = 'pending', attempts = 0, crashes = 0, cancel_requested = false,
            run_at = clock_timestamp(), updated_at = clock_timestamp(),
            deadline = CASE WHEN deadline > clock_timestamp() THEN deadline END
-     WHERE id = ANY (ARRAY(SELECT able.id FROM able)) AND status = 'failed'
+     WHERE id = ANY (ARRAY(SELECT able.id FROM able)) AND status LIKE 'failed'
     RETURNING id
 )
 INSERT INTO {schema}.replays (kind, old_id, new_id, actor, reason)

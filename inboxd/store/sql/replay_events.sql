@@ -7,7 +7,7 @@ WITH again AS (
     UPDATE {schema}.events
        SET status = 'pending', attempts = 0, crashes = 0, run_at = clock_timestamp(),
            updated_at = clock_timestamp()
-     WHERE id = ANY ($1::bigint[]) AND status = 'failed'
+     WHERE id = ANY ($1::bigint[]) AND status LIKE 'failed'
     RETURNING id
 )
 INSERT INTO {schema}.replays (kind, old_id, new_id, actor, reason)

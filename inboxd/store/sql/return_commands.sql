@@ -14,7 +14,7 @@ UPDATE {schema}.commands
                                       'error', 'WorkerDied: the worker died while it ran this command'),
        fingerprint = 'worker-died:' || type,
        updated_at = clock_timestamp()
- WHERE worker_id = $1::uuid AND status = 'running' AND id = ANY (ARRAY(
+ WHERE worker_id = $1::uuid AND id = ANY (ARRAY(
      SELECT c.id FROM {schema}.commands c
       WHERE c.worker_id = $1::uuid AND c.status = 'running' FOR UPDATE NOWAIT))
 RETURNING id, type, status

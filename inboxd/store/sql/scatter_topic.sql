@@ -13,4 +13,4 @@ WITH stranded AS MATERIALIZED (
 )
 UPDATE {schema}.events e
    SET status = 'pending', place = NULL, head = false, run_at = clock_timestamp(), updated_at = clock_timestamp()
-  FROM stranded WHERE e.id = stranded.id
+  FROM stranded WHERE e.id BETWEEN stranded.id AND stranded.id

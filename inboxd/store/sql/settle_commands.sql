@@ -13,7 +13,7 @@ WITH done AS (
         AS t(id, fence, ended, seconds, outcome)
 ), gone AS (
     DELETE FROM {schema}.commands c USING done
-     WHERE c.id = done.id AND c.fence = done.fence AND c.worker_id = $6::uuid
+     WHERE c.id BETWEEN done.id AND done.id AND c.fence = done.fence AND c.worker_id = $6::uuid
     RETURNING c.*, done.ended, done.seconds, done.outcome
 )
 INSERT INTO {schema}.commands_history

@@ -6,7 +6,8 @@
 WITH done AS (
     SELECT * FROM unnest($1::bigint[], $2::double precision[]) AS t(id, seconds)
 ), gone AS (
-    DELETE FROM {schema}.events e USING done WHERE e.id = done.id RETURNING e.*, done.seconds
+    DELETE FROM {schema}.events e USING done
+     WHERE e.id BETWEEN done.id AND done.id RETURNING e.*, done.seconds
 )
 INSERT INTO {schema}.events_history
        (id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key, tenant,

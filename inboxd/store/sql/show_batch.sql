@@ -4,4 +4,5 @@
 -- locks: nothing
 SELECT b.*, b.size - b.succeeded - b.failed - b.cancelled - b.skipped AS unsettled,
        b.finished_at - b.created_at AS duration
-  FROM {schema}.batches b WHERE b.id = $1::bigint OR b.batch_id = $2::uuid
+  FROM {schema}.batches b
+ WHERE b.id = ANY ($1::bigint || ARRAY(SELECT named.id FROM {schema}.batches named WHERE named.batch_id = $2::uuid))

@@ -10,7 +10,8 @@ SELECT found.whole - ARRAY['payload', 'result']
                                                    WHERE b.id = found.body_id AND b.created_at = found.body_at)))
           ELSE '{}' END
   FROM (SELECT to_jsonb(c) AS whole, id, payload, result, body_id, body_at, 1 AS place
-          FROM {schema}.commands c WHERE id = $1::bigint OR command_id = $2::uuid
+          FROM {schema}.commands c
+         WHERE id = ANY ($1::bigint || ARRAY(SELECT named.id FROM {schema}.commands named WHERE named.command_id = $2::uuid))
         UNION ALL
         SELECT to_jsonb(c) || jsonb_build_object('duration', extract(epoch FROM duration)), id, payload,
                result, body_id, body_at, 2

@@ -7,17 +7,20 @@
 SELECT found.whole - ARRAY['payload', 'headers']
        || jsonb_build_object('elsewhere', (
               SELECT coalesce(jsonb_agg(to_jsonb(o) - 'event_id' ORDER BY o.topic, o.id), '[]')
-                FROM (SELECT id, event_id, topic, status FROM {schema}.events
+                FROM ((SELECT id, event_id, topic, status FROM {schema}.events
+                        WHERE event_id = found.event_id OFFSET 0)
                        UNION ALL
-                      SELECT id, event_id, topic, status FROM {schema}.events_history) o
-               WHERE o.event_id = found.event_id AND o.id <> found.id))
+                      (SELECT id, event_id, topic, status FROM {schema}.events_history
+                        WHERE event_id = found.event_id OFFSET 0)) o
+               WHERE o.id <> found.id))
        || CASE WHEN $3::boolean THEN jsonb_build_object(
               'headers', found.headers,
               'payload', coalesce(found.payload, (SELECT b.payload FROM {schema}.bodies b
                                                    WHERE b.id = found.body_id AND b.created_at = found.body_at)))
           ELSE '{}' END
   FROM (SELECT to_jsonb(e) AS whole, id, event_id, payload, headers, body_id, body_at, 1 AS place
-          FROM {schema}.events e WHERE id = $1::bigint OR event_id = $2::uuid
+          FROM {schema}.events e
+         WHERE id = ANY ($1::bigint || ARRAY(SELECT named.id FROM {schema}.events named WHERE named.event_id = $2::uuid))
         UNION ALL
         SELECT to_jsonb(e) || jsonb_build_object('duration', extract(epoch FROM duration)), id, event_id,
                payload, headers, body_id, body_at, 2

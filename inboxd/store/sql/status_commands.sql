@@ -90,7 +90,8 @@ WITH RECURSIVE lane(queue, type, priority) AS (
     SELECT dead.queue, dead.type, 0, 0, NULL, 0, count(*), 0, 0
       FROM broken
      CROSS JOIN LATERAL (SELECT c.queue, c.type FROM {schema}.commands c
-                          WHERE c.status = 'failed' AND c.type = broken.type LIMIT $1) dead
+                          WHERE c.status = 'failed' AND c.type = broken.type
+                          ORDER BY c.id LIMIT $1) dead
      GROUP BY dead.queue, dead.type
     UNION ALL
     SELECT line.queue, line.type, standing.count, due.count, due.oldest, 0, 0, standing.count, 0
@@ -98,7 +99,8 @@ WITH RECURSIVE lane(queue, type, priority) AS (
      CROSS JOIN LATERAL (
          SELECT count(*) FROM (SELECT FROM {schema}.commands c
                                 WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
-                                  AND c.queue = line.queue AND c.type = line.type LIMIT $1) AS few) standing
+                                  AND c.queue = line.queue AND c.type = line.type
+                                ORDER BY c.run_at, c.id LIMIT $1) AS few) standing
      CROSS JOIN LATERAL (
          SELECT count(*), extract(epoch FROM clock_timestamp() - min(run_at))::double precision AS oldest
            FROM (SELECT c.run_at FROM {schema}.commands c
@@ -111,7 +113,8 @@ WITH RECURSIVE lane(queue, type, priority) AS (
      CROSS JOIN LATERAL (
          SELECT count(*) FROM (SELECT FROM {schema}.commands c
                                 WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
-                                  AND c.queue = again.queue AND c.type = again.type LIMIT $1) AS few) standing
+                                  AND c.queue = again.queue AND c.type = again.type
+                                ORDER BY c.run_at, c.id LIMIT $1) AS few) standing
      CROSS JOIN LATERAL (
          SELECT count(*), extract(epoch FROM clock_timestamp() - min(run_at))::double precision AS oldest
            FROM (SELECT c.run_at FROM {schema}.commands c

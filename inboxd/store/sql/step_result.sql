@@ -7,14 +7,15 @@ WITH RECURSIVE up AS (
     SELECT id, parent_id, kind FROM {schema}.batches WHERE id = $1::bigint
     UNION ALL
     SELECT b.id, b.parent_id, b.kind
-      FROM up JOIN {schema}.batches b ON b.id = up.parent_id WHERE up.kind <> 'workflow'
+      FROM up JOIN {schema}.batches b ON b.id BETWEEN up.parent_id AND up.parent_id WHERE up.kind <> 'workflow'
 )
 SELECT up.id AS workflow, s.member, nested.id IS NOT NULL AS is_batch,
        coalesce(h.status, c.status) AS status, h.result
   FROM up
-  LEFT JOIN {schema}.steps s ON s.batch_id = up.id AND s.name = $2::text
-  LEFT JOIN {schema}.batches nested ON nested.batch_id = s.member
-  LEFT JOIN {schema}.commands c ON c.command_id = s.member
+  LEFT JOIN LATERAL (
+      SELECT member FROM {schema}.steps s WHERE s.batch_id = up.id AND s.name = $2::text LIMIT 1) s ON true
+  LEFT JOIN LATERAL (SELECT id FROM {schema}.batches b WHERE b.batch_id = s.member LIMIT 1) nested ON true
+  LEFT JOIN LATERAL (SELECT status FROM {schema}.commands c WHERE c.command_id = s.member LIMIT 1) c ON true
   LEFT JOIN LATERAL (
       SELECT status, result FROM {schema}.commands_history h WHERE h.command_id = s.member LIMIT 1) h ON true
  WHERE up.kind = 'workflow'

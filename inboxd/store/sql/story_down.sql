@@ -8,7 +8,7 @@
 WITH running AS MATERIALIZED (
     SELECT s.* FROM {schema}.story s
      WHERE s.hot AND s.kind = 'command' AND s.status = 'running'
-       AND s.worker_id IN (SELECT w.id FROM {schema}.workers w WHERE w.state IN ('running', 'draining'))
+       AND s.worker_id = ANY (ARRAY(SELECT w.id FROM {schema}.workers w WHERE w.state IN ('running', 'draining')))
        AND (s.causation_id = ANY ($1::uuid[]) OR s.batch_id = ANY ($2::bigint[]))
 ), found AS MATERIALIZED (
     SELECT p.uuid AS parent,
@@ -34,8 +34,10 @@ WITH running AS MATERIALIZED (
              AND (s.finished_at IS NULL OR s.finished_at >= $3::timestamptz) LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
-           WHERE s.kind = 'batch' AND s.status = 'running'
-             AND ((s.causation_id = p.uuid AND s.batch_id IS NULL) OR s.batch_id = p.batch) LIMIT $4)
+           WHERE s.kind = 'batch' AND s.status LIKE 'running' AND s.causation_id = p.uuid AND s.batch_id IS NULL LIMIT $4)
+         UNION
+         (SELECT s.* FROM {schema}.story s
+           WHERE s.kind = 'batch' AND s.status LIKE 'running' AND s.batch_id = p.batch LIMIT $4)
          UNION
          (SELECT r.* FROM running r
            WHERE (r.causation_id = p.uuid AND r.batch_id IS NULL) OR r.batch_id = p.batch LIMIT $4)

@@ -4,6 +4,7 @@
 -- locks: nothing
 SELECT r.kind, r.old_id, r.new_id, r.at, r.actor, r.reason
   FROM unnest($1::text[], $2::bigint[]) AS row(kind, id)
- CROSS JOIN LATERAL (SELECT * FROM {schema}.replays r
-                      WHERE r.kind = row.kind AND r.old_id = row.id ORDER BY r.at DESC LIMIT $3) r
+ CROSS JOIN LATERAL (
+     SELECT * FROM (SELECT * FROM {schema}.replays r WHERE r.kind = row.kind AND r.old_id = row.id OFFSET 0) each
+      ORDER BY at DESC LIMIT $3) r
  ORDER BY r.at

@@ -10,8 +10,9 @@ WITH RECURSIVE up AS (
      CROSS JOIN LATERAL (
          (SELECT s.* FROM {schema}.story s WHERE s.kind = 'batch' AND s.id = up.batch_id)
          UNION ALL
-         (SELECT s.* FROM {schema}.story s
-           WHERE up.batch_id IS NULL AND s.uuid = up.causation_id ORDER BY s.hot DESC, s.id DESC LIMIT 1)
+         (SELECT * FROM (
+              SELECT s.* FROM {schema}.story s WHERE up.batch_id IS NULL AND s.uuid = up.causation_id OFFSET 0) each
+           ORDER BY hot DESC, id DESC LIMIT 1)
      ) parent
      WHERE up.step < $3::integer
 )

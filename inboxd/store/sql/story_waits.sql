@@ -4,6 +4,6 @@
 -- locks: nothing
 SELECT d.waiting, d.condition, s.kind, s.id, s.type, s.status
   FROM (SELECT * FROM {schema}.dependencies WHERE waiting = ANY ($1::uuid[]) LIMIT $2) d
- CROSS JOIN LATERAL (SELECT kind, id, type, status FROM {schema}.story
-                      WHERE uuid = d.needs ORDER BY hot DESC, id DESC LIMIT 1) s
+ CROSS JOIN LATERAL (SELECT * FROM (SELECT hot, kind, id, type, status FROM {schema}.story WHERE uuid = d.needs OFFSET 0) each
+                      ORDER BY hot DESC, id DESC LIMIT 1) s
  ORDER BY d.waiting, s.kind, s.id

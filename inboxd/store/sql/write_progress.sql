@@ -10,10 +10,10 @@ WITH told AS (
     SELECT c.id, told.progress FROM told
      CROSS JOIN LATERAL (
          SELECT c.id FROM {schema}.commands c
-          WHERE c.id = told.id AND c.fence = told.fence AND c.worker_id = $1::uuid AND c.status = 'running'
+          WHERE c.id = told.id AND c.fence = told.fence AND c.worker_id = $1::uuid
             FOR NO KEY UPDATE SKIP LOCKED) c
 )
 UPDATE {schema}.commands c
    SET progress = held.progress::jsonb || jsonb_build_object('at', clock_timestamp())
-  FROM held WHERE c.id = held.id
+  FROM held WHERE c.id BETWEEN held.id AND held.id
 RETURNING c.id

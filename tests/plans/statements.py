@@ -1,24 +1,18 @@
-"""Plans: each statement reads few rows, however many others wait, were settled, or are dead.
+"""Every statement, as its users run it: the daemon, operators, producers, handlers.
 
-The server tells the plan of every statement as it ran (auto_explain), with its session's settings,
-inside functions too. Two states of the same tables: analyzed; and the worst, in which each session
-made its plans while all was empty, the tables have grown since, a third of their rows is dead, and
-nothing was vacuumed or analyzed. Known limit: what is dead in front of a cursor must be walked over
-once, so in that state only the indexes are held, not the pages that were touched.
+Each case is a call and the indexes by which it is to find its rows. They are run in transactions
+that are undone, on tables that `filling` filled, and before that on empty ones, to make plans.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from uuid import UUID, uuid4
 
 import orjson
-import pytest
 
 from inboxd.api.drafts import CommandDraft
-from inboxd.embedded import Server
 from inboxd.errors import LeaseLost
 from inboxd.model.dedup import Received, Windows
 from inboxd.model.lane import BEGINNING, Lane, Sighting
@@ -44,150 +38,13 @@ from inboxd.store import (
     story,
     workers,
 )
-from inboxd.store.connections import ERRAND_PLANS, OWN_PLANS, Connection, Row, connect
+from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
 from inboxd.store.session import Session
-from tests.support import Database, ExternalServer, create, drop
-from tests.support.plans import told, touched_by
-from tests.support.rows import SQL, join, settings_of
+from tests.plans.filling import WORKER, Known
+from tests.support.rows import SQL
 
-pytestmark = pytest.mark.anyio
-
-# A statement that takes a page of 10 may touch each row's heap page, index pages and a few more;
-# one that returns more, so many for each row: two topics with lines have 128 buckets to survey.
-BUFFERS = 400
-BUFFERS_A_ROW = 6
-WORKER = UUID(int=1)
 AGE = timedelta(days=90)
-# From the sixth time on a plan is kept by sessions whose planner is left alone.
-TIMES = 7
-
-_TABLES = ("events", "commands", "events_history", "commands_history")
-
-_FILL = """
-insert into inboxd.events (type, run_at)
-    select 'gone', now() - interval '2 hours' from generate_series(1, {rows} / 2);
-insert into inboxd.events (type, run_at)
-    select 'big', now() - interval '1 hour' from generate_series(1, {rows});
-insert into inboxd.events (type) select 'few' from generate_series(1, 20);
-insert into inboxd.events (type, status) select 'dead', 'failed' from generate_series(1, 20);
-delete from inboxd.events where type = 'gone';
-insert into inboxd.commands (queue, type, run_at)
-    select 'big', 'gone', now() - interval '2 hours' from generate_series(1, {rows} / 2);
-insert into inboxd.commands (queue, type, run_at, causation_id)
-    select 'big', 'big', now() - interval '1 hour', gen_random_uuid()
-      from generate_series(1, {rows});
-insert into inboxd.commands (queue, type) select 'big', 'few' from generate_series(1, 20);
-insert into inboxd.commands (queue, type, status, causation_id)
-    select 'big', 'dead', 'failed', gen_random_uuid() from generate_series(1, {dead});
-insert into inboxd.commands (queue, type, status, worker_id, fence)
-    select 'big', 'held', 'running', '{worker}', 1 from generate_series(1, 10);
-insert into inboxd.commands (queue, type, crashes) select 'big', 'few', 1;
-insert into inboxd.commands (queue, type, ordering_key)
-    select 'keyed', 'keyed', 'k' || n % 1000 from generate_series(1, {rows}) n;
-insert into inboxd.commands (queue, type, ordering_key, status, line_at)
-    select 'keyed', 'dead key', 'd' || n, 'failed', now() from generate_series(1, 20) n;
-insert into inboxd.commands (queue, type, ordering_key)
-    select 'keyed', 'keyed', 'd' || n % 10 from generate_series(1, 20) n;
-insert into inboxd.commands (queue, type, status, needs)
-    select 'big', 'big', 'waiting', 1 from generate_series(1, {rows} / 2);
-insert into inboxd.dedup (topic, source, key, event_id, seen_at)
-    select 'default', '', n::text, gen_random_uuid(), now() - interval '1 hour'
-      from generate_series(1, {rows}) n;
-insert into inboxd.duplicates (topic, source, key, type, event_id, first_event, conflict)
-    select 'default', '', n::text, 'few', gen_random_uuid(), gen_random_uuid(), false
-      from generate_series(1, {rows}) n;
-insert into inboxd.limits (name) values ('big'), ('keyed');
-insert into inboxd.topics (name, mode, source)
-    values ('lines', 'sequential', 'test'), ('long', 'sequential', 'test'),
-           ('heads', 'sequential', 'test');
-insert into inboxd.events (topic, type, ordering_key)
-    select 'lines', 'turn', 'k' || n % 1000 from generate_series(1, {rows}) n;
-insert into inboxd.events (topic, type, ordering_key)
-    select 'long', 'long', 'k' from generate_series(1, {rows} / 2);
-update inboxd.events e set place = f.n, head = f.n = 1, status = case f.n when 1 then 'failed'
-        else 'waiting' end from (select id, row_number() over (order by id) as n from inboxd.events
-        where topic = 'long') f where e.id = f.id;
-insert into inboxd.events (topic, type, ordering_key)
-    select 'heads', 'turn', 'h' || n % 500 from generate_series(1, 1000) n;
-update inboxd.events e set place = f.n, head = f.n = 1, run_at = case when id % 10 = 0
-        then now() + interval '1 hour' else run_at end from (select id as i, row_number() over
-        (partition by ordering_key order by id) as n from inboxd.events where topic = 'heads') f
-    where e.id = f.i;
-insert into inboxd.topics (name, mode, source)
-    values ('listed', 'batch', 'test'), ('fresh', 'batch', 'test');
-insert into inboxd.events (topic, type, ordering_key)
-    select 'fresh', 'item', 'k' || n % 1000 from generate_series(1, {rows} / 2) n;
-insert into inboxd.events (topic, type, ordering_key)
-    select 'listed', 'item', 'k' || n % 1000 from generate_series(1, 3000) n;
-insert into inboxd.events (topic, type, ordering_key)
-    select 'listed', 'item', 'long' from generate_series(1, {rows} / 2) n;
-update inboxd.events e set place = f.n, head = f.n = 1, run_at = now() + interval '1 hour'
-    from (select id as i, row_number() over (partition by ordering_key order by id) as n
-            from inboxd.events where topic = 'listed') f where e.id = f.i;
-delete from inboxd.commands where type = 'gone';
-insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, status,
-        attempts, crashes, run_at, occurred_at, created_at, updated_at, finished_at)
-    select 1000000000 + n, inboxd.new_uuid(), 'default', 'single', 'big', 1, 'succeeded', 1, 0,
-           now(), now(), now(), now(), now() from generate_series(1, {rows}) n;
-insert into inboxd.commands_history (id, command_id, queue, type, schema_version, priority, status,
-        attempts, crashes, fence, run_at, cancel_requested, origin_kind, causation_id, created_at,
-        updated_at, finished_at)
-    select 1000000000 + n, inboxd.new_uuid(), 'big', 'big', 1, 0, 'succeeded', 1, 0, 1, now(),
-           false, 'event', gen_random_uuid(), now(), now(), now() from generate_series(1, {rows}) n;
-"""
-
-_FILL += """
-insert into inboxd.stats select now() - n * interval '1 minute', '{worker}', 'event', 'big',
-    'succeeded', 1, 1, 1 from generate_series(1, {rows}) n;
-insert into inboxd.stats select now() - interval '91 days' - n * interval '1 minute', '{worker}',
-    'event', 'big', 'succeeded', 1, 1, 1 from generate_series(1, 500) n;
-insert into inboxd.audit (at, actor, action, target, count)
-    select now() - n * interval '1 minute', 'me', 'replay', 'events', 1
-      from generate_series(-130000, -130000 + {rows} / 2) n;
-insert into inboxd.audit (at, actor, action, target, count)
-    select now() - interval '91 days', 'me', 'replay', 'events', 1 from generate_series(1, 500);
-insert into inboxd.replays select 'event', n, n, now() - n * interval '1 s', 'me'
-    from generate_series(1, {rows}) n;
-insert into inboxd.replays select 'event', n, n, now() - interval '91 days', 'me'
-    from generate_series(1, 500) n;
-insert into inboxd.batches (name, status, created_at, finished_at, closed_at)
-    select 'old', 'succeeded', now() - interval '91 days', now() - interval '91 days', now()
-      from generate_series(1, 500);
-insert into inboxd.batches (name, status, finished_at, closed_at)
-    select 'new', 'succeeded', now(), now() from generate_series(1, {rows} / 2);
-"""
-
-
-@dataclass
-class Known:
-    """Rows to work on, found once the tables are full; before that, nobody's."""
-
-    ids: dict[str, list[int]] = field(default_factory=dict)
-    uuids: dict[str, UUID] = field(default_factory=dict)
-    worker: UUID = WORKER
-    last: tuple[float, int] = (BEGINNING, 0)
-
-    def of(self, name: str) -> list[int]:
-        """Ten rows of a table and type, such as "events big"."""
-        return self.ids.get(name, [1, 2, 3])
-
-    def one(self, table: str) -> UUID:
-        """The uuid of some row."""
-        return self.uuids.get(table, UUID(int=7))
-
-
-@dataclass(frozen=True)
-class Stand:
-    """A full database and the sessions of its users; `worst`: see the module's head."""
-
-    daemon: Connection
-    operator: Connection
-    producer: Connection
-    handler: Connection
-    known: Known
-    worst: bool
-
 
 Case = Callable[[Connection, Known], Awaitable[object]]
 # ruff: noqa: ARG005 - the cases below take the same arguments, whether they need them or not
@@ -539,6 +396,42 @@ DAEMON |= {
 }
 
 
+def _run(name: str, *arguments: Callable[[Known], object] | object) -> Case:
+    """A statement by its name; what depends on the rows is a function of them."""
+    return lambda connection, known: connection.fetch(
+        SQL[name], *(each(known) if callable(each) else each for each in arguments)
+    )
+
+
+def _flow(known: Known) -> int:
+    return known.flow
+
+
+def _steps(known: Known) -> list[UUID]:
+    return known.steps
+
+
+def _step(known: Known) -> UUID:
+    return known.steps[-1]
+
+
+_NOW = datetime.now(UTC)
+DAEMON |= {
+    "read_bodies": (_run("read_bodies", [1, 2, 3], [_NOW] * 3), ()),
+    "read_moved_bodies": (_run("read_moved_bodies", [1, 2, 3], [_NOW] * 3), ()),
+    "forget_topics": (_run("forget_topics"), ()),
+    "emit_scheduled": (
+        _run("emit_scheduled", *(None, "few", 1, None, None), ["{}"], ["a"], [_NOW]),
+        (),
+    ),
+    "make_way": (_run("make_way", ["few"] * 3, ["a", "b", "c"], ["keep", "replace", "reject"]), ()),
+    "insert_dependencies": (
+        _run("insert_dependencies", [uuid4()], [uuid4()], ["succeeded"]),
+        (),
+    ),
+}
+
+
 def _operator(work: Callable[[Session, Known], Awaitable[object]]) -> Case:
     return lambda connection, known: work(Session(connection, SQL), known)
 
@@ -752,6 +645,33 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
 }
 
 
+_ANY = (None,) * 6
+OPERATOR |= {
+    "batch_continuations": (_run("batch_continuations", _step, 10), ("dependencies_needs",)),
+    "batch_steps": (_run("batch_steps", _flow, 20), ("steps_pkey", "commands_command_id")),
+    "batch_failures": (_run("batch_failures", _flow, 10), ("commands_batch",)),
+    "batches_within": (_run("batches_within", None, _flow), ("batches_pkey", "batches_parent")),
+    "cancel_batch": (_run("cancel_batch", _flow), ("batches_pkey", "dependencies_waiting")),
+    "cancel_events": (_run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
+    "flush_lists": (_run("flush_lists", "listed", None, 10), ("events_heads",)),
+    "list_batches": (_run("list_batches", *_ANY, None, 10), ("batches_pkey",)),
+    "list_commands": (_run("list_commands", *_ANY, 10, True, True), ("commands_pkey",)),
+    "list_events": (_run("list_events", *_ANY, 10, True, True), ("events_pkey",)),
+    "list_lists": (_run("list_lists", "listed", 10, timedelta(1)), ("events_lines",)),
+    "lock_batch": (_run("lock_batch", _flow, None), ("batches_pkey",)),
+    "show_batch": (_run("show_batch", _flow, None), ("batches_pkey",)),
+    "sample_commands": (
+        _run("sample_commands", lambda k: k.of("commands few")),
+        ("commands_pkey",),
+    ),
+    "sample_events": (_run("sample_events", lambda k: k.of("events big")), ("events_pkey",)),
+    "status_lines": (_run("status_lines", 20), ("events_arrived", "events_lines")),
+    "story_replays": (_run("story_replays", ["event"], [7], 10), ("replays_old",)),
+    "story_steps": (_run("story_steps", _steps), ("steps_member_key",)),
+    "story_waits": (_run("story_waits", _steps, 10), ("dependencies_waiting",)),
+}
+
+
 def _entry(uuid: UUID) -> producing.Entry:
     return producing.Entry(type="few", payload="{}", lane="big", uuid=uuid)
 
@@ -771,7 +691,35 @@ def _bulk(function: str, table: str, key: str) -> Case:
     return case
 
 
+def _unique(mode: str) -> Case:
+    """A command whose unique key another one has, unsettled."""
+
+    async def case(session: Connection, _: Known) -> None:
+        call = "select * from inboxd.send_command('few', '{}', queue => 'big', unique_key => $1"
+        key = f"a key {uuid4()}"
+        await session.fetch(f"{call})", key)
+        await session.fetch(f"{call}, on_conflict => $2)", key, mode)
+
+    return case
+
+
+async def _batches(session: Connection, known: Known) -> None:
+    """Open a batch, add, close it; send one, and what waits for it and for a step."""
+    some = orjson.dumps([{"type": "few", "queue": "big"}] * 3).decode()
+    batch = await session.fetchval("select new_batch_id from inboxd.open_batch('b')")
+    await session.execute("select inboxd.add_to_batch($1, $2::text::jsonb)", batch, some)
+    await session.execute("select inboxd.close_batch($1)", batch)
+    batch = await session.fetchval(
+        "select new_batch_id from inboxd.send_batch('b', $1::text::jsonb, then_send => $1::text::jsonb)",
+        some,
+    )
+    await session.fetch("select inboxd.send_after($1, $2::text::jsonb)", batch, some)
+
+
 PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "send_command, kept": (_unique("keep"), ("commands_unique_key",)),
+    "send_command, replaced": (_unique("replace"), ("commands_unique_key",)),
+    "batches": (_batches, ("batches_batch_id_key", "commands_command_id")),
     "emit_event": (
         _operator(lambda s, k: producing.emit(s, _fact(k.one("events")))),
         ("events_event_id",),
@@ -816,165 +764,3 @@ HANDLER: dict[str, tuple[Case, tuple[str, ...]]] = {
     "settle_command": (_settle_one(None), ("commands_pkey",)),
     "settle_with_result": (_settle_one('{"n": 1}'), ("commands_pkey",)),
 }
-
-# ----------------------------------------------------------------------------- the full tables
-
-
-def _states() -> Iterator[Any]:
-    yield pytest.param((50_000, False), id="50000 analyzed")
-    yield pytest.param((50_000, True), id="50000 worst")
-    for worst, name in ((False, "1000000 analyzed"), (True, "1000000 worst")):
-        yield pytest.param(
-            (1_000_000, worst), id=name, marks=[pytest.mark.long, pytest.mark.timeout(1800)]
-        )
-
-
-@pytest.fixture(scope="module", params=_states())
-async def stand(
-    request: pytest.FixtureRequest, server: Server | ExternalServer, template: Database
-) -> AsyncIterator[Stand]:
-    """Full tables, and the sessions that will be asked."""
-    rows, worst = request.param
-    database = create(server, template.name)
-    settings = settings_of(database)
-    sessions = (
-        await connect(settings, "daemon", plans=OWN_PLANS),
-        await connect(settings, "operator", plans=ERRAND_PLANS),
-        await connect(settings, "producer", plans={}),
-        await connect(settings, "handler", plans={}),
-    )
-    stand = Stand(*sessions, Known(), worst)
-    try:
-        await _leave_alone(database)
-        if worst:
-            await _plan_all(stand)
-        # Who has no statistics takes few for none, and any index of them for another; so does who
-        # has a sample that none of them is in.
-        dead = 20 if worst else rows // 250
-        for statement in (
-            _FILL.format(rows=rows, dead=dead, worker=WORKER).strip(";\n").split(";\n")
-        ):
-            await database.execute(statement)
-        if not worst:
-            await database.execute("vacuum analyze")
-        await _look_up(database, stand.known)
-        yield stand
-    finally:
-        for session in sessions:
-            session.terminate()
-        drop(server, database)
-
-
-async def _leave_alone(database: Database) -> None:
-    """Nobody vacuums or analyzes but the test, however long it takes."""
-    tables = await database.fetch(
-        "select oid::regclass::text from pg_class"
-        " where relkind = 'r' and relnamespace = 'inboxd'::regnamespace"
-    )
-    for (table,) in tables:
-        await database.execute(f"alter table {table} set (autovacuum_enabled = off)")
-
-
-async def _plan_all(stand: Stand) -> None:
-    """Sessions plan everything while the tables are empty, and nobody analyzes them later.
-
-    Not so operators: each of their errands has a session of its own.
-    """
-    for session, cases in (
-        (stand.daemon, DAEMON),
-        (stand.producer, PRODUCER),
-        (stand.handler, HANDLER),
-    ):
-        for case, _ in cases.values():
-            for _ in range(TIMES):
-                await _undone(session, case(session, stand.known))
-
-
-async def _look_up(database: Database, known: Known) -> None:
-    for name in (
-        "events big",
-        "events dead",
-        "events turn",
-        "events long",
-        "commands held",
-        "commands dead",
-        "commands few",
-    ):
-        table, type_ = name.split()
-        find = f"select id from inboxd.{table} where type = $1 and crashes = 0"
-        find += " order by id limit 10"
-        known.ids[name] = [row[0] for row in await database.fetch(find, type_)]
-    for table in _TABLES:
-        key = "event_id" if table.startswith("events") else "command_id"
-        find = f"select {key} from inboxd.{table} where type = 'big' limit 1 offset 500"
-        known.uuids[table] = await database.fetchval(find)
-    async with database.connect() as session:
-        known.worker = await join(session)
-        row = await session.fetchrow(
-            "select date_part('epoch', run_at), id from inboxd.events where type = 'big' "
-            "order by id desc limit 1"
-        )
-    assert row is not None
-    known.last = (row[0], row[1])
-
-
-# ------------------------------------------------------------------------------ what was told
-
-
-async def _undone(connection: Connection, work: Awaitable[object]) -> None:
-    """Do it and roll it back."""
-    transaction = connection.transaction()
-    await transaction.start()
-    try:
-        await work
-    finally:
-        await transaction.rollback()
-
-
-async def _ask(stand: Stand, session: Connection, case: Case, indexes: tuple[str, ...]) -> None:
-    if not stand.worst:  # the first time, planning reads the catalog within what is told
-        await _undone(session, case(session, stand.known))
-    _hold(stand, await told(session, _undone(session, case(session, stand.known))), indexes)
-
-
-def _hold(stand: Stand, nodes: list[dict[str, Any]], indexes: tuple[str, ...]) -> None:
-    """These indexes are used, no large table is read from end to end, and little is touched."""
-    scanned = {n.get("Relation Name", "") for n in nodes if n["Node Type"] == "Seq Scan"}
-    large = {t for t in scanned if t.startswith(("events", "commands", "dedup", "duplicates"))}
-    filled = {t for t in large if _rows_of(nodes, t) > 1000}
-    assert not filled, "read from end to end"
-    used = {n.get("Index Name") for n in nodes}
-    assert set(indexes) <= used
-    for what in ("Filter", "Join Filter"):
-        removed = sum(n.get(f"Rows Removed by {what}", 0) * n["Actual Loops"] for n in nodes)
-        assert removed < 100, "rows are found by the index, not looked through"
-    if not stand.worst:
-        touched = max(touched_by(n) for n in nodes)
-        roots = (n["Actual Rows"] for n in nodes if "Parent Relationship" not in n)
-        assert touched < max(BUFFERS, BUFFERS_A_ROW * max(roots))
-
-
-def _rows_of(nodes: list[dict[str, Any]], table: str) -> int:
-    """How many rows the end-to-end readings of a table looked at."""
-    scans = [n for n in nodes if n["Node Type"] == "Seq Scan" and n.get("Relation Name") == table]
-    return sum(int(n["Actual Rows"] + n.get("Rows Removed by Filter", 0)) for n in scans)
-
-
-@pytest.mark.parametrize("name", DAEMON)
-async def test_the_daemon(stand: Stand, name: str) -> None:
-    await _ask(stand, stand.daemon, *DAEMON[name])
-
-
-@pytest.mark.parametrize("name", OPERATOR)
-async def test_operators(stand: Stand, name: str) -> None:
-    await _ask(stand, stand.operator, *OPERATOR[name])
-
-
-@pytest.mark.parametrize("name", PRODUCER)
-async def test_producers(stand: Stand, name: str) -> None:
-    await _ask(stand, stand.producer, *PRODUCER[name])
-
-
-@pytest.mark.parametrize("name", HANDLER)
-async def test_handlers(stand: Stand, name: str) -> None:
-    await _ask(stand, stand.handler, *HANDLER[name])

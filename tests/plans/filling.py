@@ -1,0 +1,211 @@
+"""Tables to ask: full of what others left there, with ten rows of each kind to work on.
+
+Owns how they are filled and emptied. Promises that nobody vacuums or analyzes them but who says so.
+"""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from inboxd.model.lane import BEGINNING
+from tests.support import Database
+from tests.support.rows import join
+
+WORKER = UUID(int=1)
+
+_OTHERS = (
+    *("dedup", "duplicates", "stats", "audit", "replays", "bodies"),
+    *("batches", "batch_progress", "dependencies", "steps"),
+)
+TABLES = ("events", "commands", "events_history", "commands_history")
+
+_ROWS = """
+insert into inboxd.events (type, run_at)
+    select 'gone', now() - interval '2 hours' from generate_series(1, {rows} / 2);
+insert into inboxd.events (type, run_at)
+    select 'big', now() - interval '1 hour' from generate_series(1, {rows});
+insert into inboxd.events (type) select 'few' from generate_series(1, 20);
+insert into inboxd.events (type, status) select 'dead', 'failed' from generate_series(1, 20);
+insert into inboxd.events (type, status) select 'other', 'failed' from generate_series(21, {dead});
+delete from inboxd.events where type = 'gone';
+insert into inboxd.commands (queue, type, run_at)
+    select 'big', 'gone', now() - interval '2 hours' from generate_series(1, {rows} / 2);
+insert into inboxd.commands (queue, type, run_at, causation_id)
+    select 'big', 'big', now() - interval '1 hour', gen_random_uuid()
+      from generate_series(1, {rows});
+insert into inboxd.commands (queue, type) select 'big', 'few' from generate_series(1, 20);
+insert into inboxd.commands (queue, type, status, causation_id)
+    select 'big', 'dead', 'failed', gen_random_uuid() from generate_series(1, {dead});
+insert into inboxd.commands (queue, type, status, worker_id, fence)
+    select 'big', 'held', 'running', '{worker}', 1 from generate_series(1, 10);
+insert into inboxd.commands (queue, type, crashes) select 'big', 'few', 1;
+insert into inboxd.commands (queue, type, ordering_key)
+    select 'keyed', 'keyed', 'k' || n % 1000 from generate_series(1, {rows}) n;
+insert into inboxd.commands (queue, type, ordering_key, status, line_at)
+    select 'keyed', 'dead key', 'd' || n, 'failed', now() from generate_series(1, 20) n;
+insert into inboxd.commands (queue, type, ordering_key)
+    select 'keyed', 'keyed', 'd' || n % 10 from generate_series(1, 20) n;
+insert into inboxd.commands (queue, type, status, needs)
+    select 'big', 'big', 'waiting', 1 from generate_series(1, {rows} / 2);
+insert into inboxd.dedup (topic, source, key, event_id, seen_at)
+    select 'default', '', n::text, gen_random_uuid(), now() - interval '1 hour'
+      from generate_series(1, {rows}) n;
+insert into inboxd.duplicates (topic, source, key, type, event_id, first_event, conflict)
+    select 'default', '', n::text, 'few', gen_random_uuid(), gen_random_uuid(), false
+      from generate_series(1, {rows}) n;
+insert into inboxd.limits (name) values ('big'), ('keyed') on conflict do nothing;
+insert into inboxd.topics (name, mode, source)
+    values ('lines', 'sequential', 'test'), ('long', 'sequential', 'test'),
+           ('heads', 'sequential', 'test') on conflict do nothing;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'lines', 'turn', 'k' || n % 1000 from generate_series(1, {rows}) n;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'long', 'long', 'k' from generate_series(1, {rows} / 2);
+update inboxd.events e set place = f.n, head = f.n = 1, status = case f.n when 1 then 'failed'
+        else 'waiting' end from (select id, row_number() over (order by id) as n from inboxd.events
+        where topic = 'long') f where e.id = f.id;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'heads', 'turn', 'h' || n % 500 from generate_series(1, 1000) n;
+update inboxd.events e set place = f.n, head = f.n = 1, run_at = case when id % 10 = 0
+        then now() + interval '1 hour' else run_at end from (select id as i, row_number() over
+        (partition by ordering_key order by id) as n from inboxd.events where topic = 'heads') f
+    where e.id = f.i;
+insert into inboxd.topics (name, mode, source)
+    values ('listed', 'batch', 'test'), ('fresh', 'batch', 'test') on conflict do nothing;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'fresh', 'item', 'k' || n % 1000 from generate_series(1, {rows} / 2) n;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'listed', 'item', 'k' || n % 1000 from generate_series(1, 3000) n;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'listed', 'item', 'long' from generate_series(1, {rows} / 2) n;
+update inboxd.events e set place = f.n, head = f.n = 1, run_at = now() + interval '1 hour'
+    from (select id as i, row_number() over (partition by ordering_key order by id) as n
+            from inboxd.events where topic = 'listed') f where e.id = f.i;
+delete from inboxd.commands where type = 'gone';
+insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, status,
+        attempts, crashes, run_at, occurred_at, created_at, updated_at, finished_at)
+    select 1000000000 + n, inboxd.new_uuid(), 'default', 'single', 'big', 1, 'succeeded', 1, 0,
+           now(), now(), now(), now(), now() from generate_series(1, {rows}) n;
+insert into inboxd.commands_history (id, command_id, queue, type, schema_version, priority, status,
+        attempts, crashes, fence, run_at, cancel_requested, origin_kind, causation_id, created_at,
+        updated_at, finished_at)
+    select 1000000000 + n, inboxd.new_uuid(), 'big', 'big', 1, 0, 'succeeded', 1, 0, 1, now(),
+           false, 'event', gen_random_uuid(), now(), now(), now() from generate_series(1, {rows}) n;
+"""
+
+_ROWS += """
+insert into inboxd.stats select now() - n * interval '1 minute', '{worker}', 'event', 'big',
+    'succeeded', 1, 1, 1 from generate_series(1, {rows}) n;
+insert into inboxd.stats select now() - interval '91 days' - n * interval '1 minute', '{worker}',
+    'event', 'big', 'succeeded', 1, 1, 1 from generate_series(1, 500) n;
+insert into inboxd.audit (at, actor, action, target, count)
+    select now() - n * interval '1 minute', 'me', 'replay', 'events', 1
+      from generate_series(-130000, -130000 + {rows} / 2) n;
+insert into inboxd.audit (at, actor, action, target, count)
+    select now() - interval '91 days', 'me', 'replay', 'events', 1 from generate_series(1, 500);
+insert into inboxd.replays select 'event', n, n, now() - n * interval '1 s', 'me'
+    from generate_series(1, {rows}) n;
+insert into inboxd.replays select 'event', n, n, now() - interval '91 days', 'me'
+    from generate_series(1, 500) n;
+insert into inboxd.batches (name, status, created_at, finished_at, closed_at)
+    select 'old', 'succeeded', now() - interval '91 days', now() - interval '91 days', now()
+      from generate_series(1, 500);
+insert into inboxd.batches (name, status, finished_at, closed_at)
+    select 'new', 'succeeded', now(), now() from generate_series(1, {rows} / 2);
+insert into inboxd.dependencies (needs, waiting)
+    select gen_random_uuid(), gen_random_uuid() from generate_series(1, {rows});
+insert into inboxd.batch_progress (batch_id, succeeded)
+    select 1000000000 + n % 3, 1 from generate_series(1, {rows}) n;
+insert into inboxd.bodies (payload) select '{{}}' from generate_series(1, {rows});
+with flow as (
+    insert into inboxd.batches (name, kind, closed_at, size) values ('flow', 'workflow', now(), 20)
+    returning id
+), step as (
+    insert into inboxd.commands (queue, type, batch_id, status, needs)
+        select 'steps', 'step', flow.id, case when n < 11 then 'failed' else 'waiting' end,
+               (n > 10)::integer
+          from flow, generate_series(1, 20) n returning id, command_id, batch_id
+), named as (
+    insert into inboxd.steps (batch_id, name, member)
+        select batch_id, 'step ' || id, command_id from step
+)
+insert into inboxd.dependencies (needs, waiting)
+    select lag(command_id, 1, gen_random_uuid()) over (order by id), command_id from step;
+"""
+
+
+@dataclass
+class Known:
+    """Rows to work on, found once the tables are full; before that, nobody's."""
+
+    ids: dict[str, list[int]] = field(default_factory=dict)
+    uuids: dict[str, UUID] = field(default_factory=dict)
+    worker: UUID = WORKER
+    last: tuple[float, int] = (BEGINNING, 0)
+    flow: int = 0
+    steps: list[UUID] = field(default_factory=lambda: [UUID(int=7)])
+
+    def of(self, name: str) -> list[int]:
+        """Ten rows of a table and type, such as "events big"."""
+        return self.ids.get(name, [1, 2, 3])
+
+    def one(self, table: str) -> UUID:
+        """The uuid of some row."""
+        return self.uuids.get(table, UUID(int=7))
+
+
+async def leave_alone(database: Database) -> None:
+    """Nobody vacuums or analyzes but the test, however long it takes."""
+    tables = await database.fetch(
+        "select oid::regclass::text from pg_class"
+        " where relkind = 'r' and relnamespace = 'inboxd'::regnamespace"
+    )
+    for (table,) in tables:
+        await database.execute(f"alter table {table} set (autovacuum_enabled = off)")
+
+
+async def look_up(database: Database, known: Known) -> None:
+    """Find the rows to work on."""
+    for name in (
+        "events big",
+        "events dead",
+        "events turn",
+        "events long",
+        "commands held",
+        "commands dead",
+        "commands few",
+    ):
+        table, type_ = name.split()
+        find = f"select id from inboxd.{table} where type = $1 and crashes = 0"
+        find += " order by id limit 10"
+        known.ids[name] = [row[0] for row in await database.fetch(find, type_)]
+    for table in TABLES:
+        key = "event_id" if table.startswith("events") else "command_id"
+        find = f"select {key} from inboxd.{table} where type = 'big' limit 1 offset 100"
+        known.uuids[table] = await database.fetchval(find)
+    find = "select b.id, array_agg(s.member) from inboxd.steps s join inboxd.batches b"
+    find += " on b.id = s.batch_id where b.name = 'flow' group by b.id order by b.id desc limit 1"
+    ((known.flow, known.steps),) = await database.fetch(find)
+    async with database.connect() as session:
+        known.worker = await join(session)
+        row = await session.fetchrow(
+            "select date_part('epoch', run_at), id from inboxd.events where type = 'big' "
+            "order by id desc limit 1"
+        )
+    assert row is not None
+    known.last = (row[0], row[1])
+
+
+async def fill(database: Database, rows: int, dead: int) -> None:
+    """So many rows of what a table may be full of, `dead` dead letters, and a few of all else."""
+    text = _ROWS.format(rows=rows, dead=dead, worker=WORKER)
+    for statement in text.strip(";\n").split(";\n"):
+        await database.execute(statement)
+
+
+async def empty(database: Database) -> int:
+    """Delete all that was filled in; says how many rows."""
+    deleted = 0
+    for table in (*TABLES, *_OTHERS):
+        tag = await database.execute(f"delete from inboxd.{table}")
+        deleted += int(tag.removeprefix("DELETE "))
+    return deleted

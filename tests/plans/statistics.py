@@ -1,0 +1,160 @@
+"""What each statement touches, whatever the planner believes of the tables.
+
+Owns the states of statistics: how a table comes into each, when the plans are made, and when they
+are run; a generic plan lives on, so the two differ. Pages are counted by the server's own counters,
+which know what EXPLAIN hides of data-modifying WITH; time is not measured.
+
+    python -m tests.plans 10000        # a table of all statements, states and pages
+
+Known limit: what was deleted while a snapshot is held stays in the indexes, and who looks from the
+beginning walks over it once, whatever the plan.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+import asyncpg
+
+from inboxd.store.connections import Connection
+from tests.plans.filling import Known, empty, fill, leave_alone, look_up
+from tests.plans.stand import Stand, sessions, undone
+from tests.support import Database, create, drop
+from tests.support.databases import AnyServer
+
+# The state that others are compared with: full, analyzed, planned then.
+GOOD = "full and analyzed"
+# Ways to come into states; a word is a step of `_Site`, a phrase in quotes the state's name.
+COURSES: tuple[tuple[tuple[str, str], ...], ...] = (
+    (("plan fill", "never analyzed"),),
+    (
+        ("few empty vacuum analyze plan fill", "planned when vacuumed and analyzed empty"),
+        ("new", "filled since it was vacuumed and analyzed empty"),
+    ),
+    (
+        ("few empty analyze plan fill", "planned when emptied and analyzed"),
+        ("new", "filled since it was emptied and analyzed"),
+    ),
+    (
+        ("fill vacuum analyze new", GOOD),
+        ("plan empty few", "emptied since it was analyzed full"),
+        ("vacuum new", "emptied and vacuumed"),
+        ("plan empty fill", "planned when emptied and vacuumed"),
+    ),
+    (
+        ("fill vacuum analyze hold empty analyze plan few", "emptied under a snapshot, analyzed"),
+        ("empty fill", "planned when emptied under a snapshot"),
+        ("new", "filled since it was emptied under a snapshot"),
+    ),
+)
+STATES = tuple(name for course in COURSES for _, name in course)
+
+_ROWS_WHEN_FEW = 200
+_DEAD_LETTERS = 20
+_PAGES = """
+select coalesce(sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0)
+           + coalesce(toast_blks_read + toast_blks_hit, 0)
+           + coalesce(tidx_blks_read + tidx_blks_hit, 0)), 0)::bigint
+  from pg_statio_all_tables where schemaname = 'inboxd'
+"""
+
+
+@dataclass
+class Touched:
+    """Pages that each statement touched in each state, and how many rows were dead there."""
+
+    pages: dict[str, dict[str, int]] = field(default_factory=dict)
+    dead: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class _Site:
+    """One database on its way through a course of states."""
+
+    database: Database
+    rows: int
+    observer: Connection
+    holder: Connection
+    stack: AsyncExitStack
+    stand: Stand
+    known: Known = field(default_factory=Known)
+    deleted: int = 0
+
+    async def step(self, word: str) -> None:
+        """Do what a word of a course says."""
+        match word:
+            case "plan":
+                await self.stand.plan(self.known)
+            case "new":
+                self.stand = await self.stack.enter_async_context(sessions(self.database))
+            case "fill" | "few":
+                rows = self.rows if word == "fill" else _ROWS_WHEN_FEW
+                await fill(self.database, rows, _DEAD_LETTERS)
+                await look_up(self.database, self.known)
+                self.deleted += rows  # half as many events, half as many commands
+            case "empty":
+                self.deleted += await empty(self.database)
+            case "hold":
+                await self.holder.execute(
+                    "begin isolation level repeatable read; select 1 from inboxd.workers"
+                )
+            case _:
+                await self.database.execute(word)
+                self.deleted = 0 if word == "vacuum" else self.deleted
+
+    async def measure(self) -> dict[str, int]:
+        """Pages that each statement touches now; the first time, it is planned if it must be."""
+        found = {}
+        for name, session, case in self.stand.cases():
+            await undone(session, case(session, self.known))
+            found[name] = await self._pages_of(session, undone(session, case(session, self.known)))
+        return found
+
+    async def _pages_of(self, session: Connection, work: Awaitable[object]) -> int:
+        await session.execute("select pg_stat_force_next_flush()")
+        before = await self.observer.fetchval(_PAGES)
+        await work
+        await session.execute("select pg_stat_force_next_flush()")
+        after = await self.observer.fetchval(_PAGES)
+        return int(after - before)
+
+
+async def touched(server: AnyServer, template: Database, rows: int) -> Touched:
+    """Go all courses with so many rows."""
+    found = Touched()
+    for course in COURSES:
+        async with _site(server, template, rows) as site:
+            for words, state in course:
+                for word in words.split():
+                    await site.step(word)
+                found.pages[state] = await site.measure()
+                found.dead[state] = site.deleted
+    return found
+
+
+@asynccontextmanager
+async def _site(server: AnyServer, template: Database, rows: int) -> AsyncIterator[_Site]:
+    database = create(server, template.name)
+    try:
+        await leave_alone(database)
+        observer, holder = [await asyncpg.connect(database.dsn) for _ in range(2)]
+        async with AsyncExitStack() as stack:
+            stack.callback(observer.terminate)
+            stack.callback(holder.terminate)
+            stand = await stack.enter_async_context(sessions(database))
+            yield _Site(database, rows, observer, holder, stack, stand)
+    finally:
+        drop(server, database)
+
+
+def table(found: Touched) -> str:
+    """All that was found, as Markdown, the states as numbers."""
+    lines = [f"{number}. {state}" for number, state in enumerate(STATES, 1)]
+    lines += ["", "| statement | " + " | ".join(str(n + 1) for n in range(len(STATES))) + " |"]
+    lines.append("|---" * (len(STATES) + 1) + "|")
+    lines += [_row(name, found.pages) for name in found.pages[GOOD]]
+    return "\n".join(lines)
+
+
+def _row(name: str, pages: Mapping[str, Mapping[str, int]]) -> str:
+    return f"| {name} | " + " | ".join(str(pages[state][name]) for state in STATES) + " |"

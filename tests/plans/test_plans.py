@@ -1,0 +1,121 @@
+"""Plans: each statement reads few rows, however many others wait, were settled, or are dead.
+
+The server tells the plan of every statement as it ran (auto_explain), with its session's settings,
+inside functions too. Here the tables are full and analyzed, as planners like them; what they make
+of other statistics is in `test_statistics`. The worst of those at a million rows is a long test:
+each session made its plans while all was empty, the tables have grown since, a third of their rows
+is dead, and nothing was vacuumed or analyzed. Known limit: what is dead in front of a cursor must
+be walked over once, so in that state only the indexes are held, not the pages that were touched.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from inboxd.embedded import Server
+from inboxd.store.connections import Connection
+from tests.plans.filling import Known, fill, leave_alone, look_up
+from tests.plans.stand import Stand, sessions, undone
+from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, Case
+from tests.support import Database, ExternalServer, create, drop
+from tests.support.plans import told, touched_by
+
+pytestmark = pytest.mark.anyio
+
+# A statement that takes a page of 10 may touch each row's heap page, index pages and a few more;
+# one that returns more, so many for each row: two topics with lines have 128 buckets to survey.
+BUFFERS = 420
+BUFFERS_A_ROW = 6
+
+
+@dataclass(frozen=True)
+class Full:
+    """Sessions on a full database; `worst`: see the module's head."""
+
+    stand: Stand
+    known: Known
+    worst: bool
+
+
+def _states() -> Iterator[Any]:
+    yield pytest.param((50_000, False), id="50000 analyzed")
+    for worst, name in ((False, "1000000 analyzed"), (True, "1000000 worst")):
+        yield pytest.param(
+            (1_000_000, worst), id=name, marks=[pytest.mark.long, pytest.mark.timeout(1800)]
+        )
+
+
+@pytest.fixture(scope="module", params=_states())
+async def full(
+    request: pytest.FixtureRequest, server: Server | ExternalServer, template: Database
+) -> AsyncIterator[Full]:
+    """Full tables, and the sessions that will be asked."""
+    rows, worst = request.param
+    database = create(server, template.name)
+    known = Known()
+    try:
+        async with sessions(database) as stand:
+            await leave_alone(database)
+            if worst:
+                await stand.plan(known)
+            # Who has no statistics takes few for none, and any index of them for another; so does
+            # who has a sample that none of them is in.
+            await fill(database, rows, dead=20 if worst else rows // 250)
+            if not worst:
+                await database.execute("vacuum analyze")
+            await look_up(database, known)
+            yield Full(stand, known, worst)
+    finally:
+        drop(server, database)
+
+
+async def _ask(full: Full, session: Connection, case: Case, indexes: tuple[str, ...]) -> None:
+    if not full.worst:  # the first time, planning reads the catalog within what is told
+        await undone(session, case(session, full.known))
+    nodes = await told(session, undone(session, case(session, full.known)))
+    _hold(nodes, indexes, bounded=not full.worst)
+
+
+def _hold(nodes: list[dict[str, Any]], indexes: tuple[str, ...], *, bounded: bool) -> None:
+    """These indexes are used, no large table is read from end to end, and little is touched."""
+    scanned = {n.get("Relation Name", "") for n in nodes if n["Node Type"] == "Seq Scan"}
+    large = {t for t in scanned if t.startswith(("events", "commands", "dedup", "duplicates"))}
+    filled = {t for t in large if _rows_of(nodes, t) > 1000}
+    assert not filled, "read from end to end"
+    used = {n.get("Index Name") for n in nodes}
+    assert set(indexes) <= used
+    for what in ("Filter", "Join Filter"):
+        removed = sum(n.get(f"Rows Removed by {what}", 0) * n["Actual Loops"] for n in nodes)
+        assert removed < 100, "rows are found by the index, not looked through"
+    if bounded:
+        touched = max(touched_by(n) for n in nodes)
+        roots = (n["Actual Rows"] for n in nodes if "Parent Relationship" not in n)
+        assert touched < max(BUFFERS, BUFFERS_A_ROW * max(roots))
+
+
+def _rows_of(nodes: list[dict[str, Any]], table: str) -> int:
+    """How many rows the end-to-end readings of a table looked at."""
+    scans = [n for n in nodes if n["Node Type"] == "Seq Scan" and n.get("Relation Name") == table]
+    return sum(int(n["Actual Rows"] + n.get("Rows Removed by Filter", 0)) for n in scans)
+
+
+@pytest.mark.parametrize("name", DAEMON)
+async def test_the_daemon(full: Full, name: str) -> None:
+    await _ask(full, full.stand.daemon, *DAEMON[name])
+
+
+@pytest.mark.parametrize("name", OPERATOR)
+async def test_operators(full: Full, name: str) -> None:
+    await _ask(full, full.stand.operator, *OPERATOR[name])
+
+
+@pytest.mark.parametrize("name", PRODUCER)
+async def test_producers(full: Full, name: str) -> None:
+    await _ask(full, full.stand.producer, *PRODUCER[name])
+
+
+@pytest.mark.parametrize("name", HANDLER)
+async def test_handlers(full: Full, name: str) -> None:
+    await _ask(full, full.stand.handler, *HANDLER[name])

@@ -1,0 +1,54 @@
+"""Plans hold whatever the statistics say: pages are bounded in every state (promise 11).
+
+Each statement is compared with itself on full, analyzed tables. A plan that reads an index or a
+table from end to end touches a page for every forty rows at least, or for each; a page of rows
+joined with all rows, ten times that.
+"""
+
+import pytest
+
+from inboxd.embedded import Server
+from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER
+from tests.plans.statistics import GOOD, Touched, touched
+from tests.support import Database, ExternalServer
+
+pytestmark = pytest.mark.anyio
+
+ROWS = 6_000
+# Pages more than on good tables: dead versions, index pages of a larger table, and the rows of
+# 192 buckets, which a vacuumed table need not be asked for.
+MORE = 60
+MORE_OF = {"status_lines": 500}
+# These look from the beginning, where nothing but a look tells dead entries from living rows.
+FROM_THE_BEGINNING = frozenset(
+    {
+        *("claim_events from the beginning", "claim_arrivals", "look_arrivals", "oldest_arrival"),
+        *("survey_events", "survey_commands", "survey_arrivals", "survey_heads", "survey_lines"),
+        *("backlog_events", "backlog_commands", "status_events", "status_commands", "count_keys"),
+        *("count_blocked_lines", "blocked_lines", "count_waiting", "due_heads", "scatter_topic"),
+        *("find_keys", "arrived_keys", "fail_unserved_commands", "fail_unserved_events"),
+        *("match_commands", "match_commands to cancel, all", "match_events to replay"),
+        *("erase_scan_events", "erase_scan_commands", "purge_batches", "drain_duplicates"),
+        *("unfolded_batches", "list_batches", "list_commands", "list_events", "list_lists"),
+        "status_lines",
+    }
+)
+
+
+@pytest.fixture(scope="module")
+async def found(server: Server | ExternalServer, template: Database) -> Touched:
+    """What every statement touched in every state."""
+    return await touched(server, template, ROWS)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", [*DAEMON, *OPERATOR, *PRODUCER, *HANDLER])
+async def test_pages_are_bounded(found: Touched, name: str) -> None:
+    bound = 2 * found.pages[GOOD][name] + MORE_OF.get(name, MORE)
+    walks = name in FROM_THE_BEGINNING
+    beyond = {
+        state: pages[name]
+        for state, pages in found.pages.items()
+        if pages[name] > bound + (found.dead[state] if walks else 0)
+    }
+    assert not beyond, f"at most {bound} pages"
