@@ -168,6 +168,8 @@ _FUNCTION = re.compile(
     r"(?:(?P<mark>\$\w*\$)(?P<quoted>.*?)(?P=mark)|'(?P<plain>(?:[^']|'')*)'))",
     re.DOTALL,
 )
+# What a later migration adds to how a function runs, without making it anew.
+_SETTING = re.compile(r"ALTER FUNCTION \{schema\}\.(?P<name>\w+) SET [^;]+;")
 
 
 def _made(schema: str) -> dict[str, list[_Made]]:
@@ -184,4 +186,9 @@ def _made(schema: str) -> dict[str, list[_Made]]:
             statement = render(f"CREATE OR REPLACE {found['rest']};", schema)
             here.setdefault(found["name"], []).append(_Made(digest, statement))
         known |= here
+        for found in _SETTING.finditer(migration.text):
+            known[found["name"]] = [
+                replace(each, statement=f"{each.statement}\n{render(found[0], schema)}")
+                for each in known[found["name"]]
+            ]
     return known

@@ -1,1 +1,1 @@
-"""Held plans: what each statement of the daemon, operators and producers reads, whatever the statistics say."""
+"""Plans: what each statement reads, whatever the planner believes of the tables."""

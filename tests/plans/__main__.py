@@ -1,4 +1,4 @@
-"""Print what each statement touches in each state of the statistics: python -m tests.plans 10000."""
+"""Print what each statement touches in each state of statistics: python -m tests.plans 10000."""
 
 import sys
 

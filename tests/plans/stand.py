@@ -1,4 +1,4 @@
-"""The sessions that are asked: each as the daemon, operators, producers and handlers have theirs."""
+"""The sessions that are asked, as the daemon, operators, producers and handlers have theirs."""
 
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager

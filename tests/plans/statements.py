@@ -710,7 +710,8 @@ async def _batches(session: Connection, known: Known) -> None:
     await session.execute("select inboxd.add_to_batch($1, $2::text::jsonb)", batch, some)
     await session.execute("select inboxd.close_batch($1)", batch)
     batch = await session.fetchval(
-        "select new_batch_id from inboxd.send_batch('b', $1::text::jsonb, then_send => $1::text::jsonb)",
+        "select new_batch_id"
+        " from inboxd.send_batch('b', $1::text::jsonb, then_send => $1::text::jsonb)",
         some,
     )
     await session.fetch("select inboxd.send_after($1, $2::text::jsonb)", batch, some)
