@@ -74,9 +74,10 @@ def _encode(kind: Kind[R], position: int, draft: Any) -> tuple[str, str | None]:
     if not isinstance(draft, kind.draft):
         expected, given = kind.draft.__name__, type(draft).__name__
         raise UsageError(f"{kind.noun} {position} is a {given}: make it a {expected}(...).")
-    given = getattr(draft, "headers", None)
+    sent = getattr(draft, "headers", None)
     try:
-        payload, headers = encode(draft.payload), None if given is None else encode(given)
+        payload = encode(draft.payload)
+        headers = None if sent is None else encode(sent)
     except PayloadError as error:
         message = f"{error.message} ({kind.noun} {position}, type {draft.type!r})"
         raise PayloadError(message, error.path) from None

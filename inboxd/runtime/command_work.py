@@ -221,7 +221,7 @@ class CommandWork:
         bounds = self._limited.bounds(queue)
         if bounds.rate is None or bounds.rate / bounds.period >= _HIGH_RATE:
             return room
-        # What is claimed can start at once: it does not wait for room here, out of the rate's sight.
+        # What is claimed can start at once: it waits for no room, out of the rate's sight.
         return min(room, self.limits.concurrency - self._runners.in_flight)
 
     def _serves(self, queue: str, type_: str) -> bool:

@@ -52,7 +52,8 @@ async def complete(connection: Connection, sql: Statements, rows: Sequence[Row])
     left = [row["id"] for row in rows if row["headers"] is None and row["headers_bytes"]]
     if not left:
         return rows
-    headers = dict(await connection.fetch(sql["read_headers"], left))
+    found = await connection.fetch(sql["read_headers"], left)
+    headers = {row["id"]: row["headers"] for row in found}
     return [
         cast("Row", {**row, "headers": headers[row["id"]]}) if row["id"] in headers else row
         for row in rows
