@@ -90,7 +90,7 @@ async def test_heavy_rows_cost_little_memory(
 async def test_heavy_headers_cost_little_memory(
     database: Database, start_worker: StartWorker, size: int
 ) -> None:
-    """Those of the largest size that may be written, and some that were there before."""
+    """Those of the largest size that may be written, and some from before there was one."""
     rows = 15 if size > 1_000_000 else 4000
     async with no_bounds(database):
         await database.execute(
