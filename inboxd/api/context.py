@@ -8,7 +8,7 @@ Known limit: a connection that was taken out of the context earlier is the runti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Protocol, Unpack, cast, overload
 from uuid import UUID
@@ -30,7 +30,7 @@ from inboxd.model.lineage import Origin, OriginKind, uuid7
 C = TypeVar("C", bound=Connection | BlockingConnection, default=Connection)
 
 SMALLINT = range(-(2**15), 2**15)
-_KEY_BYTES = 255
+_TEXT_BYTES = 255
 # How long an open batch waits for its close, unless its maker says otherwise.
 OPEN_FOR = "1d"
 
@@ -137,9 +137,9 @@ class _Context(Generic[C]):
         route = self._resolve(command.__class__ if type is None else type)
         if run_at is not None or deadline is not None:
             _check_times(route.type, run_at, deadline, delay)
-        for text in (queue, tenant, entity_type, entity_id):
-            if text is not None and "\0" in text:
-                raise UsageError(f"{route.type}: {text!r} holds a NUL, which no text column can.")
+        if queue or tenant or entity_type or entity_id:
+            texts = {"tenant": tenant, "entity_type": entity_type, "entity_id": entity_id}
+            _check_texts(route.type, {"queue": queue, **texts})
         if ordering_key is not None or unique_key is not None or on_conflict != "keep":
             _check_keys(route.type, ordering_key, unique_key, on_conflict)
         draft = CommandDraft(
@@ -332,13 +332,27 @@ def _check_times(
             raise UsageError(f"{type_}: {moment} needs a time zone: datetime(..., tzinfo=UTC).")
 
 
+def _check_texts(type_: str, texts: Mapping[str, str | None]) -> None:
+    for name, text in texts.items():
+        if text is None:
+            continue
+        if "\0" in text:
+            raise UsageError(f"{type_}: {text!r:.40} holds a NUL, which no text column can.")
+        size = len(text.encode("utf-8", "replace"))
+        if size > _TEXT_BYTES:
+            raise UsageError(
+                f"{type_}: {name} has {size} bytes; at most {_TEXT_BYTES} fit: "
+                "shorten it, or put it into the payload."
+            )
+
+
 def _check_keys(type_: str, ordering: str | None, unique: str | None, on_conflict: str) -> None:
     for name, key in (("ordering_key", ordering), ("unique_key", unique)):
         if key is None:
             continue
-        if "\0" in key or not 0 < len(key.encode()) <= _KEY_BYTES:
+        if "\0" in key or not 0 < len(key.encode()) <= _TEXT_BYTES:
             raise UsageError(
-                f"{type_}: {name}={key!r:.40} is no key: text of 1 to {_KEY_BYTES} bytes, no NUL."
+                f"{type_}: {name}={key!r:.40} is no key: text of 1 to {_TEXT_BYTES} bytes, no NUL."
             )
     if on_conflict not in ("keep", "replace", "reject"):
         raise UsageError(f"{type_}: on_conflict={on_conflict!r}: say keep, replace or reject.")

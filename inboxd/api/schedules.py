@@ -17,6 +17,7 @@ import orjson
 from inboxd.api.context import SMALLINT, Resolve
 from inboxd.api.cron import Cron, Missed, check_missed
 from inboxd.api.drafts import encode
+from inboxd.api.groups import check_text
 from inboxd.errors import UsageError
 
 _NAME_BYTES = 255
@@ -112,6 +113,7 @@ def _check(declared: ScheduleDeclaration) -> None:
     for text in (declared.name, declared.event, declared.command, declared.topic, declared.queue):
         if text is not None and not _is_name(text):
             raise UsageError(f"{text!r} is no name: 1 to 255 bytes, without spaces.")
+    check_text("a tenant", declared.tenant)
     is_event = declared.event is not None
     if is_event and declared.command is not None:
         raise UsageError("give event= or command=, not both.")

@@ -155,7 +155,7 @@ def _about(name: str, fields: BatchFields) -> tuple[UUID, dict[str, tuple[str, A
     for field, type_ in _ABOUT.items():
         value = fields.get(field)
         if value is not None:
-            check = checks.uuid if type_ == "uuid" else checks.text
+            check = checks.uuid if type_ == "uuid" else checks.short
             _refuse(field, check(value))
             given[field] = (type_, value)
     batch_id = fields.get("batch_id") or uuid7()

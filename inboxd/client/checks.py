@@ -2,14 +2,18 @@
 
 Owns one check a kind of column; each returns what is wrong with a value that is not None, or None.
 Promises: what passes here passes the table's constraints, so a bad value costs a clear error and
-not the caller's transaction. No answer holds the value. Known limit: the rules live here and in
-the migrations; tests write each limit to the database.
+not the caller's transaction. No answer holds the value. Known limits: the rules live here and in
+the migrations; tests write each limit to the database. A number such as 1e300 in headers counts
+there with all its digits.
 """
 
+import json
 from datetime import UTC, datetime
 from uuid import UUID
 
 _NAME_BYTES = 255
+_HEADERS_BYTES = 16 * 1024
+_REMEDY = "shorten it, or put it into the payload"
 _SMALLINTS = range(-(2**15), 2**15)
 _COUNTS = range(1, 2**15)
 # What drivers can read back: the tables' own constraint.
@@ -34,12 +38,34 @@ def _encodable(value: str) -> str | None:
     return None
 
 
-def name(value: object) -> str | None:
-    """A type, a topic or a queue: text of 1 to 255 bytes."""
+def short(value: object) -> str | None:
+    """A text that travels with its row: 255 bytes at most."""
     if problem := text(value):
         return problem
     size = len(str(value).encode())
-    return None if 0 < size <= _NAME_BYTES else f"has {size} bytes; 1 to {_NAME_BYTES} fit"
+    if size <= _NAME_BYTES:
+        return None
+    return f"has {size} bytes; at most {_NAME_BYTES} fit: {_REMEDY}"
+
+
+def name(value: object) -> str | None:
+    """A type, a topic or a queue: text of 1 to 255 bytes."""
+    return short(value) or (None if value else f"has 0 bytes; 1 to {_NAME_BYTES} fit")
+
+
+def headers(encoded: str) -> str | None:
+    """The JSON text of headers: an object of 16 KiB at most, as PostgreSQL writes it."""
+    if not encoded.startswith("{"):
+        return "must be a mapping: name each value"
+    if len(encoded) <= _HEADERS_BYTES // 8:  # four bytes a character, and a space beside each
+        return None
+    size = len(json.dumps(json.loads(encoded), ensure_ascii=False).encode())
+    if size <= _HEADERS_BYTES:
+        return None
+    return (
+        f"have {size} bytes as JSON; at most {_HEADERS_BYTES} fit: "
+        "put what is larger into the payload"
+    )
 
 
 def key(value: object) -> str | None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 from uuid import UUID
 
-from inboxd.client.checks import count, key, mode, name, on_conflict, small, text, time, uuid
+from inboxd.client.checks import count, key, mode, name, on_conflict, short, small, time, uuid
 
 R = TypeVar("R")
 OnConflict: TypeAlias = Literal["keep", "replace", "reject"]
@@ -187,12 +187,12 @@ class Kind(Generic[R]):
 _SHARED = (
     Column("type", "types", "text", name, default=...),
     Column("schema_version", "schema_versions", "integer", count, default=1),
-    Column("tenant", "tenants", "text", text),
-    Column("entity_type", "entity_types", "text", text),
-    Column("entity_id", "entity_ids", "text", text),
-    Column("correlation_id", "correlation_ids", "text", text),
+    Column("tenant", "tenants", "text", short),
+    Column("entity_type", "entity_types", "text", short),
+    Column("entity_id", "entity_ids", "text", short),
+    Column("correlation_id", "correlation_ids", "text", short),
     Column("causation_id", "causation_ids", "uuid", uuid),
-    Column("traceparent", "traceparents", "text", text),
+    Column("traceparent", "traceparents", "text", short),
     Column("run_at", "run_ats", "timestamptz", time),
 )
 
@@ -204,7 +204,7 @@ EVENTS: Kind[Emitted] = Kind(
         Column("event_id", "event_ids", "uuid", uuid),
         *_SHARED,
         Column("topic", "topics", "text", name),
-        Column("source", "sources", "text", text),
+        Column("source", "sources", "text", short),
         Column("occurred_at", "occurred_ats", "timestamptz", time),
         Column("mode", "modes", "text", mode),
         Column("ordering_key", "ordering_keys", "text", key),

@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
+from inboxd.client import checks
 from inboxd.client.drafts import Column, Kind
 from inboxd.client.payload import encode
 from inboxd.errors import PayloadError, UsageError
@@ -73,12 +74,16 @@ def _encode(kind: Kind[R], position: int, draft: Any) -> tuple[str, str | None]:
     if not isinstance(draft, kind.draft):
         expected, given = kind.draft.__name__, type(draft).__name__
         raise UsageError(f"{kind.noun} {position} is a {given}: make it a {expected}(...).")
-    headers = getattr(draft, "headers", None)
+    sent = getattr(draft, "headers", None)
     try:
-        return encode(draft.payload), None if headers is None else encode(headers)
+        payload = encode(draft.payload)
+        headers = None if sent is None else encode(sent)
     except PayloadError as error:
         message = f"{error.message} ({kind.noun} {position}, type {draft.type!r})"
         raise PayloadError(message, error.path) from None
+    if headers is not None and (problem := checks.headers(headers)):
+        raise UsageError(f"{kind.noun} {position}: headers {problem}.")
+    return payload, headers
 
 
 def _query(kind: Kind[R], schema: str, page: _Page) -> Query[R]:

@@ -142,8 +142,15 @@ def explain(error: BaseException, site: Site = _NOWHERE) -> Failure:
         kind=kind,
         traceback=_storable(_traceback(error))[-TRACEBACK_LENGTH:],
         fingerprint=_fingerprint(error, kind, site),
-        path=error.path if isinstance(error, PayloadError) else None,
+        path=_path(error),
     )
+
+
+def _path(error: BaseException) -> str | None:
+    """Where in the payload it is; a payload's keys may be of any length."""
+    if not isinstance(error, PayloadError) or error.path is None:
+        return None
+    return _storable(error.path)[:ERROR_LENGTH]
 
 
 def _sole(error: BaseException) -> BaseException:

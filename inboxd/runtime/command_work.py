@@ -34,7 +34,7 @@ _log = get_logger(__name__)
 _MOST_BEHIND = 1_000
 # The longest wait for room, in seconds.
 _LONGEST_WAIT = 1.0
-# From so many a second on, a rate holds for claims, which are some milliseconds before the starts.
+# A rate bounds claims; below so many a second, starts are kept close to them.
 _HIGH_RATE = 1_000
 
 
@@ -221,7 +221,7 @@ class CommandWork:
         bounds = self._limited.bounds(queue)
         if bounds.rate is None or bounds.rate / bounds.period >= _HIGH_RATE:
             return room
-        # What is claimed starts at once, so that the starts keep to the rate as the claims do.
+        # What is claimed can start at once: it waits for no room, out of the rate's sight.
         return min(room, self.limits.concurrency - self._runners.in_flight)
 
     def _serves(self, queue: str, type_: str) -> bool:

@@ -108,7 +108,7 @@ class EventRun:
         breath, task = Breath(), asyncio.current_task()
         for portion in bodies.portions(rows, self.limits.page_bytes):
             payloads = await bodies.read(connection, self._parts.sql, portion)
-            for row in portion:
+            for row in await bodies.complete(connection, self._parts.sql, portion):
                 results.met += 1
                 if results.standing is not None and not results.standing.may_run(row):
                     continue

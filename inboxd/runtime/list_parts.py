@@ -169,7 +169,8 @@ class Stored:
             after = rows[-1]["place"]
             for portion in bodies.portions(rows, self._limits.page_bytes):
                 payloads = await bodies.read(connection, sql, portion)
-                events = read_rows(self._handler.readers, portion, payloads, unread)
+                whole = await bodies.complete(connection, sql, portion)
+                events = read_rows(self._handler.readers, whole, payloads, unread)
                 self._read_to = max(self._read_to, portion[-1]["place"])
                 yield events
 
@@ -203,7 +204,8 @@ class Stored:
         if heavy and len(rows) > 1:
             return self._among(rows[0], rows[-1]["place"], len(rows))
         payloads = await bodies.read(connection, sql, rows)
-        return Held(rows, read_rows(self._handler.readers, rows, payloads, unread))
+        whole = await bodies.complete(connection, sql, rows)
+        return Held(whole, read_rows(self._handler.readers, whole, payloads, unread))
 
     def _among(self, first: Row, last: int, size: int) -> "Stored":
         stretch = self.stretch._replace(first=first["place"], last=last)

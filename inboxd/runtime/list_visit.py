@@ -249,6 +249,7 @@ class Visit:
 
     async def _hold(self, connection: Connection, rows: Sequence[Row]) -> Listed:
         payloads = await bodies.read(connection, self.parts.sql, rows)
+        rows = await bodies.complete(connection, self.parts.sql, rows)
         return self.lists.listed(self.handler, rows, payloads)
 
     def _belong(self, rows: Sequence[Row]) -> int:

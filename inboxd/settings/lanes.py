@@ -34,8 +34,9 @@ class Queue(Section):
     )
     rate: RateLimit | None = Field(
         None,
-        description="Most commands of this queue that all workers start in any second, minute or "
-        'hour: "10/s", "600/m", "5000/h"; unset: as many as they can.',
+        description="Most commands of this queue that all workers claim in any second, minute or "
+        'hour: "10/s", "600/m", "5000/h"; unset: as many as they can. They start when they are '
+        "claimed, as far as the worker has time.",
     )
     priority: int = Field(
         0,

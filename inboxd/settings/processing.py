@@ -70,7 +70,7 @@ class Events(Section):
 
     page_rows: int = Field(1000, ge=1, le=10_000, description="Most events in one transaction.")
     page_bytes: Size = Field(
-        32 * 1024**2, description="Most bytes of payloads in one page: bounds memory."
+        32 * 1024**2, description="Most bytes of payloads and headers in one page: bounds memory."
     )
     page_time: Duration = Field(
         seconds(1),

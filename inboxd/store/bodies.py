@@ -1,26 +1,33 @@
-"""Large payloads, stored apart from their rows.
+"""What is large of a row, and not claimed with it: payloads, stored apart, and headers.
 
-Owns the reading of bodies in portions, so that memory stays bounded whatever a page's rows weigh
+Owns the reading of both in portions, so that memory stays bounded whatever a page's rows weigh
 (promise 9), and that a body is found that was copied forward after its row had been claimed
-(migration 0012). Known limit: one body larger than the budget is still read whole.
+(migration 0012). Known limits: what one row has is read whole, also if it is more than the budget;
+compressed headers are taken to be as large as they can be.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from inboxd.store.connections import Connection, Row
 from inboxd.store.statements import Statements
 
 
 def weight(rows: Sequence[Row]) -> int:
-    """Bytes of the bodies of rows."""
-    return sum(row["body_bytes"] or 0 for row in rows)
+    """Bytes of the bodies and headers of rows."""
+    return sum(map(_size, rows))
+
+
+def _size(row: Row) -> int:
+    size: int = (row["body_bytes"] or 0) + (row["headers_bytes"] or 0)
+    return size
 
 
 def portions(rows: Sequence[Row], budget: int) -> Iterator[Sequence[Row]]:
-    """Cut rows, in order, into portions whose bodies weigh at most `budget` bytes together."""
+    """Cut rows, in order, into portions whose bodies and headers weigh at most `budget` bytes."""
     start, together = 0, 0
     for position, row in enumerate(rows):
-        size = row["body_bytes"] or 0
+        size = _size(row)
         if together and together + size > budget:
             yield rows[start:position]
             start, together = position, 0
@@ -38,6 +45,19 @@ async def read(connection: Connection, sql: Statements, rows: Sequence[Row]) -> 
     if missing := [row for row in wanted if row["body_id"] not in found]:
         found |= await _fetch(connection, sql["read_moved_bodies"], missing)
     return found
+
+
+async def complete(connection: Connection, sql: Statements, rows: Sequence[Row]) -> Sequence[Row]:
+    """The same rows, with the headers that their claim left out."""
+    left = [row["id"] for row in rows if row["headers"] is None and row["headers_bytes"]]
+    if not left:
+        return rows
+    found = await connection.fetch(sql["read_headers"], left)
+    headers = {row["id"]: row["headers"] for row in found}
+    return [
+        cast("Row", {**row, "headers": headers[row["id"]]}) if row["id"] in headers else row
+        for row in rows
+    ]
 
 
 async def _fetch(connection: Connection, query: str, rows: Sequence[Row]) -> dict[int, str]:

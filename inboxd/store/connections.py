@@ -199,6 +199,12 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
             advice = "create the database, or correct database.dsn"
         case asyncpg.TooManyConnectionsError():
             advice = "raise max_connections, or lower database.pool_size and handler_pool_size"
+        case (
+            asyncpg.CannotConnectNowError()
+            | asyncpg.AdminShutdownError()
+            | asyncpg.CrashShutdownError()
+        ):
+            advice = "wait until it takes connections again: it starts, stops or recovers"
         case asyncpg.TargetServerAttributeNotMatched():
             advice = "wait for the failover, or name the primary in database.dsn"
         case TimeoutError():

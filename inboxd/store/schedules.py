@@ -21,6 +21,9 @@ from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
+# What a source and a story have room for: a name may be as long as they are.
+_NAME_BYTES = 234
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -88,9 +91,10 @@ async def _insert(
     connection: Connection, sql: Statements, row: Row, times: Sequence[datetime]
 ) -> None:
     payloads = [payload_at(row["payload"], row["time_field"], time) for time in times]
-    stories = [f"{row['name']}@{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for time in times]
+    name = row["name"].encode()[:_NAME_BYTES].decode(errors="ignore")
+    stories = [f"{name}@{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for time in times]
     if row["kind"] == "event":
-        source = f"schedule {row['name']}"
+        source = f"schedule {name}"
         fixed = (row["lane"], row["type"], row["schema_version"], source, row["tenant"])
         await connection.execute(sql["emit_scheduled"], *fixed, payloads, stories, times)
         return

@@ -56,6 +56,8 @@ _LACKING = """
 with granted as (
     select grantee, table_name as name, privilege_type as what
       from information_schema.table_privileges where table_schema = 'inboxd'
+    union select grantee, table_name || '.' || column_name, privilege_type
+      from information_schema.column_privileges where table_schema = 'inboxd'
     union select grantee, routine_name, privilege_type
       from information_schema.routine_privileges where routine_schema = 'inboxd')
 select name, what from granted where grantee = 'inboxd_worker'

@@ -70,5 +70,7 @@ def test_what_cannot_be_written_is_a_usage_error(cli: Cli, sql: Sql, arguments: 
         assert result.code == 2, result
         assert "tiptoe" not in result.err
         assert "Traceback" not in result.err
+        long = cli(command, "a.b", "--tenant", "x" * 256)
+        assert "tenant has 256 bytes; at most 255 fit: shorten it" in long.err
     assert cli("emit", "a.b", "--event-id", "17").code == 2
     assert sql("SELECT 1 FROM inboxd.events") == []

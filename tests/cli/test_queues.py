@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from datetime import datetime
+
 import pytest
 
 from tests.cli.conftest import Cli
@@ -73,7 +75,7 @@ def test_what_waits_and_which_keys_stand_still(cli: Cli, sql: Sql) -> None:
     assert (again["key"], again["held_by"], again["type"]) == ("again", "retry", "t.again")
     assert again["next_at"] is not None
     (rule,) = cli("commands", "show", again["id"], "--json").json["retry"]
-    assert rule["next_at"] == again["next_at"]
+    assert datetime.fromisoformat(rule["next_at"]) == datetime.fromisoformat(again["next_at"])
     (row,) = sql("select id from inboxd.commands where type = 't.dead' and queue = 'plain'")
     assert dead["id"] == row["id"]
     text = cli("queues", "show", "plain", "--limit", 1).out

@@ -9,6 +9,7 @@ import pytest
 
 from tests.daemon.inbox import KINDS, Inbox, Kind, errors_of
 from tests.support import Config, Worker
+from tests.support.rows import no_bounds
 
 pytestmark = pytest.mark.anyio
 
@@ -129,6 +130,53 @@ async def test_a_payload_of_50_mb(inbox: Inbox, worker: Worker, kind: Kind) -> N
         assert settled["body_id"] is not None
     # The text, the driver's copy and the decoded value, of one payload at a time and not of all.
     assert _peak(worker) - before < 450
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_rows_from_before_the_bounds_spoil_no_page(inbox: Inbox, kind: Kind) -> None:
+    """A text that no producer may write any more: the row runs, fails, is retried and settled."""
+    long, columns = "x" * 1_000_000, ("tenant", "entity_id", "correlation_id", "traceparent")
+    async with no_bounds(inbox.database):
+        [old] = await inbox.write_many(
+            kind, "test.ledger", [{"n": 1}], **dict.fromkeys(columns, long)
+        )
+        [fan] = await inbox.write_many(
+            kind, "test.fan", [{"sends": 1}], **dict.fromkeys(columns, long)
+        )
+        [bad] = await inbox.write_many(
+            kind, "test.ledger", [{"n": []}], **dict.fromkeys(columns, long)
+        )
+    good = await inbox.write_many(kind, "test.ledger", [{"n": n} for n in range(3)])
+    await inbox.succeeded(kind, old, fan, *good)
+    await inbox.dead(kind, bad)
+    settled = await inbox.settled(kind, old)
+    assert [settled[column] == long for column in columns] == [True] * 4
+    [child] = await inbox.children(kind, fan)
+    assert child["tenant"] == "x" * 2000
+    await inbox.succeeded("command", child["id"])
+
+
+async def test_headers_come_whole_however_large(inbox: Inbox) -> None:
+    """Those that a claim leaves out: large, compressed, or both; and from before the bounds."""
+    texts = [
+        "small",
+        "c" * 16_000,
+        "".join(chr(33 + n * n % 90) for n in range(9_000)).replace('"', ""),
+    ]
+    texts = [text.replace("\\", "") for text in texts]
+    ids = []
+    for text in texts:
+        headers = json.dumps({"h": text, "n": 1})
+        ids += await inbox.write_many("event", "test.headers", [0], headers=headers)
+    async with no_bounds(inbox.database):
+        headers = json.dumps({"h": "o" * 3_000_000})
+        ids += await inbox.write_many("event", "test.headers", [1], headers=headers)
+    await inbox.succeeded("event", *ids)
+    notes = [note for _, _, note in await inbox.notes(*ids)]
+    assert notes == [
+        *(f"{{'h': {len(text)}, 'n': 1}} 0" for text in texts),
+        "{'h': 3000000} 0",
+    ]
 
 
 def _peak(worker: Worker) -> float:

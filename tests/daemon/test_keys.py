@@ -238,6 +238,7 @@ async def test_no_more_of_a_queue_over_all_workers(
 
 
 async def test_a_rate_holds_in_every_window(lines: Database, start_worker: StartWorker) -> None:
+    """It bounds claims; starts, which follow them, may exceed it by a burst that began late."""
     config: Config = {"queues": {"lines": {"rate": "20/s"}}}
     await start_worker(config)
     await start_worker(config)
@@ -253,7 +254,7 @@ async def test_a_rate_holds_in_every_window(lines: Database, start_worker: Start
     assert max(windows) <= 20
     assert times[-1] - times[0] < 6, "the rate is used"
     began = sorted(began for _, began, _ in await spans(lines))
-    assert max(sum(1 for t in began if start <= t < start + 0.95) for start in began) <= 20
+    assert max(sum(1 for t in began if start <= t < start + 1) for start in began) <= 2 * 20
 
 
 async def test_a_claim_held_open_holds_up_its_queue_and_no_other(

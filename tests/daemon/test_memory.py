@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import Database, StartWorker, Worker, eventually
+from tests.support.rows import no_bounds
 
 pytestmark = pytest.mark.anyio
 
@@ -83,3 +84,39 @@ async def test_heavy_rows_cost_little_memory(
     most = _memory(worker, "VmHWM")
     print(f"{rows} {table} of 5 MB: {most} kB at most")  # noqa: T201 - a figure to look at
     assert most < 300 * _MEGABYTE
+
+
+@pytest.mark.parametrize("size", [16_000, 20_000_000], ids=["the largest", "from before"])
+async def test_heavy_headers_cost_little_memory(
+    database: Database, start_worker: StartWorker, size: int
+) -> None:
+    """Those of the largest size that may be written, and some from before there was one."""
+    rows = 15 if size > 1_000_000 else 4000
+    async with no_bounds(database):
+        await database.execute(
+            "insert into inboxd.events (type, payload, headers) select 'test.noop', '{}',"
+            f" jsonb_build_object('h', repeat('v', {size})) from generate_series(1, {rows})"
+        )
+    worker = await start_worker(
+        {"log": {"level": "info"}, "events": {"page_rows": 4000, "page_bytes": "32MiB"}}
+    )
+    await _drained(database, "events", within=100)
+    most = _memory(worker, "VmHWM")
+    print(f"{rows} events with headers of {size} bytes: {most} kB at most")  # noqa: T201 - a figure to look at
+    assert most < 250 * _MEGABYTE
+
+
+@pytest.mark.parametrize("table", ["events", "commands"])
+async def test_heavy_texts_from_before_cost_little_memory(
+    database: Database, start_worker: StartWorker, table: str
+) -> None:
+    queue, value = ("queue, ", "'default', ") if table == "commands" else ("", "")
+    async with no_bounds(database):
+        await database.execute(
+            f"insert into inboxd.{table} ({queue}type, payload, entity_id, tenant, correlation_id)"
+            f" select {value}'test.noop', '{{}}', text, text, text"
+            " from (select repeat('t', 1000000) as text) t, generate_series(1, 100)"
+        )
+    worker = await start_worker({"log": {"level": "info"}})
+    await _drained(database, table, within=100)
+    assert _memory(worker, "VmHWM") < 100 * _MEGABYTE

@@ -92,6 +92,19 @@ async def test_an_event_of_a_schedule_occurred_at_its_time(database: Database) -
     ]
 
 
+@pytest.mark.parametrize("kind", ["event", "command"])
+async def test_the_longest_name_has_room_in_what_is_sent(database: Database, kind: str) -> None:
+    """Its source and its story begin or end with more than the name."""
+    name = "é" * 127
+    await declare(database, kind=kind, name=name)
+    await overdue(database, "0s")
+    async with daemon_pool(database) as pool:
+        await Schedules(pool, SQL, Metrics("0"), [name]).send()
+    (story,) = await database.fetch(f"select correlation_id as id from inboxd.{kind}s")
+    assert story["id"].startswith("é" * 117 + "@")
+    assert len(story["id"].encode()) == 255
+
+
 async def test_an_event_that_names_no_topic_goes_where_its_type_is_subscribed(
     database: Database,
 ) -> None:

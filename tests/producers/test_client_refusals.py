@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import pytest
 from pydantic import BaseModel
 
@@ -88,6 +89,7 @@ async def test_nesting_that_python_can_write_postgresql_can_store(database: Data
         await inbox.emit(connection, "a.b", deep(500))
 
 
+_LONG = "has 256 bytes; at most 255 fit: shorten it, or put it into the payload"
 BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"type": ""}, "type has 0 bytes"),
     ({"type": "é" * 128}, "type has 256 bytes"),
@@ -107,6 +109,11 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"run_at": datetime(9999, 1, 1, tzinfo=UTC)}, "run_at must lie between 1970 and 9999"),
     ({"run_at": "tomorrow"}, "run_at must be a datetime, not str"),
     ({"headers": {"x": math.nan}}, "x: a number that is NaN"),
+    ({"headers": [1]}, "headers must be a mapping"),
+    ({"headers": {"x": "é" * 8190}}, "headers have 16389 bytes as JSON; at most 16384 fit: put"),
+    ({"entity_id": "é" * 128}, f"entity_id {_LONG}"),
+    ({"source": "x" * 256}, f"source {_LONG}"),
+    ({"dedup_key": "x" * 256}, f"dedup_key {_LONG}"),
 ]
 
 
@@ -153,6 +160,8 @@ async def test_what_just_fits_is_stored(database: Database) -> None:
             event_id=uuid4(),
             occurred_at=first,
             run_at=last,
+            source="s" * 255,
+            headers={"x": "é" * 8183, "y": 1},
         )
         for priority in (-32768, 32767):
             await inbox.send(
@@ -170,8 +179,6 @@ async def test_what_just_fits_is_stored(database: Database) -> None:
     ("column", "value"),
     [
         ("type", "''"),
-        ("type", "repeat('x', 256)"),
-        ("topic", "repeat('x', 256)"),
         ("schema_version", "0"),
         ("run_at", "'1969-12-31Z'"),
         ("run_at", "'infinity'"),
@@ -185,3 +192,16 @@ async def test_the_database_has_the_same_limits(
     async with database.connect() as connection:
         with pytest.raises(Exception, match="violates check constraint"):
             await connection.execute(f"SELECT inboxd.emit_event({given})")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("column", ["type", "topic", "source", "tenant", "entity_id"])
+async def test_the_database_says_it_in_the_same_words(database: Database, column: str) -> None:
+    words = {"type": "a.b", column: "x" * 256}
+    async with database.connect() as connection:
+        with pytest.raises(UsageError) as ours:
+            await inbox.emit_many(connection, [NewEvent(**words)])  # type: ignore[arg-type]
+        given = ", ".join(f"{name} => '{value}'" for name, value in words.items())
+        with pytest.raises(asyncpg.CheckViolationError) as its:
+            await connection.execute(f"SELECT inboxd.emit_event({given})")
+    assert str(ours.value) == f"event 0: {its.value.args[0]}."

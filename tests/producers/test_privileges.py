@@ -98,6 +98,48 @@ async def test_the_client_needs_no_more(database: Database, role: str) -> None:
         await inbox.send_many(connection, [NewCommand("a.b"), NewCommand("a.c")])
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE inboxd.events SET {column} = {column}",
+        "UPDATE inboxd.commands SET {column} = {column}",
+    ],
+)
+async def test_the_worker_changes_what_became_of_a_row_and_not_what_it_says(
+    database: Database, statement: str
+) -> None:
+    table = statement.split(" ")[1]
+    says = {
+        *("type", "schema_version", "payload", "ordering_key", "bucket", "tenant"),
+        *("entity_type", "entity_id", "correlation_id", "causation_id", "traceparent"),
+        *("body_id", "body_at", "body_bytes", "created_at"),
+        *("event_id", "topic", "source", "dedup_key", "headers", "occurred_at"),
+        *("command_id", "queue", "unique_key", "max_attempts", "origin_kind", "origin_id"),
+        *("replay_of", "batch_id", "result", "needs", "awaited"),
+    }
+    async with database.connect() as connection:
+        columns = await connection.fetch(
+            "select attname from pg_attribute where attrelid = $1::text::regclass and attnum > 1",
+            table,
+        )
+        await connection.execute("SET ROLE inboxd_worker")
+        for (column,) in columns:
+            if column not in says:
+                await connection.execute(statement.format(column=column))
+                continue
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(statement.format(column=column))
+        for change in (
+            "UPDATE inboxd.events_history SET status = status",
+            "DELETE FROM inboxd.commands_history",
+            "UPDATE inboxd.bodies SET payload = payload",
+            "UPDATE inboxd.audit SET actor = actor",
+            "DELETE FROM inboxd.audit",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute(change)
+
+
 async def test_others_may_not_call_the_functions(database: Database) -> None:
     role = f"inboxd_test_{uuid4().hex[:12]}"
     async with database.connect() as connection:

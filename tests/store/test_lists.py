@@ -108,6 +108,29 @@ async def test_of_a_list_that_is_streamed_only_a_portion_has_been_read(database:
             ]
 
 
+async def test_headers_count_in_a_portion_and_come_whole(database: Database) -> None:
+    await database.execute(
+        LONG.replace("payload)", "payload, headers)").replace(
+            "  from", ", jsonb_build_object('h', repeat(n::text, 1600)) from"
+        )
+    )
+    handlers = Handlers("test")
+    handlers.topic("listed", mode="batch", count=25)
+    handlers.events("item", topic="listed")(take)
+    handler = build_registry([("a plugin", handlers)]).lists["listed"]
+    limits = Events(page_rows=25, page_bytes=10_000)
+    (first,) = await database.fetch("select * from inboxd.events where head")
+    stored = Stored(SQL, limits, handler, Stretch("listed", "k", 1, 25), 25, first)
+    async with daemon_session(database) as session:
+        met = [portion async for portion in stored.read(lambda: session, Unread())]
+        (held,) = await session.fetch(SQL["read_list"], "listed", "k", 8, 9, 1)
+    assert held["headers"] is None
+    assert held["headers_bytes"] > 1600
+    assert sum(map(len, met)) == 25
+    assert max(map(len, met)) <= 10_000 // 1600
+    assert all(e.headers == {"h": str(e.payload["n"]) * 1600} for portion in met for e in portion)
+
+
 async def test_a_list_is_looked_through_piece_by_piece(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_type_may_be_named(ctx: EventContext) -> None:
         ({"priority": 40_000}, "outside -32768 to 32767"),
         ({"max_attempts": 0}, "outside 1 to 32767"),
         ({"tenant": "a\0b"}, "holds a NUL"),
+        ({"entity_id": "é" * 128}, "entity_id has 256 bytes; at most 255 fit: shorten it, or put"),
     ],
 )
 def test_what_does_not_fit_is_not_sent(

@@ -134,6 +134,7 @@ def test_the_traceback_ends_where_it_was_raised() -> None:
 
 def test_a_path_is_kept() -> None:
     assert explain(PayloadError("no", "a.0")).path == "a.0"
+    assert explain(PayloadError("no", "k" * 5000)).path == "k" * 1000
     assert explain(ValueError()).path is None
 
 

@@ -5,8 +5,8 @@
 -- returns: privilege, object, remedy (SQL); no row when nothing is missing
 -- locks: nothing
 WITH needed(object, wanted) AS (VALUES
-    ('events', 'SELECT INSERT UPDATE DELETE'), ('events_history', 'SELECT INSERT'),
-    ('commands', 'SELECT INSERT UPDATE DELETE'), ('commands_history', 'SELECT INSERT'),
+    ('events', 'SELECT INSERT DELETE'), ('events_history', 'SELECT INSERT'),
+    ('commands', 'SELECT INSERT DELETE'), ('commands_history', 'SELECT INSERT'),
     ('bodies', 'SELECT INSERT'), ('workers', 'SELECT INSERT UPDATE DELETE'),
     ('declared_types', 'SELECT INSERT UPDATE DELETE'), ('stats', 'SELECT INSERT UPDATE DELETE'),
     ('batches', 'SELECT INSERT UPDATE DELETE'), ('batch_progress', 'SELECT INSERT UPDATE DELETE'),
@@ -19,6 +19,11 @@ WITH needed(object, wanted) AS (VALUES
     ('retired', 'SELECT INSERT UPDATE DELETE'), ('trimmed', 'SELECT INSERT UPDATE DELETE'),
     ('partitions', 'SELECT'),
     ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE')
+), changed(object, columns) AS (VALUES  -- what became of a row; what it says is not the daemon's to change
+    ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, place, head'),
+    ('commands', 'priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at, '
+                 'cancel_requested, errors, fingerprint, progress, updated_at'),
+    ('audit', 'count')
 ), lacking(privilege, object, remedy) AS (
     SELECT 'USAGE', 'schema {schema}', 'GRANT USAGE ON SCHEMA {schema}'
       FROM pg_namespace WHERE nspname = '{schema}' AND NOT has_schema_privilege(oid, 'USAGE')
@@ -29,6 +34,12 @@ WITH needed(object, wanted) AS (VALUES
       JOIN pg_class c ON c.relname = object AND c.relnamespace = to_regnamespace('{schema}')
      CROSS JOIN unnest(string_to_array(wanted, ' ')) AS privilege
      WHERE NOT has_table_privilege(c.oid, privilege)
+    UNION ALL
+    SELECT 'UPDATE', format('table {schema}.%I', object), format('GRANT UPDATE (%s) ON {schema}.%I', columns, object)
+      FROM changed
+      JOIN pg_class c ON c.relname = object AND c.relnamespace = to_regnamespace('{schema}')
+     WHERE EXISTS (SELECT FROM unnest(string_to_array(columns, ', ')) AS name
+                    WHERE NOT has_column_privilege(c.oid, name, 'UPDATE'))
     UNION ALL
     SELECT 'UPDATE', format('sequence {schema}.%I', relname),
            format('GRANT USAGE, SELECT, UPDATE ON SEQUENCE {schema}.%I', relname)
@@ -52,7 +63,8 @@ WITH needed(object, wanted) AS (VALUES
                        'return_partition', 'drop_partition', 'keep_bodies', 'trim_partition', 'purge_audit',
                        'fold_batch', 'release', 'hold_open_batch', 'send_batch', 'open_batch',
                        'add_to_batch', 'close_batch', 'send_workflow', 'send_after', 'wake_commands',
-                       'bucket_of', 'body_hash', 'remember', 'emit_event_arrays', 'send_command_arrays')
+                       'bucket_of', 'body_hash', 'remember', 'emit_event_arrays', 'send_command_arrays',
+                       'headers_weight', 'light_headers', 'beginning')
        AND NOT has_function_privilege(oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking

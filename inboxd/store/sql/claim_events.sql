@@ -5,11 +5,16 @@
 --             the epoch) and $4 bigint[] cursors, both 0: from the beginning, $5 integer rows
 -- returns: the rows, oldest first within a lane; lane = its position in the arrays, from 1; run_at and
 --          created_at in seconds since the epoch, exact to the microsecond, since a driver spends more
---          on a timestamp than on all the rest; occurred_at, null: created_at
+--          on a timestamp than on all the rest; occurred_at, null: created_at; headers, null if they are large:
+--          read_headers.sql brings them, headers_bytes tells how large they may be; texts that no producer
+--          may write are cut
 -- locks: the rows, FOR UPDATE until the transaction ends; rows that others hold are skipped
-SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, e.source, e.tenant, e.entity_type,
-       e.entity_id, e.payload, e.headers, e.correlation_id, e.causation_id, e.traceparent, e.attempts,
-       e.crashes, date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
+SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, {schema}.beginning(e.source) AS source,
+       {schema}.beginning(e.tenant) AS tenant, {schema}.beginning(e.entity_type) AS entity_type,
+       {schema}.beginning(e.entity_id) AS entity_id, e.payload, {schema}.light_headers(e.headers) AS headers,
+       {schema}.headers_weight(e.headers) AS headers_bytes, {schema}.beginning(e.correlation_id) AS correlation_id,
+       e.causation_id, {schema}.beginning(e.traceparent) AS traceparent, e.attempts, e.crashes,
+       date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
        e.ordering_key, nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
        date_part('epoch', clock_timestamp() - e.run_at) AS waited,
        date_part('epoch', clock_timestamp() - e.created_at) AS age, lane.lane

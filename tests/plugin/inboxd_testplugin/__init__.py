@@ -275,6 +275,15 @@ async def any_event(event: Event[Any], ctx: EventContext) -> None:
     await _write(ctx, "any", event.id, f"{type(event.payload).__name__} {event.payload!s:.20}")
 
 
+@handlers.event("test.headers")
+async def headers_event(event: Event[Any], ctx: EventContext) -> None:
+    """Write how long its headers' texts are, and its entity's id; send a command if asked to."""
+    lengths = {name: len(str(value)) for name, value in event.headers.items()}
+    await _write(ctx, "headers", event.id, f"{lengths} {len(event.entity_id or '')}")
+    if event.payload:
+        ctx.send({"n": 1}, type="test.noop")
+
+
 @handlers.command("test.any")
 async def any_command(command: Any, ctx: CommandContext) -> Any:
     """Give back what came, cut where it is text."""
