@@ -27,7 +27,7 @@ class Lane:
         self.after_at, self.after_id = run_at, row_id
 
     def rewind(self, run_at: float | None = None, row_id: int | None = None) -> None:
-        """Start from the oldest row again: a sweep. Given its place, nothing before it is walked over."""
+        """Start from the oldest row again, a sweep: from its place, if that is known."""
         self.after_at = BEGINNING if run_at is None else run_at
         self.after_id = 0 if row_id is None else row_id - 1
 
