@@ -14,10 +14,11 @@ that nothing heals meanwhile.
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+import anyio
 import asyncpg
 
 from harness.backlog import PAD, payload
-from harness.bench import SERVER, Bench, Daemon, main
+from harness.bench import SERVER, Bench, Daemon, emptied, main
 from harness.figures import Line, Run, Target
 from harness.pace import Pace, pace
 
@@ -103,10 +104,8 @@ async def turn(bench: Bench, burst: Burst) -> tuple[Pace, Pace]:
 
 async def _analyzed(connection: asyncpg.Connection) -> None:
     """Tell the planner that the tables are empty, which they are once the last page is settled."""
-    while await connection.fetchval(
-        "select exists (select from inboxd.events) or exists (select from inboxd.commands)"
-    ):
-        pass
+    with anyio.move_on_after(LIMIT):
+        await emptied(connection, "inboxd.events", "inboxd.commands")
     await connection.execute("analyze inboxd.events, inboxd.commands, inboxd.batch_progress")
 
 
