@@ -65,7 +65,7 @@ async def test_who_waited_for_anothers_claim_waits_for_room_as_ever() -> None:
 async def test_the_look_for_what_is_held_unknown_takes_a_hundredth_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Under a held snapshot it reads all that this worker ever claimed, and no page comes meanwhile."""
+    """Under a held snapshot it reads all that this worker ever claimed, while no page comes."""
 
     async def release(*_: object, **__: object) -> int:
         await anyio.sleep(took)
