@@ -2,81 +2,118 @@
 
     make bench ONLY=snapshot
 
-A feeder keeps 10,000 events waiting. Measured over three windows of half of --rows each: before the
-snapshot, and when ten times --rows have been handled while it was held; then after its release.
-Machines drift meanwhile: CPU microseconds a row say what the claims really cost.
+Events and commands, with autovacuum at its defaults and with a nap of three seconds. Half of --rows
+is inserted by one statement, while half as many still wait; then the feeder rests, and from its
+commit on it is measured how fast the worker takes them, until half as many wait again: so the
+feeder limits nothing and costs nothing that is measured (what it takes is a line of its own).
+Such stretches before the snapshot, until ten times --rows have been handled while it was held, and
+after its release. Rates are of the last five, the slowest second of all. Machines drift: CPU
+microseconds a row say what the claims really cost.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from dataclasses import dataclass, field
 
 import asyncpg
 
 from harness.backlog import PAD, payload
-from harness.bench import Bench, Daemon, called, main
+from harness.bench import Bench, Daemon, main
 from harness.cpu import seconds
 from harness.figures import Line, Run, Target
+from harness.pace import Pace, pace
 
-WAITING = 10_000
-
-
-async def feed(bench: Bench, daemon: Daemon) -> None:
-    """Keep rows waiting, a thousand at a time."""
-    connection = await asyncpg.connect(bench.dsn)
-    fed = 0
-    insert = await connection.prepare(
-        f"insert into inboxd.events (type, payload) select 'bench.noop', {payload(200)} "
-        f"from {PAD} as t(pad), generate_series(1, 1000) n"
-    )
-    try:
-        while True:
-            while fed - daemon.marks.calls < WAITING:
-                await insert.fetch()
-                fed += 1_000
-            await asyncio.sleep(0.002)
-    finally:
-        await connection.close()
+COLUMNS = {"events": "type", "commands": "queue, type"}
+VALUES = {"events": "'bench.noop'", "commands": "'default', 'bench.noop'"}
+NAPS = {"autovacuum's default": None, "a nap of 3 s": "3s"}
+# Seconds that a stretch may take.
+LIMIT = 30.0
+LAST = 5
 
 
-async def window(bench: Bench, daemon: Daemon, rows: int) -> Run:
-    """How fast the next rows are handled."""
-    worker, server = seconds(daemon.pid), bench.server_seconds()
-    calls, started = daemon.marks.calls, time.monotonic()
-    await called([daemon], calls + rows)
-    done = daemon.marks.calls - calls
-    each, took = 1e6 / done, time.monotonic() - started
-    worker, server = seconds(daemon.pid) - worker, bench.server_seconds() - server
-    return Run(done / took, worker * each, server * each)
+@dataclass(slots=True)
+class Feed:
+    """The feeder of one worker, and the stretches that the worker took so far."""
+
+    bench: Bench
+    table: str
+    daemon: Daemon
+    connection: asyncpg.Connection
+    fed: int = 0
+    runs: list[Run] = field(default_factory=list)
+
+    async def insert(self, rows: int) -> None:
+        """One page of rows, not committed; how fast, and the CPU that its session took."""
+        pid = self.connection.get_server_pid()
+        cpu, started = seconds(pid), time.monotonic()
+        await self.connection.execute(
+            f"begin; insert into inboxd.{self.table} ({COLUMNS[self.table]}, payload) "
+            f"select {VALUES[self.table]}, {payload(200)} "
+            f"from {PAD} as t(pad), generate_series(1, {rows}) n"
+        )
+        took, cpu = time.monotonic() - started, seconds(pid) - cpu
+        self.runs.append(Run(rows / took, None, cpu * 1e6 / rows))
+        self.fed += rows
+
+    async def stretches(self, rows: int) -> list[Pace]:
+        """So many rows, and no fewer than the last stretches."""
+        page, taken, end = max(2, self.bench.rows // 2), list[Pace](), self.fed + rows
+        while len(taken) < LAST or self.fed < end:
+            await self.insert(page)
+            goal = self.fed - page // 2
+            taken.append(await pace(self.bench, self.daemon, self.connection, goal, LIMIT))
+            if self.daemon.marks.calls < goal:
+                break  # collapsed: the rate so far says it
+        return taken
+
+
+async def measure(bench: Bench, table: str, nap: str) -> AsyncIterator[Line]:
+    """Before, while it is held, and after."""
+    rows = bench.rows
+    async with bench.fresh() as connection:
+        await _nap(connection, NAPS[nap])
+        feeder = await asyncpg.connect(bench.dsn)
+        with bench.daemon() as daemon:
+            await daemon.ready()
+            feed = Feed(bench, table, daemon, feeder)
+            await feed.stretches(rows)
+            before = await feed.stretches(0)
+            await connection.execute("begin isolation level repeatable read; select 1 from ledger")
+            held = await feed.stretches(11 * rows)
+            await connection.execute("commit")
+            await feed.stretches(rows)
+            after = await feed.stretches(0)
+        await feeder.close()
+        await _nap(connection, None)
+    yield Line(f"{table} before a snapshot, {nap}", _runs(before))
+    yield _beside(f"{table} under it, {10 * rows:,} later", held, before, Target(share=0.8))
+    slowest = [Run(min(each.slowest_second for each in part)) for part in (held, before)]
+    yield Line("their slowest second", slowest[:1], "before", slowest[1:])
+    yield _beside(f"{table} after its release", after, before)
+    yield Line(f"{table} inserted meanwhile", feed.runs)
+
+
+def _runs(taken: list[Pace]) -> list[Run]:
+    return [each.run for each in taken[-LAST:]]
+
+
+def _beside(what: str, taken: list[Pace], before: list[Pace], target: Target | None = None) -> Line:
+    return Line(what, _runs(taken), "before", _runs(before), target)
+
+
+async def _nap(connection: asyncpg.Connection, nap: str | None) -> None:
+    value = "default" if nap is None else f"'{nap}'"
+    await connection.execute(f"alter system set autovacuum_naptime = {value}")
+    await connection.execute("select pg_reload_conf()")
 
 
 async def figures(bench: Bench) -> AsyncIterator[Line]:
-    """Before, while it is held, and after."""
-    rows, last = bench.rows, 10 * bench.rows
-    async with bench.fresh() as connection:
-        with bench.daemon() as daemon:
-            await daemon.ready()
-            feeder = asyncio.create_task(feed(bench, daemon))
-            await called([daemon], rows)
-            before = await _windows(bench, daemon)
-            await connection.execute("begin isolation level repeatable read; select 1 from ledger")
-            await called([daemon], daemon.marks.calls + last)
-            held = await _windows(bench, daemon)
-            await connection.execute("commit")
-            await called([daemon], daemon.marks.calls + rows)
-            after = await _windows(bench, daemon)
-            feeder.cancel()
-            with suppress(asyncio.CancelledError):
-                await feeder
-    yield Line("events before the snapshot", before)
-    what = f"events under a snapshot, {last:,} later"
-    yield Line(what, held, "before", before, Target(share=0.8))
-    yield Line("events after its release", after, "before", before)
-
-
-async def _windows(bench: Bench, daemon: Daemon) -> list[Run]:
-    return [await window(bench, daemon, max(1, bench.rows // 2)) for _ in range(3)]
+    """Both tables, with both settings."""
+    for table in COLUMNS:
+        for nap in NAPS:
+            if bench.wants(f"{table}, {nap}"):
+                async for line in measure(bench, table, nap):
+                    yield line
 
 
 if __name__ == "__main__":

@@ -128,7 +128,11 @@ class Bench:
             yield Daemon(process.pid, f"http://127.0.0.1:{port}", marks)
         finally:
             process.terminate()
-            process.wait(60)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:  # its last statement goes on and on
+                process.kill()
+                process.wait()
 
     @asynccontextmanager
     async def held_daemons(

@@ -60,9 +60,9 @@ class Line:
 
     @property
     def ratio(self) -> float | None:
-        """The median of the turns' ratios."""
+        """The median of the turns' ratios; a turn whose counterpart stood still has none."""
         pairs = zip(self.runs, self.others, strict=False)
-        ratios = [run.value / other.value for run, other in pairs]
+        ratios = [run.value / other.value for run, other in pairs if other.value]
         return statistics.median(ratios) if ratios else None
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from inboxd.settings import Queue
 from inboxd.store.wakeups import Place
 from inboxd.upkeep.batches import Abandoned
 from inboxd.upkeep.dedup import Forgetting, Telling
+from inboxd.upkeep.duty import sparingly
 from inboxd.upkeep.history import History
 from inboxd.upkeep.leadership import Leadership
 from inboxd.upkeep.purge import Purge
@@ -74,7 +75,7 @@ def duties(
     yield "schedules", 1.0, Schedules(pool, sql, metrics, me.schedules).send
     statistics = Statistics(pool, sql, metrics, me.id)
     yield "statistics", upkeep.stats_interval.total_seconds(), statistics.write
-    yield "backlog", interval, lambda: statistics.show(queues())
+    yield "backlog", interval, sparingly(lambda: statistics.show(queues()))
     for name, seconds, turn in _of_the_leader(parts, leadership.leads):
         yield name, seconds, leadership.only(turn)
 
@@ -90,7 +91,7 @@ def _of_the_leader(parts: Parts, leads: Callable[[], Awaitable[bool]]) -> Iterat
     patience = settings.database.idle_in_transaction_timeout.total_seconds()
     yield "stalled sessions", min(interval, patience / 2), stalled.turn
     unserved = Unserved(pool, sql, grace, parts.controls.allow)
-    yield "unserved", min(interval, grace.total_seconds() / 3), unserved.turn
+    yield "unserved", min(interval, grace.total_seconds() / 3), sparingly(unserved.turn)
     lines = UnservedLines(pool, sql, grace, parts.controls.allow)
     yield "unserved lines", min(interval, grace.total_seconds() / 3), lines.turn
     lists = UnservedLists(pool, sql, grace, parts.controls.allow)

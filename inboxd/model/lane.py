@@ -26,9 +26,10 @@ class Lane:
         """The rows up to this one were taken."""
         self.after_at, self.after_id = run_at, row_id
 
-    def rewind(self) -> None:
-        """Start from the oldest row again: a sweep."""
-        self.after_at, self.after_id = BEGINNING, 0
+    def rewind(self, run_at: float | None = None, row_id: int | None = None) -> None:
+        """Start from the oldest row again, a sweep: from its place, if that is known."""
+        self.after_at = BEGINNING if run_at is None else run_at
+        self.after_id = 0 if row_id is None else row_id - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,14 @@ class Sighting:
     """What a survey saw of a lane, in seconds by the database's clock.
 
     oldest: how long its oldest due row has waited; None: no row is due. next: until its next row is
-    due; None: there is none.
+    due; None: there is none. run_at and id: the place of its first row, if that was asked.
     """
 
     key: Key
     oldest: float | None
     next: float | None
+    run_at: float | None = None
+    id: int | None = None
 
 
 # Topics and queues are free text: a producer that invents them must not fill our memory.
@@ -55,15 +58,15 @@ class Lanes:
     _lanes: dict[Key, Lane] = field(default_factory=dict)
 
     def sweep(self, seen: list[Sighting]) -> bool:
-        """Rewind the lanes that have due rows; say whether there are any.
+        """Rewind the lanes that have due rows to the first one seen; say whether there are any.
 
         Lanes without due rows are kept with their cursors: their next row is claimed at once.
         """
-        due = [sighting.key for sighting in seen if sighting.oldest is not None]
+        due = [sighting for sighting in seen if sighting.oldest is not None]
         if len(self._lanes) > _MOST_IDLE_LANES:
             self._lanes.clear()
-        for key in due:
-            self._lanes.setdefault(key, Lane(key)).rewind()
+        for lane in due:
+            self._lanes.setdefault(lane.key, Lane(lane.key)).rewind(lane.run_at, lane.id)
         return bool(due)
 
     def forget(self) -> None:

@@ -34,6 +34,8 @@ _log = get_logger(__name__)
 _MOST_BEHIND = 1_000
 # The longest wait for room, in seconds.
 _LONGEST_WAIT = 1.0
+# The look for what this worker holds without knowing it may take this share of the time.
+_LOOK_SHARE = 1 / 100
 # A rate bounds claims; below so many a second, starts are kept close to them.
 _HIGH_RATE = 1_000
 
@@ -328,12 +330,14 @@ class CommandWork:
 
     async def _look_after(self) -> None:
         """Give back what this worker holds and does not know: the answer to its claim was lost."""
-        known = list(self._runners.known | self._settler.ids)
+        known, began = list(self._runners.known | self._settler.ids), monotonic()
         async with borrow(self._parts.pool) as connection:
             unknown = await commands.release(
                 connection, self._parts.sql, self._parts.me.id, but=known
             )
-        self._look_at = monotonic() + self._parts.settings.worker.lease.total_seconds()
+        # Under a held snapshot it reads all that this worker ever claimed.
+        rest = (monotonic() - began) / _LOOK_SHARE
+        self._look_at = monotonic() + max(self._parts.settings.worker.lease.total_seconds(), rest)
         if unknown:
             _log.warning("gave back commands whose claim was not answered", commands=unknown)
             self.on_room()

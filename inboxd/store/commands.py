@@ -55,7 +55,7 @@ def _filled(values: list[Any]) -> list[Any]:
 async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
     """Every lane of pending commands; the suspects of a queue and type have priority None."""
     rows = await connection.fetch(sql["survey_commands"])
-    return [Sighting((row[0], row[1], row[2]), row[3], row[4]) for row in rows]
+    return [Sighting((row[0], row[1], row[2]), *row[3:]) for row in rows]
 
 
 async def claim(

@@ -38,7 +38,7 @@ class Setback:
 async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
     """Every lane of pending events."""
     rows = await connection.fetch(sql["survey_events"])
-    return [Sighting((row[0], row[1]), row[2], row[3]) for row in rows]
+    return [Sighting((row[0], row[1]), *row[2:]) for row in rows]
 
 
 async def claim(

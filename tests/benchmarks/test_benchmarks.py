@@ -52,13 +52,14 @@ def test_drain(name: str) -> None:
 @pytest.mark.parametrize(
     ("script", "rows", "options"),
     [
+        ("bursts", 500, []),
         ("dedup", 1_000, ["--set=wal_compression=pglz", "--set=max_wal_size=64MB"]),
         ("emit", 1_000, []),
         ("growth", 500, ["--lines=alone"]),
         ("inserts", 20_000, ["--lines=by 1 client"]),
         ("latency", 20, []),
         ("memory", 1_000, []),
-        ("snapshot", 500, []),
+        ("snapshot", 500, ["--lines=, a nap"]),
     ],
 )
 def test_others(script: str, rows: int, options: list[str]) -> None:

@@ -21,7 +21,6 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from inboxd.api.drafts import CommandDraft
 from inboxd.errors import Defer, LeaseLost, Reject
 from inboxd.model.backoff import Fixed
-from inboxd.model.lane import BEGINNING
 from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Succeeded, decide
 from inboxd.runtime.outcomes import setback
@@ -117,9 +116,10 @@ class Machine(World):
             assert {
                 s.key: (s.oldest is not None, s.next is not None) for s in seen[name]
             } == expected
-            known = {lane.key: lane.after_at for lane in lanes.ordered()}
-            for key, (due, _) in expected.items():
-                assert not due or None in key or known[key] == BEGINNING, "it begins there again"
+            known = {lane.key: (lane.after_at, lane.after_id) for lane in lanes.ordered()}
+            for s in seen[name]:
+                if s.oldest is not None and None not in s.key:
+                    assert known[s.key] < (s.run_at, s.id), "it begins there again"
 
     # -------------------------------------------------------------------------- pages of events
 

@@ -184,7 +184,7 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("commands_suspects",),
     ),
-    "beat": (lambda c, k: workers.beat(c, SQL, k.worker, 0, "running"), ("commands_running",)),
+    "beat": (lambda c, k: workers.beat(c, SQL, k.worker, 0, "running"), ("commands_cancelling",)),
     "purge_stats": (lambda c, k: purging.remove(c, SQL, "stats", AGE, 10), ("stats_pkey",)),
     "purge_audit": (
         lambda c, k: purging.remove(c, SQL, "audit", AGE, 10),

@@ -60,3 +60,23 @@ async def test_who_waited_for_anothers_claim_waits_for_room_as_ever() -> None:
         with anyio.move_on_after(0.2) as waited:
             await work.room(again)
         assert waited.cancelled_caught
+
+
+async def test_the_look_for_what_is_held_unknown_takes_a_hundredth_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Under a held snapshot it reads all that this worker ever claimed, while no page comes."""
+
+    async def release(*_: object, **__: object) -> int:
+        await anyio.sleep(took)
+        return 0
+
+    monkeypatch.setattr("inboxd.runtime.command_work.commands.release", release)
+    monkeypatch.setattr("inboxd.runtime.command_work.borrow", MagicMock())
+    work = _work()
+    work._settler.ids = set()  # type: ignore[misc]
+    lease = work._parts.settings.worker.lease.total_seconds()
+    for took in (0.0, lease / 50):
+        before = monotonic()
+        await work._look_after()
+        assert max(lease, 100 * took) <= work._look_at - before < 3 * lease

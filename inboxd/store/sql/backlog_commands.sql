@@ -1,19 +1,20 @@
 -- What is unsettled of the commands: pending rows lane by lane, those in the lines of ordering keys and
--- those that wait for other rows by queue and type, dead letters by type, running ones.
+-- those that wait for other rows by queue and type, dead letters by type, running ones. A lane is counted
+-- from its first row on: what is dead before it, under a held snapshot, is passed once.
 -- parameters: $1 integer: count no further than this
 -- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none)
 -- locks: nothing
-WITH RECURSIVE lane(queue, type, priority) AS (
-    (SELECT queue, type, priority FROM {schema}.commands
-      WHERE status = 'pending' AND crashes = 0 ORDER BY queue, type, priority LIMIT 1)
+WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
+    (SELECT queue, type, priority, run_at, id FROM {schema}.commands
+      WHERE status = 'pending' AND crashes = 0 ORDER BY queue, type, priority, run_at, id LIMIT 1)
     UNION ALL
-    SELECT following.queue, following.type, following.priority
+    SELECT following.*
       FROM lane
      CROSS JOIN LATERAL (
-         SELECT c.queue, c.type, c.priority FROM {schema}.commands c
+         SELECT c.queue, c.type, c.priority, c.run_at, c.id FROM {schema}.commands c
           WHERE c.status = 'pending' AND c.crashes = 0
             AND (c.queue, c.type, c.priority) > (lane.queue, lane.type, lane.priority)
-          ORDER BY c.queue, c.type, c.priority LIMIT 1) following
+          ORDER BY c.queue, c.type, c.priority, c.run_at, c.id LIMIT 1) following
 ), failed(type) AS (
     (SELECT type FROM {schema}.commands WHERE status = 'failed' ORDER BY type LIMIT 1)
     UNION ALL
@@ -60,11 +61,10 @@ WITH RECURSIVE lane(queue, type, priority) AS (
 SELECT 'command', lane.queue || '/' || lane.type || '/' || lane.priority, 'pending',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
          WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
-           AND c.priority = lane.priority LIMIT $1) AS counted),
-       (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision
-          FROM {schema}.commands c
-         WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
-           AND c.priority = lane.priority AND c.run_at <= now() ORDER BY c.run_at LIMIT 1)
+           AND c.priority = lane.priority AND (c.run_at, c.id) >= (lane.run_at, lane.id)
+         LIMIT $1) AS counted),
+       CASE WHEN lane.run_at <= now()
+            THEN extract(epoch FROM clock_timestamp() - lane.run_at)::double precision END
   FROM lane
 UNION ALL
 SELECT 'command', failed.type, 'failed',

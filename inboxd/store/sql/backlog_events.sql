@@ -1,16 +1,18 @@
--- What is unsettled of the events: pending rows lane by lane, dead letters by type.
+-- What is unsettled of the events: pending rows lane by lane, dead letters by type. A lane is counted
+-- from its first row on: what is dead before it, under a held snapshot, is passed once.
 -- parameters: $1 integer: count no further than this
 -- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none)
 -- locks: nothing
-WITH RECURSIVE lane(topic, type) AS (
-    (SELECT topic, type FROM {schema}.events WHERE status = 'pending' ORDER BY topic, type LIMIT 1)
+WITH RECURSIVE lane(topic, type, run_at, id) AS (
+    (SELECT topic, type, run_at, id FROM {schema}.events
+      WHERE status = 'pending' ORDER BY topic, type, run_at, id LIMIT 1)
     UNION ALL
-    SELECT following.topic, following.type
+    SELECT following.*
       FROM lane
      CROSS JOIN LATERAL (
-         SELECT e.topic, e.type FROM {schema}.events e
+         SELECT e.topic, e.type, e.run_at, e.id FROM {schema}.events e
           WHERE e.status = 'pending' AND (e.topic, e.type) > (lane.topic, lane.type)
-          ORDER BY e.topic, e.type LIMIT 1) following
+          ORDER BY e.topic, e.type, e.run_at, e.id LIMIT 1) following
 ), failed(type) AS (
     (SELECT type FROM {schema}.events WHERE status = 'failed' ORDER BY type LIMIT 1)
     UNION ALL
@@ -20,10 +22,10 @@ WITH RECURSIVE lane(topic, type) AS (
 )
 SELECT 'event', lane.topic || '/' || lane.type, 'pending',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.events e
-         WHERE e.status = 'pending' AND e.topic = lane.topic AND e.type = lane.type LIMIT $1) AS counted),
-       (SELECT extract(epoch FROM clock_timestamp() - e.run_at)::double precision FROM {schema}.events e
          WHERE e.status = 'pending' AND e.topic = lane.topic AND e.type = lane.type
-           AND e.run_at <= now() ORDER BY e.run_at LIMIT 1)
+           AND (e.run_at, e.id) >= (lane.run_at, lane.id) LIMIT $1) AS counted),
+       CASE WHEN lane.run_at <= now()
+            THEN extract(epoch FROM clock_timestamp() - lane.run_at)::double precision END
   FROM lane
 UNION ALL
 SELECT 'event', failed.type, 'failed',

@@ -1,4 +1,6 @@
--- Renew the lease: raise this worker's heartbeat number, and hear the news.
+-- Renew the lease: raise this worker's heartbeat number, and hear the news. A row with a worker is
+-- running (a constraint says so); saying it again would invite the planner to the index of running
+-- rows, which under a held snapshot has a dead entry of each command that this worker ever claimed.
 -- parameters: $1 uuid worker, $2 integer in flight, $3 text state (running, draining)
 -- returns: one row, or none when this worker was declared dead: peers (other live workers), uniform
 --          (they all declare what this one does), last_death (newest death, null: none),
@@ -13,4 +15,4 @@ RETURNING (SELECT count(*) FROM {schema}.workers w
                        WHERE w.state = 'running' AND w.declares <> me.declares) AS uniform,
           (SELECT max(w.ended_at) FROM {schema}.workers w WHERE w.state = 'dead') AS last_death,
           ARRAY(SELECT c.id FROM {schema}.commands c
-                 WHERE c.worker_id = me.id AND c.status = 'running' AND c.cancel_requested) AS cancelled
+                 WHERE c.worker_id = me.id AND c.cancel_requested) AS cancelled

@@ -1,34 +1,37 @@
 -- Every lane of pending commands: its oldest due row and its next row that is not due yet.
 -- Suspects (crashes > 0) are no lane: see claim_suspect.sql. They are few, and come by queue and type,
--- with priority null. A probe for each lane, as for events.
+-- with priority null. A probe for each lane, as for events: under a held snapshot it passes all that
+-- is dead before the lane's first row, so there is one, and the claim goes on from where it ended.
 -- parameters: none
 -- returns: queue, type, priority, oldest (seconds that its oldest due row has waited; null: none is due),
---          next (seconds until its next row is due; null: none)
+--          next (seconds until its next row is due; null: none), and the place of its first row:
+--          run_at (seconds since the epoch), id; of suspects none
 -- locks: nothing
-WITH RECURSIVE lane(queue, type, priority) AS (
-    (SELECT queue, type, priority FROM {schema}.commands
-      WHERE status = 'pending' AND crashes = 0 ORDER BY queue, type, priority LIMIT 1)
+WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
+    (SELECT queue, type, priority, run_at, id FROM {schema}.commands
+      WHERE status = 'pending' AND crashes = 0 ORDER BY queue, type, priority, run_at, id LIMIT 1)
     UNION ALL
-    SELECT following.queue, following.type, following.priority
+    SELECT following.*
       FROM lane
      CROSS JOIN LATERAL (
-         SELECT c.queue, c.type, c.priority FROM {schema}.commands c
+         SELECT c.queue, c.type, c.priority, c.run_at, c.id FROM {schema}.commands c
           WHERE c.status = 'pending' AND c.crashes = 0
             AND (c.queue, c.type, c.priority) > (lane.queue, lane.type, lane.priority)
-          ORDER BY c.queue, c.type, c.priority LIMIT 1) following
+          ORDER BY c.queue, c.type, c.priority, c.run_at, c.id LIMIT 1) following
 )
 SELECT lane.queue, lane.type, lane.priority,
-       (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
-         WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
-           AND c.priority = lane.priority AND c.run_at <= now() ORDER BY c.run_at LIMIT 1) AS oldest,
+       CASE WHEN lane.run_at <= now()
+            THEN extract(epoch FROM clock_timestamp() - lane.run_at)::double precision END AS oldest,
        (SELECT extract(epoch FROM c.run_at - clock_timestamp())::double precision FROM {schema}.commands c
          WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
-           AND c.priority = lane.priority AND c.run_at > now() ORDER BY c.run_at LIMIT 1) AS next
+           AND c.priority = lane.priority AND c.run_at > now() ORDER BY c.run_at LIMIT 1) AS next,
+       date_part('epoch', lane.run_at) AS run_at, lane.id
   FROM lane
 UNION ALL
 SELECT c.queue, c.type, NULL,
        extract(epoch FROM clock_timestamp() - min(c.run_at) FILTER (WHERE c.run_at <= now()))
            ::double precision,
        extract(epoch FROM min(c.run_at) FILTER (WHERE c.run_at > now()) - clock_timestamp())
-           ::double precision
+           ::double precision,
+       NULL, NULL
   FROM {schema}.commands c WHERE c.status = 'pending' AND c.crashes > 0 GROUP BY c.queue, c.type

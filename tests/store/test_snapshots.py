@@ -1,0 +1,130 @@
+"""Under a held snapshot nothing that is dead can be removed: looks pass it once, heartbeats never.
+
+A backup or a report holds one for hours, and each row that was handled meanwhile leaves a dead
+entry in front of those that wait. What is touched is what the server says.
+"""
+
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from inboxd.model.lane import BEGINNING, Key, Lane, Lanes
+from inboxd.store import commands, events, statistics, workers
+from inboxd.store.connections import Connection
+from tests.support import Database
+from tests.support.plans import told, touched_by
+from tests.support.rows import SQL, daemon_session, emit, join, send
+
+pytestmark = pytest.mark.anyio
+
+HANDLED = 8_000
+FEW = 50
+KEYS: dict[str, Key] = {"events": ("default", "test.noop"), "commands": ("default", "test.noop", 0)}
+
+
+@pytest.fixture
+async def session(database: Database) -> AsyncIterator[Connection]:
+    """The daemon's session, beside another one that holds a snapshot."""
+    await database.execute(
+        "alter table inboxd.events set (autovacuum_enabled = off);"
+        "alter table inboxd.commands set (autovacuum_enabled = off)"
+    )
+    async with (
+        daemon_session(database) as connection,
+        database.connect() as holder,
+        holder.transaction(isolation="repeatable_read"),
+    ):
+        await holder.fetch("select from inboxd.workers")
+        yield connection
+
+
+async def handle(session: Connection, worker: UUID) -> None:
+    """Rows of both tables that came, were claimed, and are gone."""
+    await session.execute(
+        f"insert into inboxd.events (type) select 'test.noop' from generate_series(1, {HANDLED});"
+        "delete from inboxd.events;"
+        "insert into inboxd.commands (queue, type) select 'default', 'test.noop'"
+        f" from generate_series(1, {HANDLED});"
+        "update inboxd.commands set status = 'running', fence = 1, started_at = now(),"
+        f" worker_id = '{worker}';"
+        "delete from inboxd.commands"
+    )
+
+
+async def pages(session: Connection, work: Awaitable[Any]) -> int:
+    """What the statements of `work` touched."""
+    nodes = await told(session, work)
+    return sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
+
+
+async def walk(session: Connection, place: str) -> int:
+    """What one look at the lane costs that passes all that is dead."""
+    suspects = " and crashes = 0 and queue = 'default' and priority = 0"
+    lane = " and topic = 'default'" if place == "events" else suspects
+    order = "order by run_at, id limit 1"
+    statement = f"select id from inboxd.{place} where status = 'pending'{lane}"
+    look = session.fetchval(f"{statement} and type = 'test.noop' {order}")
+    once = await pages(session, look)
+    assert once > 2 * FEW, "what was handled must be passed"
+    return once
+
+
+@pytest.mark.parametrize("place", ["events", "commands"])
+async def test_a_sweep_passes_what_is_dead_once(session: Connection, place: str) -> None:
+    """The survey passes it, and the claim goes on from there."""
+    worker, lanes = await join(session), Lanes()
+    await handle(session, worker)
+    write, read = (emit, events.survey) if place == "events" else (send, commands.survey)
+    ids = await write(session, 5, "test.noop")
+    once = await walk(session, place)
+    assert await pages(session, read(session, SQL)) < once + FEW
+    assert lanes.sweep(await read(session, SQL))
+    [lane] = lanes.ordered()
+    assert lane.key == KEYS[place]
+
+    async def claim() -> None:
+        if place == "commands":
+            rows = await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9)
+        else:
+            rows = await events.claim(session, SQL, [lane], 9)
+        assert [row["id"] for row in rows] == ids
+
+    assert await pages(session, claim()) < 0.75 * once
+
+
+async def test_the_backlog_is_counted_from_the_first_row_on(session: Connection) -> None:
+    await handle(session, await join(session))
+    await emit(session, 5, "test.noop")
+    await send(session, 7, "test.noop")
+    once = [await walk(session, place) for place in KEYS]
+    found: list[statistics.Backlog] = []
+
+    async def read() -> None:
+        found.extend(await statistics.backlog(session, SQL))
+
+    # Of commands, those that run are counted, too: they have an index of their own.
+    assert await pages(session, read()) < once[0] + 2.2 * once[1] + 3 * FEW
+    waiting = {each.lane: each.rows for each in found if each.age is not None}
+    assert waiting == {"default/test.noop": 5, "default/test.noop/0": 7}
+
+
+async def test_a_heartbeat_reads_nothing_of_what_ran(session: Connection) -> None:
+    worker = await join(session)
+    await handle(session, worker)
+    ids = await send(session, 3, "test.noop")
+    lane = Lane(KEYS["commands"], BEGINNING)
+    await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9)
+    await session.execute(
+        "update inboxd.commands set cancel_requested = true where id = any ($1)", ids[1:]
+    )
+    heard: list[workers.News | None] = []
+
+    async def beat() -> None:
+        heard.append(await workers.beat(session, SQL, worker, 3, "running"))
+
+    assert await pages(session, beat()) < FEW
+    [news] = heard
+    assert news is not None
+    assert news.cancelled == frozenset(ids[1:])
