@@ -25,6 +25,7 @@ from inboxd.upkeep.schedules import Schedules, Undeclared
 from inboxd.upkeep.sessions import StalledSessions
 from inboxd.upkeep.statistics import Statistics
 from inboxd.upkeep.topics import Topics
+from inboxd.upkeep.unhandled import Choice, UnhandledEvents
 from inboxd.upkeep.unserved import Unserved
 from inboxd.upkeep.unserved_lines import UnservedLines
 from inboxd.upkeep.unserved_lists import UnservedLists
@@ -91,7 +92,11 @@ def _of_the_leader(parts: Parts, leads: Callable[[], Awaitable[bool]]) -> Iterat
     yield "stalled sessions", min(interval, patience / 2), stalled.turn
     unserved = Unserved(pool, sql, grace, parts.controls.allow)
     yield "unserved", min(interval, grace.total_seconds() / 3), unserved.turn
-    lines = UnservedLines(pool, sql, grace, parts.controls.allow)
+    choice = Choice(settings.unhandled, sql, metrics, parts.me.id)
+    events = UnhandledEvents(pool, sql, grace, parts.controls.allow, choice)
+    yield "unhandled events", min(interval, grace.total_seconds() / 3), events.turn
+    choice = Choice(settings.unhandled, sql, metrics, parts.me.id)
+    lines = UnservedLines(pool, sql, grace, parts.controls.allow, choice)
     yield "unserved lines", min(interval, grace.total_seconds() / 3), lines.turn
     lists = UnservedLists(pool, sql, grace, parts.controls.allow)
     yield "unserved lists", min(interval, grace.total_seconds() / 3), lists.turn

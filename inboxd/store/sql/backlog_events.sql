@@ -1,4 +1,5 @@
--- What is unsettled of the events: pending rows lane by lane, dead letters by type.
+-- What is unsettled of the events: pending rows lane by lane, those that nobody handles as kept; dead
+-- letters by type.
 -- parameters: $1 integer: count no further than this
 -- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none)
 -- locks: nothing
@@ -18,7 +19,8 @@ WITH RECURSIVE lane(topic, type) AS (
              ORDER BY e.type LIMIT 1)
       FROM failed WHERE failed.type IS NOT NULL
 )
-SELECT 'event', lane.topic || '/' || lane.type, 'pending',
+SELECT 'event', lane.topic || '/' || lane.type,
+       CASE WHEN {schema}.is_unhandled(lane.topic, lane.type) THEN 'kept' ELSE 'pending' END,
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.events e
          WHERE e.status = 'pending' AND e.topic = lane.topic AND e.type = lane.type LIMIT $1) AS counted),
        (SELECT extract(epoch FROM clock_timestamp() - e.run_at)::double precision FROM {schema}.events e
