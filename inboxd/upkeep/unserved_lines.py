@@ -8,7 +8,7 @@ handler is there, still stands before what came after it. Known limit: of a line
 a dead letter; the others wait behind it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from itertools import takewhile
 from time import monotonic
@@ -33,14 +33,21 @@ class UnservedLines:
     """One turn for the lines of all sequential topics."""
 
     def __init__(
-        self, pool: Pool, sql: Statements, grace: timedelta, is_open: IsOpen, choice: Choice
+        self,
+        pool: Pool,
+        sql: Statements,
+        grace: timedelta,
+        is_open: IsOpen,
+        choice: Choice,
+        freed: Callable[[], Awaitable[None]],
     ) -> None:
-        """As `UnhandledEvents`."""
+        """As `UnhandledEvents`; `freed` is awaited when others may run what stood behind."""
         self._pool = pool
         self._sql = sql
         self._grace = grace
         self._is_open = is_open
         self._choice = choice
+        self._freed = freed
         self._horizon = Horizon()
         self._arrivals = Orphans(grace.total_seconds())
         self._heads = Orphans(grace.total_seconds())
@@ -57,14 +64,15 @@ class UnservedLines:
                 nobodys = await workers.unhandled(connection, self._sql, pairs)
             lost = [each for each in arrived if self._is_lost(each, nobodys)]
             due = self._arrivals.look([(each.topic, each.type) for each in lost], monotonic())
-            for each in lost:
-                if (each.topic, each.type) in due:
-                    await self._file(connection, each)
+            filed = [each for each in lost if (each.topic, each.type) in due]
+            for each in filed:
+                await self._file(connection, each)
             waiting = [pair for pair in heads if pair in nobodys and self._is_open("topic", *pair)]
             due = self._heads.look(sorted(waiting), monotonic())
             self._choice.tell_kept(p for p in due if self._choice.of(str(p[1])) == "keep")
-            for key in due:
-                await self._end(connection, str(key[0]), str(key[1]))
+            ended = [await self._end(connection, str(key[0]), str(key[1])) for key in due]
+        if filed or any(ended):
+            await self._freed()
 
     def _is_lost(self, each: Arrived, nobodys: Mapping[tuple[str, str], bool]) -> bool:
         """Whether nobody takes the arrivals of a bucket, be it only to file them."""
@@ -89,15 +97,14 @@ class UnservedLines:
                 await lines.file(connection, self._sql, [row["id"] for row in rows])
                 after = rows[-1]["id"]
 
-    async def _end(self, connection: Connection, topic: str, type_: str) -> None:
-        """Do with the heads of one topic and type what the settings say."""
+    async def _end(self, connection: Connection, topic: str, type_: str) -> int:
+        """Do with the heads of one topic and type what the settings say; to how many events."""
         choice = self._choice.of(type_)
         if choice == "dead":
-            await self._fail(connection, topic, type_)
-        elif choice == "ignore":
-            await self._ignore(connection, topic, type_)
+            return await self._fail(connection, topic, type_)
+        return await self._ignore(connection, topic, type_) if choice == "ignore" else 0
 
-    async def _fail(self, connection: Connection, topic: str, type_: str) -> None:
+    async def _fail(self, connection: Connection, topic: str, type_: str) -> int:
         """Make dead letters of the heads of one topic and type."""
         error, lane, total = dead_letter(topic, type_), Lane((topic, type_)), 0
         while True:
@@ -109,8 +116,9 @@ class UnservedLines:
                 total += await lines.fail_heads(connection, self._sql, ids, error, self._grace)
         if total:
             _log.error("no handler", kind="event", topic=topic, type=type_, dead_letters=total)
+        return total
 
-    async def _ignore(self, connection: Connection, topic: str, type_: str) -> None:
+    async def _ignore(self, connection: Connection, topic: str, type_: str) -> int:
         """Ignore the heads of one topic and type, and what follows them of that type."""
         lane, total = Lane((topic, type_)), 0
         while True:
@@ -128,6 +136,7 @@ class UnservedLines:
             if len(rows) == _PAGE and ids:
                 lane.rewind()  # the same lines go on
         self._choice.ignored(topic, type_, total)
+        return total
 
     def _alike(self, rows: list[Row], type_: str) -> list[int]:
         """Of each line, the events from the head on that are of the type and have waited enough."""

@@ -118,9 +118,10 @@ async def test_a_type_that_only_a_stopped_worker_declares_waits_for_it(
     """No live worker that declares it answers; until its lease is over, it is not given up."""
     quick = {"unserved_grace": "300ms", "poll_interval": "1s", "lease": "60s"}
     # It was first, so it leads: the duty is the leader's, and must not be the stopped one's.
-    await start_worker({"worker": {**quick, "plugins": ["testplugin"]}})
+    dead = {"events": {"unhandled": "dead"}}
+    await start_worker({"worker": {**quick, "plugins": ["testplugin"]}, **dead})
     with found(install(tmp_path / "other", "other", OTHER)):
-        holder = await start_worker({"worker": {**quick, "plugins": ["other"]}})
+        holder = await start_worker({"worker": {**quick, "plugins": ["other"]}, **dead})
     holder.pause()
     events = await emit(ledger, 3, "other.ledger")
     commands = await send(ledger, 3, "other.ledger")
