@@ -296,6 +296,16 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("events_lane",),
     ),
+    "stranded_events": (
+        lambda c, k: events.stranded(
+            c, SQL, Sighting(("default", "big"), 1.0, None), 10, timedelta(0)
+        ),
+        ("events_lane",),
+    ),
+    "ignore_events": (
+        lambda c, k: events.ignore(c, SQL, k.of("events big"), "{}"),
+        ("events_pkey",),
+    ),
     "claim_commands": (
         lambda c, k: commands.claim(
             c, SQL, k.worker, {"big": 10}, [_lane("big", "few", 0), _lane("big", "big", 0)], 10
@@ -728,9 +738,9 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         _operator(lambda s, k: s.connection.fetch(SQL["doctor_running"], 100, 30.0)),
         ("commands_running",),
     ),
-    "doctor_lines": (
-        _operator(lambda s, k: s.connection.fetch(SQL["doctor_lines"], 100)),
-        ("events_blocking",),
+    "status_lines": (
+        _operator(lambda s, k: s.connection.fetch(SQL["status_lines"], 10)),
+        ("events_arrived", "events_lines", "events_blocking", "events_heads"),
     ),
     "doctor_failed": (
         _operator(lambda s, k: s.connection.fetch(SQL["doctor_failed"], 60)),

@@ -54,7 +54,7 @@ WITH RECURSIVE dead(topic) AS (
      CROSS JOIN LATERAL (
          SELECT e.run_at FROM {schema}.events e
           WHERE e.head AND e.status = 'waiting' AND e.topic = kept.topic AND e.type = kept.type
-            AND e.run_at <= now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
+            AND e.run_at <= now() AND kind.mode = 'sequential'
           ORDER BY e.run_at, e.id LIMIT $1) first
 )
 SELECT topic, held_by, count(*) AS lines,
