@@ -311,7 +311,7 @@ def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
     )
     sql(
         "insert into inboxd.events (type, topic, ordering_key, run_at)"
-        " values ('test.a', 'lines', 'kept', now() - interval '30 min')"
+        " values ('test.a', 'lines', 'kept', now() - interval '5 min')"
     )
     sql("update inboxd.events set place = 1, head = true where ordering_key = 'kept'")
     kept = Report(cli)
