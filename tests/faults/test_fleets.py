@@ -225,7 +225,7 @@ async def test_workers_of_different_topics_leave_nothing_behind(
         for topic in topics:
             ids.extend(await _put(ledger, topic, chance.choice([1, 1, 5, 60])))
 
-    for _ in range(4):
+    for _ in range(3):
         async with anyio.create_task_group() as producers:
             for _ in range(3):
                 producers.start_soon(produce, chance.sample([*LEFT, *RIGHT], 5) * 2)
@@ -256,7 +256,7 @@ async def test_producers_are_not_silent_for_who_serves_other_topics(
     _, right = await _two_sides(start_worker, tmp_path / "sides", page_rows=2)
     for _ in range(2):
         await _sleeps(right)
-        busy = await _put(ledger, "left", 800, wait=0.001)
+        busy = await _put(ledger, "left", 500, wait=0.001)
         await eventually(lambda: _is_settled(ledger, busy[20]))  # noqa: B023 - of this round
         (own,) = await _put(ledger, "right", 1)
         await eventually(lambda: _is_settled(ledger, own))  # noqa: B023 - of this round
