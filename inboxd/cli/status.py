@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LINES = "(lines)"
 
 _MOST_WORKERS = 1000
+_OUTCOMES = ("succeeded", "retried", "deferred", "failed", "cancelled", "ignored")
 _MOST_PROGRESS = 50
 # What is counted of a lane, and how it is called.
 _COUNTS = {
@@ -69,8 +70,12 @@ def workers(
         return
     about = ("name", "host", "pid", "version", "state", "leads")
     columns = (*about, "in_flight", "silence", "started_at")
-    named = ([*(row[name] for name in columns), ", ".join(row["queues"])] for row in rows)
-    print_table((*columns, "queues"), named)
+    serves = ("queues", "topics")
+    named = (
+        [*(row[name] for name in columns), *(", ".join(row[name]) for name in serves)]
+        for row in rows
+    )
+    print_table((*columns, *serves), named)
 
 
 async def look(session: "Session", minutes: int) -> dict[str, Any]:
@@ -116,6 +121,7 @@ def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
         "due": row["arrived"],
         "failed": row["blocked"],
         "oldest": row["oldest"],
+        "kept": row["kept"] > 0,
     }
 
 
@@ -151,7 +157,7 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
             *(lane["kind"], lane.get("topic") or lane.get("queue"), lane["type"]),
             *(count(lane[name], most) for name in _COUNTS),
             seconds(lane["oldest"]),
-            "paused" if lane["paused"] else "",
+            ", ".join(mark for mark in ("paused", "kept") if lane.get(mark)),
         ]
         for lane in found["lanes"]
     ]
@@ -165,7 +171,7 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
     done = [
         [
             *(each["kind"], each["type"], f"{each['succeeded'] / each['seconds']:.1f}"),
-            *(each[name] for name in ("succeeded", "retried", "deferred", "failed", "cancelled")),
+            *(each[name] for name in _OUTCOMES),
             *(seconds(each[name]) for name in ("mean", "maximum")),
         ]
         for each in found["throughput"]
@@ -177,10 +183,9 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
         ]
         for each in found["progress"]
     ]
-    outcomes = ("succeeded", "retried", "deferred", "failed", "cancelled")
     return [
         (("worker", "state", "leads", "in flight", "silence"), workers),
-        (("kind", "type", "per second", *outcomes, "mean", "maximum"), done),
+        (("kind", "type", "per second", *_OUTCOMES, "mean", "maximum"), done),
         (("command", "type", "queue", "progress", "note", "for", "worker"), progress),
         # Last, because it is the longest: a small screen cuts the end.
         (("kind", "topic/queue", "type", *_COUNTS.values(), "oldest due", ""), lanes),

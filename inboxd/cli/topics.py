@@ -20,7 +20,18 @@ app = typer.Typer(no_args_is_help=True, help="Look at topics, their modes and su
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
 
 _OF_LISTS = ("key", "events", "since", "due_at", "attempts")
-_COLUMNS = ("topic", "mode", "pending", "arrived", "filed", "blocked", "failed", "oldest", "types")
+_COLUMNS = (
+    "topic",
+    "mode",
+    "pending",
+    "arrived",
+    "filed",
+    "blocked",
+    "kept",
+    "failed",
+    "oldest",
+    "types",
+)
 
 
 @app.command("list", epilog=examples("inboxd topics list", "inboxd topics list --json"))
@@ -171,7 +182,8 @@ def _shown(topic: dict[str, Any], most: int) -> list[Any]:
     counts = (count(topic[name], most) for name in ("pending", "arrived", "filed"))
     return [
         *(topic["topic"], topic["mode"], *counts, _blocked(topic, most)),
-        *(count(topic["failed"], most), seconds(topic["oldest"]), ", ".join(topic["types"])),
+        *(count(topic[name], most) for name in ("kept", "failed")),
+        *(seconds(topic["oldest"]), ", ".join(topic["types"])),
     ]
 
 
@@ -195,6 +207,7 @@ def _fields(topic: dict[str, Any], most: int) -> dict[str, object]:
     }
     fields |= {name: count(topic[name], most) for name in ("pending", "arrived", "filed")}
     fields["blocked lines"] = _blocked(topic, most)
+    fields["kept, as nobody handles them"] = count(topic["kept"], most) if topic["kept"] else None
     fields["dead letters"] = count(topic["failed"], most)
     fields["oldest due"] = seconds(topic["oldest"])
     return {name: value for name, value in fields.items() if value not in (None, "")}

@@ -26,6 +26,7 @@ from inboxd.upkeep.schedules import Schedules, Undeclared
 from inboxd.upkeep.sessions import StalledSessions
 from inboxd.upkeep.statistics import Statistics
 from inboxd.upkeep.topics import Topics
+from inboxd.upkeep.unhandled import Choice, UnhandledEvents
 from inboxd.upkeep.unserved import Unserved
 from inboxd.upkeep.unserved_lines import UnservedLines
 from inboxd.upkeep.unserved_lists import UnservedLists
@@ -76,14 +77,18 @@ def duties(
     statistics = Statistics(pool, sql, metrics, me.id)
     yield "statistics", upkeep.stats_interval.total_seconds(), statistics.write
     yield "backlog", interval, sparingly(lambda: statistics.show(queues()))
-    for name, seconds, turn in _of_the_leader(parts, leadership.leads):
+    freed = partial(_spread_the_news, {"events": flags["events"]})
+    for name, seconds, turn in _of_the_leader(parts, leadership.leads, freed):
         yield name, seconds, leadership.only(turn)
 
 
-def _of_the_leader(parts: Parts, leads: Callable[[], Awaitable[bool]]) -> Iterator[Duty]:
+def _of_the_leader(
+    parts: Parts, leads: Callable[[], Awaitable[bool]], freed: Callable[[], Awaitable[None]]
+) -> Iterator[Duty]:
     """The duties that one worker does for all; harmless when two do them for a moment.
 
-    `leads` is for those that take long: whether this worker leads still.
+    `leads` is for those that take long: whether this worker leads still. `freed` tells everybody
+    that there are events which may run now.
     """
     settings, pool, sql, metrics = parts.settings, parts.pool, parts.sql, parts.metrics
     interval, grace = settings.upkeep.interval.total_seconds(), settings.worker.unserved_grace
@@ -92,7 +97,11 @@ def _of_the_leader(parts: Parts, leads: Callable[[], Awaitable[bool]]) -> Iterat
     yield "stalled sessions", min(interval, patience / 2), stalled.turn
     unserved = Unserved(pool, sql, grace, parts.controls.allow)
     yield "unserved", min(interval, grace.total_seconds() / 3), sparingly(unserved.turn)
-    lines = UnservedLines(pool, sql, grace, parts.controls.allow)
+    choice = Choice(settings.unhandled, sql, metrics, parts.me.id)
+    events = UnhandledEvents(pool, sql, grace, parts.controls.allow, choice)
+    yield "unhandled events", min(interval, grace.total_seconds() / 3), sparingly(events.turn)
+    choice = Choice(settings.unhandled, sql, metrics, parts.me.id)  # it tells of lines by itself
+    lines = UnservedLines(pool, sql, grace, parts.controls.allow, choice, freed)
     yield "unserved lines", min(interval, grace.total_seconds() / 3), lines.turn
     lists = UnservedLists(pool, sql, grace, parts.controls.allow)
     yield "unserved lists", min(interval, grace.total_seconds() / 3), lists.turn
@@ -109,7 +118,7 @@ def _of_the_leader(parts: Parts, leads: Callable[[], Awaitable[bool]]) -> Iterat
 
 
 async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:
-    """A worker died: its rows are claimable again, and it may have left producers silent."""
+    """Rows are claimable without an insert; a worker that died may have left producers silent."""
     for wakeup in flags.values():
         wakeup.distrust("timer")
         await wakeup.tell_others()

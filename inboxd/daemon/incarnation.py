@@ -221,11 +221,14 @@ class Incarnation:
     def _flags(self, parts: Parts) -> Mapping[Place, WakeUp]:
         mode = self.settings.wakeups.mode
         poll = self.settings.worker.poll_interval
-        topics = (topic.poll_interval for topic in self._registry.topics.values())
-        polls = {"events": min([poll, *filter(None, topics)]), "commands": poll}
+        topics = (
+            each for each in self._registry.topics.values() if self._registry.takes(each.name)
+        )
+        polls = (topic.poll_interval for topic in topics if topic.poll_interval is not None)
+        longest = {"events": min([poll, *polls]), "commands": poll}
         return {
             place: WakeUp(
-                place, parts.pool, self._sql, mode, polls[place].total_seconds(), self._fleet
+                place, parts.pool, self._sql, mode, longest[place].total_seconds(), self._fleet
             )
             for place in _PLACES
         }
@@ -301,8 +304,10 @@ class Incarnation:
 def _introduce(
     settings: Settings, registry: Registry, schedules: tuple[str, ...]
 ) -> workers.Incarnation:
-    queues = tuple(settings.worker.queues)
-    declared = "\n".join([*registry.declared(), *queues])
+    queues, topics = tuple(settings.worker.queues), tuple(sorted(registry.only))
+    # Producers may be silent only where each worker would find what any of them wrote.
+    serves = [*queues, *(f"topic {name}" for name in topics)]
+    declared = "\n".join([*registry.declared(), *serves])
     return workers.Incarnation(
         id=uuid4(),
         name=settings.worker.name,
@@ -316,6 +321,7 @@ def _introduce(
         schedules=schedules,
         topics=tuple(sorted(registry.topics)),
         subscriptions=tuple(registry.subscriptions),
+        served_topics=topics,
     )
 
 

@@ -55,7 +55,8 @@ class Lines:
         """Take what the plugins serve, below the horizon of `readings`."""
         self._parts = parts
         self._readings = readings
-        self._topics = frozenset(topic for topic, _ in parts.registry.in_topics)
+        named = (topic for topic, _ in parts.registry.in_topics)
+        self._topics = frozenset(filter(parts.registry.takes, named))
         self._arrivals = Arrivals()
         self._heads: dict[Key, Lane] = {}
         # Lines with filed rows to go on with: their heads are behind the cursors.

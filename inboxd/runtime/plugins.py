@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from inboxd.api.handlers import Handlers
 from inboxd.api.records import CommandHandler, EventHandler, Handler
 from inboxd.api.schedules import ScheduleDeclaration
-from inboxd.api.topics import TopicDeclaration
+from inboxd.api.topics import DEFAULT, TopicDeclaration
 from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, override, policy_from
 from inboxd.runtime.list_handlers import misfits
@@ -98,9 +98,13 @@ def apply_overrides(
     problems = []
     for type_, changes in types.items():
         try:
+            if changes.model_fields_set == {"unhandled"} and type_ not in commands:
+                continue  # of what nobody handles: seldom a type that is declared
             if type_ not in events and type_ not in commands:
                 hint = _hint(type_, [*events, *commands])
                 raise UsageError(f"no plugin declares this type{hint}")  # noqa: TRY301 - as others
+            if changes.unhandled is not None and type_ not in events:
+                raise UsageError("unhandled: it is for types of events.")  # noqa: TRY301 - as others
             if type_ in events:
                 events[type_] = tuple(_event(each, changes, default) for each in events[type_])
             if type_ in commands:
@@ -135,7 +139,24 @@ def load_registry(settings: Settings) -> Registry:
     _check_lists(registry)
     _check_timeouts(settings, registry)
     scheduled(registry, settings.schedules)
-    return registry
+    return serving(registry, settings.worker.topics)
+
+
+def serving(registry: Registry, topics: Collection[str]) -> Registry:
+    """The registry of a worker that serves these topics only; none named: all.
+
+    It declares what it did before. Raises SettingsError with every name that nothing declares.
+    """
+    known = {DEFAULT, *registry.topics, *(topic for topic, _ in registry.in_topics)}
+    problems = [
+        f"worker.topics: nothing declares the topic {name!r}{_hint(name, known)} A topic of no "
+        f'plugin is declared by [topics."{name}"].'
+        for name in topics
+        if name not in known
+    ]
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return registry.serving(topics)
 
 
 def _check_lists(registry: Registry) -> None:

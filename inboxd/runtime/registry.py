@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from inboxd.api.context import Route
@@ -25,7 +25,7 @@ class Registry:
 
     in_topics: the handlers that name a topic, by topic and type; anywhere: the others, by type.
     topics: how the declared topics are processed; what is not among them is `single`. lists: who
-    handles the lists of batch topics.
+    handles the lists of batch topics here. only: the topics that this worker serves; empty: all.
     """
 
     events: Mapping[str, tuple[EventHandler, ...]]
@@ -37,9 +37,22 @@ class Registry:
     in_topics: Mapping[tuple[str, str], tuple[EventHandler, ...]]
     anywhere: Mapping[str, tuple[EventHandler, ...]]
     lists: Mapping[str, ListHandler]
+    only: frozenset[str] = frozenset()
+
+    def serving(self, topics: Iterable[str]) -> Registry:
+        """The same, of a worker that serves these topics only; none: all."""
+        only = frozenset(topics)
+        lists = {name: each for name, each in self.lists.items() if not only or name in only}
+        return replace(self, only=only, lists=MappingProxyType(lists))
+
+    def takes(self, topic: str) -> bool:
+        """Whether this worker serves the topic at all."""
+        return not self.only or topic in self.only
 
     def handlers_of(self, topic: str, type_: str) -> tuple[EventHandler, ...]:
-        """Who handles the events of a type in a topic; nobody: empty."""
+        """Who handles the events of a type in a topic here; nobody: empty."""
+        if not self.takes(topic):
+            return ()
         found = self.in_topics.get((topic, type_))
         if found is None and topic not in self.lists:
             found = self.anywhere.get(type_)

@@ -8,7 +8,7 @@ from inboxd.settings.describe import Changes, describe, reloadable, taken_over
 from inboxd.settings.faces import Http, Log
 from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
 from inboxd.settings.loading import load
-from inboxd.settings.processing import Commands, Events, Wakeups, Worker
+from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
 from inboxd.settings.secrets import redact
 from inboxd.settings.sections import Settings
 from inboxd.settings.upkeep import Dedup, DedupSource, History, Upkeep
@@ -29,6 +29,7 @@ __all__ = [
     "Settings",
     "Topic",
     "TypeOverride",
+    "Unhandled",
     "Upkeep",
     "Wakeups",
     "Worker",

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
+from inboxd.settings.processing import Unhandled
 from inboxd.settings.section import Section, seconds
 from inboxd.settings.values import Duration, NamesOrCount, RateLimit
 
@@ -171,6 +172,11 @@ class TypeOverride(Section):
     queue: str | None = Field(None, min_length=1, description="Queue of new commands of the type.")
     retry: dict[str, Any] | None = Field(
         None, description="Keys of a retry policy, laid over the handler's own."
+    )
+    unhandled: Unhandled | None = Field(
+        None,
+        description="What becomes of its events while no living worker handles them: keep, dead or "
+        "ignore; unset: as events.unhandled says. For types that no plugin declares, too.",
     )
     retention: Duration | None = Field(
         None,

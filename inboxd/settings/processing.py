@@ -14,6 +14,9 @@ from inboxd.settings.values import Duration, Names, Size
 
 _MAX_HEARTBEAT_SHARE = 4
 
+# What becomes of events that no living worker handles.
+Unhandled = Literal["keep", "dead", "ignore"]
+
 
 class Worker(Section):
     """This daemon process: what it serves, and how it shows that it lives."""
@@ -25,8 +28,11 @@ class Worker(Section):
         description="Name on screens and in logs, the host's by default; it need not be unique.",
     )
     plugins: Names = Field((), description="Entry points to load; empty: all that are installed.")
-    queues: Names = Field(
-        (), description="Queues to serve; empty: all. Events are served by every worker."
+    queues: Names = Field((), description="Queues to serve; empty: all.")
+    topics: Names = Field(
+        (),
+        description='Topics to serve, "default" is one; empty: all. What its plugins declare is '
+        "declared all the same.",
     )
     lease: Duration = Field(
         seconds(30),
@@ -51,8 +57,8 @@ class Worker(Section):
     )
     unserved_grace: Duration = Field(
         seconds(30),
-        description="How long a type may have no living worker that serves it before its rows "
-        "become dead letters; covers a rolling deploy.",
+        description="How long a type may have no living worker that serves it before its commands "
+        "become dead letters, and its events what `unhandled` says; covers a rolling deploy.",
     )
     crash_limit: int = Field(
         3, ge=1, le=100, description="Deaths of a worker that make a row a dead letter."
@@ -84,6 +90,13 @@ class Events(Section):
         seconds(10),
         description="What one event's handlers get; less than "
         "database.idle_in_transaction_timeout. Slow work is a command.",
+    )
+    unhandled: Unhandled = Field(
+        "keep",
+        description="What becomes of events that no living worker handles. keep: they wait, "
+        "visible, for a handler; dead: dead letters after worker.unserved_grace; ignore: they end "
+        "as dismissed after it, and are counted. The worker that leads decides: give all workers "
+        "the same.",
     )
     lists: int = Field(
         4,

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from inboxd.settings.database import Database
 from inboxd.settings.faces import Http, Log
 from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
-from inboxd.settings.processing import Commands, Events, Wakeups, Worker
+from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
 from inboxd.settings.upkeep import Dedup, History, Upkeep
 
 
@@ -117,6 +117,11 @@ class Settings(BaseSettings):
                     "those, or set history.export"
                 )
         return self
+
+    def unhandled(self, type_: str) -> Unhandled:
+        """What becomes of events of a type while no living worker handles them."""
+        own = self.types.get(type_)
+        return (own and own.unhandled) or self.events.unhandled
 
     def source_of(self, key: str) -> str:
         """Name the place that gave a dotted key its value, `"default"` if none did."""

@@ -114,3 +114,18 @@ async def fail_unserved(
     topic, type_ = lane.key
     failed = await connection.fetch(sql["fail_unserved_events"], topic, type_, error, rows, waited)
     return len(failed)
+
+
+async def stranded(
+    connection: Connection, sql: Statements, lane: Sighting, rows: int, waited: timedelta
+) -> list[int]:
+    """Up to `rows` events of a lane that nobody handles, locked; none when somebody does now."""
+    topic, type_ = lane.key
+    found = await connection.fetch(sql["stranded_events"], topic, type_, rows, waited)
+    return [row["id"] for row in found]
+
+
+async def ignore(connection: Connection, sql: Statements, ids: Sequence[int], error: str) -> int:
+    """Let events that nobody handles, and that are locked, end as dismissed; returns how many."""
+    status = await connection.execute(sql["ignore_events"], ids, error)
+    return int(status.rpartition(" ")[2])

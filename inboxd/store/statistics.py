@@ -6,7 +6,7 @@ counted up to a bound.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -38,8 +38,16 @@ async def add(
         await connection.execute(sql["add_statistics"], worker, *columns)
 
 
+async def add_ignored(
+    connection: Connection, sql: Statements, worker: UUID, type_: str, count: int
+) -> None:
+    """Count events that were ignored, in the transaction in which they were."""
+    minute = datetime.now(UTC).replace(second=0, microsecond=0)
+    await add(connection, sql, worker, [(minute, "event", type_, "ignored", count, 0.0, 0.0)])
+
+
 async def backlog(connection: Connection, sql: Statements) -> list[Backlog]:
-    """What is unsettled, lane by lane."""
+    """What is unsettled, lane by lane; `kept` is what nobody handles."""
     rows: list[Row] = []
     for name in ("backlog_events", "backlog_commands"):
         rows += await connection.fetch(sql[name], MOST_COUNTED)
@@ -48,4 +56,6 @@ async def backlog(connection: Connection, sql: Statements) -> list[Backlog]:
         name = f"{row['topic']}/lines"
         found.append(Backlog("event", name, "pending", row["arrived"], row["oldest"]))
         found.append(Backlog("event", name, "waiting", row["filed"], None))
+        if row["kept"]:
+            found.append(Backlog("event", name, "kept", row["kept"], row["kept_for"]))
     return found

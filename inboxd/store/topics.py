@@ -91,8 +91,9 @@ async def listed(session: Session) -> list[dict[str, Any]]:
     """Every topic that is declared or has unsettled events, with what waits in it, as JSON values.
 
     pending: events in lanes; arrived and filed: those in lines; blocked: lines that stand still
-    behind a dead letter, the first for `blocked_for` seconds; oldest: seconds that the oldest due
-    event has waited. Counts stop at `listing.COUNTED` for each lane.
+    behind a dead letter, the first for `blocked_for` seconds; kept: pending events, and heads of
+    lines, that nobody handles; oldest: seconds that the oldest due event has waited, those left
+    out. Counts stop at `listing.COUNTED` for each lane.
     """
     found: dict[str, dict[str, Any]] = {}
     for row in await session.connection.fetch(session.sql["list_topics"]):
@@ -105,10 +106,14 @@ async def listed(session: Session) -> list[dict[str, Any]]:
         topic = found.setdefault(row["topic"], _empty(row["topic"]))
         topic["pending"] += row["pending"]
         topic["failed"] += row["failed"]
-        topic["oldest"] = max(row["oldest"] or 0.0, topic["oldest"] or 0.0) or None
+        topic["kept"] += row["pending"] if row["kept"] else 0
+        age = 0.0 if row["kept"] else row["oldest"] or 0.0
+        topic["oldest"] = max(age, topic["oldest"] or 0.0) or None
     for line in await lines(session):
         topic = found.setdefault(line["topic"], _empty(line["topic"]))
-        topic |= {**line, "oldest": max(line["oldest"] or 0.0, topic["oldest"] or 0.0) or None}
+        oldest = max(line["oldest"] or 0.0, topic["oldest"] or 0.0) or None
+        topic |= {**line, "kept": line["kept"] + topic["kept"], "oldest": oldest}
+        del topic["kept_for"]
     return [found[name] for name in sorted(found)]
 
 
@@ -134,7 +139,7 @@ def _empty(name: str) -> dict[str, Any]:
     nothing: dict[str, Any] = dict.fromkeys(
         ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for")
     )
-    counts = dict.fromkeys(("pending", "arrived", "filed", "blocked", "failed"), 0)
+    counts = dict.fromkeys(("pending", "arrived", "filed", "blocked", "kept", "failed"), 0)
     lists: dict[str, Any] = {"types": [], "undeclared": []}
     return {"topic": name, "mode": "single", "rules": {}, **lists, **nothing, **counts}
 

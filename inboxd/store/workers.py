@@ -6,7 +6,7 @@ worker was declared dead. Known limit: who is dead is for the reaper to judge, b
 (`inboxd.upkeep.reaper`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,7 +15,6 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from inboxd.api.topics import DEFAULT
 from inboxd.store.connections import Connection, Row
 from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.statements import Statements
@@ -37,6 +36,7 @@ class Incarnation:
     schedules: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     subscriptions: tuple[tuple[str, str], ...] = ()
+    served_topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ async def join(connection: Connection, sql: Statements, me: Incarnation) -> None
         me.schedules,
         me.topics,
         ["\n".join(pair) for pair in me.subscriptions],
+        me.served_topics,
     )
 
 
@@ -118,25 +119,23 @@ async def unclean_predecessors(
 
 
 async def living(connection: Connection, sql: Statements) -> list[Row]:
-    """The workers not known to be dead, with what they serve; see `serves_event`."""
+    """The workers not known to be dead, with the commands and queues that they serve."""
     return await connection.fetch(sql["live_workers"])
 
 
-def serves_event(worker: Row, topic: str, type_: str) -> bool:
-    """Whether one of the `living` has a handler for a type in a topic.
+async def unhandled(
+    connection: Connection, sql: Statements, pairs: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], bool]:
+    """Those of these (topic, type) pairs that no living worker handles.
 
-    A handler without a topic is declared for the default one, and serves all; workers of a release
-    without topics declare types alone.
+    The value says whether one visits the topic all the same, and files what comes there.
     """
-    declared = worker["subscriptions"]
-    if not declared:
-        return type_ in worker["events"]
-    return f"{topic}\n{type_}" in declared or f"{DEFAULT}\n{type_}" in declared
-
-
-def serves_topic(worker: Row, topic: str) -> bool:
-    """Whether one of the `living` has a handler that names this topic."""
-    return any(each.startswith(f"{topic}\n") for each in worker["subscriptions"])
+    if not pairs:
+        return {}
+    rows = await connection.fetch(
+        sql["unhandled"], [topic for topic, _ in pairs], [type_ for _, type_ in pairs]
+    )
+    return {(row["topic"], row["type"]): row["visited"] for row in rows}
 
 
 async def bury(

@@ -59,6 +59,17 @@ class Metrics:
         self.backlog = self._gauge(
             "inboxd_backlog_rows", "Unsettled rows of a lane.", "kind", "lane", "status"
         )
+        self.kept_age = self._gauge(
+            "inboxd_kept_age_seconds",
+            "How long the oldest event of a lane has been due that nobody handles.",
+            "lane",
+        )
+        self.ignored = self._counter(
+            "inboxd_events_ignored",
+            "Events that nobody handles, and that the settings say to ignore.",
+            "type",
+        )
+        self._ignored: set[str] = set()
         self.blocked_keys = self._gauge(
             "inboxd_blocked_keys",
             "Ordering keys that a dead letter or a retry holds while others stand behind it.",
@@ -106,7 +117,8 @@ class Metrics:
         """Sequential and batch topics."""
         self.blocked_lines = self._gauge(
             "inboxd_blocked_lines",
-            "Ordering keys of sequential topics that stand still behind a dead letter, or a retry.",
+            "Ordering keys of sequential topics that stand still behind a dead letter, a retry, or "
+            "an event that nobody handles.",
             *("topic", "held_by"),
         )
         self.blocked_line_age = self._gauge(
@@ -225,14 +237,24 @@ class Metrics:
         self._repeated.add(topic)
         (self.dedup_conflicts if conflict else self.duplicates).labels(topic).inc(count)
 
+    def count_ignored(self, type_: str, count: int) -> None:
+        """Count events that were ignored; beyond `MAX_LANES` types as `(other)`."""
+        if type_ not in self._ignored and len(self._ignored) >= MAX_LANES:
+            type_ = OTHER
+        self._ignored.add(type_)
+        self.ignored.labels(type_).inc(count)
+
     def show_lanes(self, lanes: Iterable[Lane]) -> None:
         """Replace the shown backlog; beyond `MAX_LANES` only the fullest lanes are shown."""
         self.backlog.clear()
         self.queue_age.clear()
+        self.kept_age.clear()
         ages: dict[tuple[str, str], float] = {}
         for lane in sorted(lanes, key=lambda lane: -lane.rows)[:MAX_LANES]:
             self.backlog.labels(lane.kind, lane.lane, lane.status).set(lane.rows)
-            if lane.age is not None:
+            if lane.status == "kept":
+                self.kept_age.labels(lane.lane).set(lane.age or 0.0)
+            elif lane.age is not None:
                 ages[lane.kind, lane.lane] = max(lane.age, ages.get((lane.kind, lane.lane), 0.0))
         for (kind, name), age in ages.items():
             self.queue_age.labels(kind, name).set(age)

@@ -1,8 +1,9 @@
-"""Rows that no live worker serves: visible dead letters, after a grace (promise 10, R0.38).
+"""Commands that no live worker serves: visible dead letters, after a grace (promise 10, R0.38).
 
-Owns the judgement that a type has no handler anywhere. Promises that a type which any live worker
-declares is never touched, so that a rolling deploy loses nothing. Known limit: the grace counts
-from when this worker first saw the lane, so a restart of all workers starts it anew.
+Owns the judgement that a type has no handler anywhere, and since when (`Orphans`). Promises that a
+type which any live worker declares is never touched, so that a rolling deploy loses nothing. Known
+limit: the grace counts from when this worker first saw the lane, so a restart of all workers starts
+it anew. Events are for `inboxd.upkeep.unhandled`.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -12,9 +13,8 @@ from time import monotonic
 
 import orjson
 
-from inboxd.api.topics import DEFAULT
 from inboxd.model.lane import Key, Sighting
-from inboxd.store import commands, events, limits, workers
+from inboxd.store import commands, limits, workers
 from inboxd.store.connections import Connection, Row
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
@@ -44,7 +44,7 @@ class Orphans:
 
 
 class Unserved:
-    """One turn for both tables."""
+    """One turn for the lanes and the lines of commands."""
 
     def __init__(self, pool: Pool, sql: Statements, grace: timedelta, is_open: IsOpen) -> None:
         """Make dead letters of what nobody has served for `grace`.
@@ -55,65 +55,41 @@ class Unserved:
         self._sql = sql
         self._grace = grace
         self._is_open = is_open
-        self._events = Orphans(grace.total_seconds())
-        self._commands = Orphans(grace.total_seconds())
+        self._lanes = Orphans(grace.total_seconds())
         self._lines = Orphans(grace.total_seconds())
 
     async def turn(self) -> None:
         """Look once."""
         async with borrow(self._pool) as connection:
             living = await workers.living(connection, self._sql)
-            seen = await events.survey(connection, self._sql)
-            lost = [s for s in seen if self._is_lost_event(s, living)]
-            await self._fail(connection, "event", lost, self._events, events.fail_unserved)
             seen = await commands.survey(connection, self._sql)
             lost = [s for s in seen if self._is_lost(s, living)]
-            await self._fail(connection, "command", lost, self._commands, commands.fail_unserved)
+            await self._fail(connection, lost, self._lanes, commands.fail_unserved)
             lines = await limits.survey(connection, self._sql)
             seen = [Sighting((line.queue, line.type, "keyed"), None, None) for line in lines]
             lost = [s for s in seen if self._is_lost(s, living)]
-            await self._fail(connection, "command", lost, self._lines, limits.fail_unserved)
-
-    def _is_lost_event(self, lane: Sighting, living: Sequence[Row]) -> bool:
-        topic, type_ = str(lane.key[0]), str(lane.key[1])
-        return self._open("topic", lane) and not any(
-            workers.serves_event(row, topic, type_) for row in living
-        )
+            await self._fail(connection, lost, self._lines, limits.fail_unserved)
 
     def _is_lost(self, lane: Sighting, living: Sequence[Row]) -> bool:
         queue, type_, _ = lane.key
-        return self._open("queue", lane) and not any(
+        return self._is_open("queue", str(queue), str(type_)) and not any(
             type_ in row["commands"] and (not row["queues"] or queue in row["queues"])
             for row in living
         )
 
-    def _open(self, place: str, lane: Sighting) -> bool:
-        return self._is_open(place, str(lane.key[0]), str(lane.key[1]))
-
     async def _fail(
-        self,
-        connection: Connection,
-        kind: str,
-        lost: list[Sighting],
-        orphans: Orphans,
-        fail: Fail,
+        self, connection: Connection, lost: list[Sighting], orphans: Orphans, fail: Fail
     ) -> None:
         due = orphans.look([s.key for s in lost], monotonic())
         for lane in [s for s in lost if s.key in due]:
             type_ = lane.key[1]
             reason = (
-                f"NoHandler: no live worker serves {kind} type {type_!r}{_where(kind, lane)}: "
-                "install a plugin that declares it, then replay the row"
+                f"NoHandler: no live worker serves command type {type_!r}: install a plugin that "
+                "declares it, then replay the row"
             )
             error = orjson.dumps({"error": reason}).decode()
             total = 0
             while failed := await fail(connection, self._sql, lane, error, _PAGE, self._grace):
                 total += failed
             if total:
-                _log.error("no handler", kind=kind, type=type_, dead_letters=total)
-
-
-def _where(kind: str, lane: Sighting) -> str:
-    """In which topic, if there is more than the default one."""
-    topic = lane.key[0]
-    return f" in topic {topic!r}" if kind == "event" and topic != DEFAULT else ""
+                _log.error("no handler", kind="command", type=type_, dead_letters=total)

@@ -304,6 +304,21 @@ def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
     report.one("blocked keys: queue mail", "warning", "dead letter", "inboxd queues show mail")
     assert "filed" in report.of("backlog: lines of topic lines")[0]["found"]
     report.one("blocked lines: topic lines", "critical", "1 behind a dead letter", "2.0d")
+    report.one("kept", "ok")  # who works not at all does not handle some types only
+    sql(
+        "insert into inboxd.workers (id, name, host, pid, version, events, commands, queues,"
+        " declares) values (gen_random_uuid(), 'w', 'h', 1, '0', '{test.c}', '{}', '{}', 'x')"
+    )
+    sql(
+        "insert into inboxd.events (type, topic, ordering_key, run_at)"
+        " values ('test.a', 'lines', 'kept', now() - interval '5 min')"
+    )
+    sql("update inboxd.events set place = 1, head = true where ordering_key = 'kept'")
+    kept = Report(cli)
+    kept.one("backlog: topic old", "ok")
+    kept.one("kept: topic old", "warning", "of type test.a", "for 2h", 'types."test.a"')
+    kept.one("kept: topic lines", "notice", "1 ordering keys held", "inboxd topics blocked")
+    kept.one("blocked lines: topic lines", "notice", "behind an event that nobody handles")
     report.one("schedules", "warning", "daily")
     report.one("topics", "warning", "'gone'")
     report.one("paused", "notice", "topic held", "they move", "inboxd resume topic held")

@@ -68,12 +68,15 @@ def test_status_counts_lanes_workers_and_throughput(cli: Cli, sql: Sql) -> None:
     assert [queue[key] for key in ("pending", "due", "running", "failed")] == [6, 6, 1, 1]
     assert [queue[key] for key in ("in_line", "unmet")] == [3, 2]
     assert [worker["name"] for worker in found["workers"]] == ["w1"]
+    kept = {key for key, lane in lanes.items() if lane.get("kept")}
+    assert kept == {("default", "later")}, "the worker that lives handles the other one"
     (done,) = found["throughput"]
     assert (done["succeeded"], done["retried"], done["failed"]) == (10, 10, 0)
     assert (done["mean"], done["maximum"]) == (0.2, 0.7)
     out = cli("status").out
     assert "10000+" in out
     assert "200.0ms" in out
+    assert [line.split()[-1] for line in out.splitlines() if " later " in line] == ["kept"]
 
 
 def test_workers_lists_the_living_and_on_request_the_others(cli: Cli, sql: Sql) -> None:
@@ -82,6 +85,9 @@ def test_workers_lists_the_living_and_on_request_the_others(cli: Cli, sql: Sql) 
     assert [(each["name"], each["queues"]) for each in living] == [("w1", ["q"])]
     assert len(cli("workers", "--all", "--json").json["workers"]) == 2
     assert "w1" in cli("workers").out
+    sql("UPDATE inboxd.workers SET served_topics = '{rewards,default}'")
+    assert cli("workers", "--json").json["workers"][0]["topics"] == ["rewards", "default"]
+    assert "rewards, default" in cli("workers").out
     assert [each["leads"] for each in living] == [False]
     sql("UPDATE inboxd.leases SET holder = (SELECT id FROM inboxd.workers WHERE name = 'w1')")
     assert [each["leads"] for each in cli("workers", "--json").json["workers"]] == [True]

@@ -20,7 +20,11 @@ _DEEP = 5_000
 @pytest.fixture(scope="module")
 def worker_config() -> Config:
     """A short grace for types that nobody serves."""
-    return {"worker": {"unserved_grace": "1s"}, "upkeep": {"interval": "1s"}}
+    return {
+        "worker": {"unserved_grace": "1s"},
+        "upkeep": {"interval": "1s"},
+        "events": {"unhandled": "dead"},
+    }
 
 
 async def _one_error(inbox: Inbox, kind: Kind, row_id: int) -> dict[str, Any]:

@@ -305,7 +305,13 @@ async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
         " returning id"
     )
     behind = await turns(lines, ["k", "k"])
-    await start_worker({"worker": {"unserved_grace": "500ms"}, "upkeep": {"interval": "500ms"}})
+    await start_worker(
+        {
+            "worker": {"unserved_grace": "500ms"},
+            "upkeep": {"interval": "500ms"},
+            "events": {"unhandled": "dead"},
+        }
+    )
 
     async def dead() -> bool:
         rows = await lines.fetch("select topic from inboxd.events where head and status = 'failed'")

@@ -118,9 +118,10 @@ async def test_a_type_that_only_a_stopped_worker_declares_waits_for_it(
     """No live worker that declares it answers; until its lease is over, it is not given up."""
     quick = {"unserved_grace": "300ms", "poll_interval": "1s", "lease": "60s"}
     # It was first, so it leads: the duty is the leader's, and must not be the stopped one's.
-    await start_worker({"worker": {**quick, "plugins": ["testplugin"]}})
+    dead = {"events": {"unhandled": "dead"}}
+    await start_worker({"worker": {**quick, "plugins": ["testplugin"]}, **dead})
     with found(install(tmp_path / "other", "other", OTHER)):
-        holder = await start_worker({"worker": {**quick, "plugins": ["other"]}})
+        holder = await start_worker({"worker": {**quick, "plugins": ["other"]}, **dead})
     holder.pause()
     events = await emit(ledger, 3, "other.ledger")
     commands = await send(ledger, 3, "other.ledger")
@@ -137,6 +138,130 @@ async def _is_given_up(database: Database, row: int) -> bool:
         "select status = 'failed' from inboxd.events where id = $1", row
     )
     return found
+
+
+# ----------------------------------------------------------------------- topics that are named
+
+# One plugin, two topics of events that stand alone, one of lines and one of lists.
+SIDES = """
+import anyio
+from inboxd import Event, EventContext, EventList, Handlers
+
+handlers = Handlers("sides")
+handlers.topic("lined", mode="sequential", key="/key")
+handlers.topic("listed", mode="batch", key="/key", age="100ms")
+
+
+async def write(ctx, event) -> None:
+    await anyio.sleep(event.payload.get("wait", 0))
+    await ctx.connection.execute("insert into ledger values ('event', $1, '')", event.id)
+
+
+@handlers.event("side.left", topic="left")
+@handlers.event("side.right", topic="right")
+@handlers.event("side.lined", topic="lined")
+async def one(event: Event[dict], ctx: EventContext) -> None:
+    await write(ctx, event)
+
+
+@handlers.events("side.listed", topic="listed")
+async def many(events: EventList[dict], ctx: EventContext) -> None:
+    async for event in events:
+        await write(ctx, event)
+
+
+@handlers.event("side.anywhere")
+async def anywhere(event: Event[dict], ctx: EventContext) -> None:
+    await write(ctx, event)
+"""
+LEFT, RIGHT = ("left", "lined"), ("right", "listed", "default")
+
+
+async def _two_sides(
+    start_worker: StartWorker, folder: Path, **events: object
+) -> tuple[Worker, Worker]:
+    """Two workers of one plugin: LEFT and RIGHT name their topics; each knows of the other."""
+    with found(install(folder, "sides", SIDES)):
+        both = [
+            await start_worker(
+                {
+                    "worker": {**_serving("sides")["worker"], "topics": list(names)},
+                    "events": {**DEAF["events"], **events},
+                }
+            )
+            for names in (LEFT, RIGHT)
+        ]
+    return both[0], both[1]
+
+
+async def _put(where: Database, topic: str, count: int, wait: float = 0.0) -> list[int]:
+    """So many events of a topic, of a few keys; those of `default` have a type of their own."""
+    rows = await where.fetch(
+        "insert into inboxd.events (topic, type, payload) select $1, $2,"
+        " jsonb_build_object('key', 'k' || n % 7, 'wait', $4::float8)"
+        " from generate_series(1, $3::int) n returning id",
+        topic,
+        "side.anywhere" if topic == "default" else f"side.{topic}",
+        count,
+        wait,
+    )
+    return [row["id"] for row in rows]
+
+
+@pytest.mark.parametrize("seed", seeds(long=4))
+async def test_workers_of_different_topics_leave_nothing_behind(
+    ledger: Database,
+    start_worker: StartWorker,
+    exactly_once: ExactlyOnce,
+    tmp_path: Path,
+    seed: int,
+) -> None:
+    """Bursts of any size by several producers, in any mode; nobody polls."""
+    chance = random.Random(seed)
+    left, _ = await _two_sides(start_worker, tmp_path / "sides")
+    ids: list[int] = []
+
+    async def produce(topics: list[str]) -> None:
+        for topic in topics:
+            ids.extend(await _put(ledger, topic, chance.choice([1, 1, 5, 60])))
+
+    for _ in range(3):
+        async with anyio.create_task_group() as producers:
+            for _ in range(3):
+                producers.start_soon(produce, chance.sample([*LEFT, *RIGHT], 5) * 2)
+        await eventually(lambda: _nothing_due(ledger))
+    await exactly_once("event", ids)
+    rows = await ledger.fetch(
+        "select h.topic, w.served_topics from inboxd.events_history h"
+        " join inboxd.workers w on w.id = h.worker_id group by 1, 2"
+    )
+    assert {row["topic"]: tuple(row["served_topics"]) for row in rows} == {
+        **dict.fromkeys(LEFT, tuple(sorted(LEFT))),
+        **dict.fromkeys(RIGHT, tuple(sorted(RIGHT))),
+    }
+    assert len(rows) == len(LEFT) + len(RIGHT)
+    # What only the other one serves waits for it, and nobody takes it for a dead letter.
+    assert await left.stop() == 0
+    (lonely,) = await _put(ledger, "left", 1)
+    (served,) = await _put(ledger, "right", 1)
+    await eventually(lambda: _is_settled(ledger, served))
+    assert not await _is_settled(ledger, lonely)
+
+
+@pytest.mark.direct("peers hear of it by a notification")
+async def test_producers_are_not_silent_for_who_serves_other_topics(
+    ledger: Database, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """While one worker is busy for long, the other hears of its own rows at once."""
+    _, right = await _two_sides(start_worker, tmp_path / "sides", page_rows=2)
+    for _ in range(2):
+        await _sleeps(right)
+        busy = await _put(ledger, "left", 500, wait=0.001)
+        await eventually(lambda: _is_settled(ledger, busy[20]))  # noqa: B023 - of this round
+        (own,) = await _put(ledger, "right", 1)
+        await eventually(lambda: _is_settled(ledger, own))  # noqa: B023 - of this round
+        assert not await _is_settled(ledger, busy[-1]), "it was told only when the silence ended"
+        await eventually(lambda: _nothing_due(ledger))
 
 
 # -------------------------------------------------------------------------------- who joins

@@ -225,7 +225,8 @@ async def test_a_list_waits_for_the_workers_of_its_topic(
     assert await worker.stop() == 0
     short = {"unserved_grace": "300ms", "plugins": ["other"]}
     with found(install(tmp_path / "other", "other", OTHER)):
-        other = await start_worker(hasty(worker=short, upkeep={"interval": "300ms"}))
+        dead = {"events": {"unhandled": "dead"}, "upkeep": {"interval": "300ms"}}
+        other = await start_worker(hasty(worker=short, **dead))
     await listed.execute(
         "insert into inboxd.topics (name, mode, source) values ('o', 'batch', 't')"
     )
@@ -247,12 +248,17 @@ async def test_lists_that_nobody_handles_do_not_wait_for_ever(
         "insert into inboxd.topics (name, mode, source) values ('o', 'batch', 't')"
     )
     ids = await emit(listed, "o", [{}, {}])
-    await start_worker(hasty(worker={"unserved_grace": "1s"}, upkeep={"interval": "1s"}))
+    settings = {"worker": {"unserved_grace": "1s"}, "upkeep": {"interval": "1s"}}
+    worker = await start_worker(hasty(**settings))
 
-    async def dead() -> bool:
-        rows = await listed.fetch("select id from inboxd.events where status = 'failed'")
+    async def have_status(status: str) -> bool:
+        rows = await listed.fetch("select id from inboxd.events where status = $1", status)
         return sorted(row["id"] for row in rows) == ids
 
-    await eventually(dead)
+    await eventually(lambda: have_status("pending"))
+    await worker.logged("nobody handles these events: they are kept")
+    assert await worker.stop() == 0
+    await start_worker(hasty(**settings, events={"unhandled": "dead"}))
+    await eventually(lambda: have_status("failed"))
     errors = await listed.fetchval("select errors from inboxd.events limit 1")
     assert "no live worker serves event type 'listed.o' in topic 'o'" in errors

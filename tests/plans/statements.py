@@ -153,6 +153,16 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("events_lane",),
     ),
+    "stranded_events": (
+        lambda c, k: events.stranded(
+            c, SQL, Sighting(("default", "big"), 1.0, None), 10, timedelta(0)
+        ),
+        ("events_lane",),
+    ),
+    "ignore_events": (
+        lambda c, k: events.ignore(c, SQL, k.of("events big"), "{}"),
+        ("events_pkey",),
+    ),
     "claim_commands": (
         lambda c, k: commands.claim(
             c, SQL, k.worker, {"big": 10}, [_lane("big", "few", 0), _lane("big", "big", 0)], 10
@@ -621,9 +631,9 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         _operator(lambda s, k: s.connection.fetch(SQL["doctor_running"], 100, 30.0)),
         ("commands_running",),
     ),
-    "doctor_lines": (
-        _operator(lambda s, k: s.connection.fetch(SQL["doctor_lines"], 100)),
-        ("events_blocking",),
+    "status_lines": (
+        _operator(lambda s, k: s.connection.fetch(SQL["status_lines"], 10)),
+        ("events_arrived", "events_lines", "events_blocking", "events_heads"),
     ),
     "doctor_failed": (
         _operator(lambda s, k: s.connection.fetch(SQL["doctor_failed"], 60)),
@@ -665,7 +675,6 @@ OPERATOR |= {
         ("commands_pkey",),
     ),
     "sample_events": (_run("sample_events", lambda k: k.of("events big")), ("events_pkey",)),
-    "status_lines": (_run("status_lines", 20), ("events_arrived", "events_lines")),
     "story_replays": (_run("story_replays", ["event"], [7], 10), ("replays_old",)),
     "story_steps": (_run("story_steps", _steps), ("steps_member_key",)),
     "story_waits": (_run("story_waits", _steps, 10), ("dependencies_waiting",)),

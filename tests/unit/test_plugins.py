@@ -189,6 +189,15 @@ def test_nothing_to_override_changes_nothing(registry: Registry) -> None:
     assert overridden(registry) == registry
 
 
+def test_what_nobody_handles_may_be_of_a_type_that_no_plugin_declares(registry: Registry) -> None:
+    assert overridden(registry, school__gone={"unhandled": "ignore"}) == registry
+    assert overridden(registry, a__created={"unhandled": "dead"}) == registry
+    with pytest.raises(SettingsError, match="no plugin declares this type"):
+        overridden(registry, school__gone={"unhandled": "ignore", "timeout": "2s"})
+    with pytest.raises(SettingsError, match="unhandled: it is for types of events"):
+        overridden(registry, school__send={"unhandled": "ignore"})
+
+
 def test_every_override_that_does_not_fit_is_named(registry: Registry) -> None:
     with pytest.raises(SettingsError) as caught:
         overridden(

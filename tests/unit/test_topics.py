@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from inboxd import Event, EventContext, Exponential, Fixed, Handlers
+from inboxd import Event, EventContext, EventList, Exponential, Fixed, Handlers
 from inboxd.api.topics import TopicDeclaration, checked, pointer
 from inboxd.errors import PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy
-from inboxd.runtime.plugins import build_registry
+from inboxd.runtime.plugins import build_registry, serving
 from inboxd.runtime.registry import Registry
 from inboxd.runtime.topics import with_topics
 from inboxd.settings import Topic as Section
@@ -156,6 +156,64 @@ def test_retries_of_the_settings_beat_those_of_handlers() -> None:
         None,
         Fixed(base="1s", attempts=7),
     ]
+
+
+# As `tests/store/test_unhandled.py` has it of the database's judgement.
+_TAKEN = {
+    ("default", "anywhere"): True,
+    ("free", "anywhere"): True,
+    ("lined", "named"): True,
+    ("lined", "anywhere"): True,
+    ("free", "named"): False,
+    ("default", "named"): False,
+    ("listed", "item"): True,
+    ("listed", "anywhere"): False,
+    ("default", "strange"): False,
+}
+
+
+def _mixed() -> Handlers:
+    handlers = Handlers("mixed")
+    handlers.topic("lined", mode="sequential")
+    handlers.topic("listed", mode="batch", count=3)
+
+    @handlers.event("anywhere")
+    async def anywhere(event: Event[int], ctx: EventContext) -> None: ...
+
+    @handlers.event("named", topic="lined")
+    async def named(event: Event[int], ctx: EventContext) -> None: ...
+
+    @handlers.events("item", topic="listed")
+    async def items(events: EventList[int], ctx: EventContext) -> None: ...
+
+    return handlers
+
+
+@pytest.mark.parametrize("served", [(), ("lined",), ("default", "listed"), ("free",)])
+def test_a_worker_of_named_topics_takes_no_others(served: tuple[str, ...]) -> None:
+    """It declares all the same, so that a topic misses nothing while its own workers are away."""
+    whole = registry(_mixed())
+    found = serving(with_topics(whole, {"free": Section()}, DEFAULT), served)
+    taken = {pair: bool(found.handlers_of(*pair)) for pair in _TAKEN}
+    assert taken == {
+        (topic, type_): takes and (not served or topic in served)
+        for (topic, type_), takes in _TAKEN.items()
+    }
+    assert set(found.lists) == {"listed"} - (
+        set() if not served or "listed" in served else {"listed"}
+    )
+    assert found.subscriptions == whole.subscriptions
+    assert found.declared() == whole.declared()
+    assert set(found.topics) == {"lined", "listed", "free"}
+
+
+def test_a_name_that_nothing_declares_is_refused() -> None:
+    with pytest.raises(SettingsError) as refused:
+        serving(registry(_mixed()), ("lned", "listed", "nowhere"))
+    first, second = str(refused.value).splitlines()
+    assert "nothing declares the topic 'lned'; did you mean 'lined'?" in first
+    assert "nothing declares the topic 'nowhere'" in second
+    assert '[topics."nowhere"]' in second
 
 
 def test_a_topic_of_the_settings_alone() -> None:

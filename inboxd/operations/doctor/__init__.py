@@ -29,6 +29,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
     "work": (
         work.topics,
         work.lines,
+        work.kept,
         work.lanes,
         work.dead_letters,
         work.blocked_keys,

@@ -29,6 +29,8 @@ UNFROZEN_TRANSACTIONS = Levels(notice=400_000_000, warning=800_000_000, critical
 
 # The oldest row that is due; a lane that is paused is never more than a notice.
 BACKLOG_SECONDS = Levels(notice=60, warning=600, critical=3600)
+# What nobody handles: nothing is lost, and no worker that is there is too slow.
+KEPT_SECONDS = Levels(notice=0, warning=600, critical=None)
 FAILED_ROWS = Levels(notice=1, warning=1_000, critical=None)
 FAILED_LAST_HOUR = Levels(notice=1, warning=100, critical=None)
 BLOCKED_SECONDS = Levels(notice=0, warning=3600, critical=86_400)

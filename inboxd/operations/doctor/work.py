@@ -11,6 +11,7 @@ from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict, span
 from inboxd.operations.doctor.look import Look
 from inboxd.store import controls, listing, queues, schedules
+from inboxd.store import lines as store_lines
 from inboxd.store import topics as store_topics
 from inboxd.store.connections import Row
 from inboxd.store.wakeups import Place
@@ -40,6 +41,36 @@ async def lines(look: Look) -> AsyncIterator[Finding]:
         yield Finding(subject, verdict, found, remedy, oldest, "seconds")
 
 
+async def kept(look: Look) -> AsyncIterator[Finding]:
+    """Events that no living worker handles: by type in lanes, by topic in lines."""
+    lanes_ = [row for row in await listing.lanes(look.session, "events") if row["kept"]]
+    found = [(row["topic"], row["type"], row["pending"], row["oldest"] or 0.0) for row in lanes_]
+    held = [row for row in await store_topics.lines(look.session) if row["kept"]]
+    found += [(row["topic"], None, row["kept"], row["kept_for"]) for row in held]
+    found.sort(key=lambda each: -each[3])
+    for topic, type_, count, oldest in found[: thresholds.SHOWN]:
+        more = "+" if count >= listing.COUNTED else ""
+        what = f"{count:,}{more} " + (f"of type {type_}" if type_ else "ordering keys held")
+        remedy = "start a worker that handles the type, or say what becomes of it: "
+        remedy += f'[types."{type_ or "…"}"] unhandled = "dead" or "ignore"'
+        if type_ is None:
+            remedy = f"`inboxd topics blocked --topic {topic}` names keys and types; {remedy}"
+        yield Finding(
+            f"kept: topic {topic}",
+            thresholds.KEPT_SECONDS.judge(oldest),
+            f"{what}, that nobody handles, the oldest for {span(oldest)}",
+            remedy,
+            oldest,
+            "seconds",
+        )
+    if len(found) > thresholds.SHOWN:
+        left = len(found) - thresholds.SHOWN
+        remedy = "`inboxd status` names them all"
+        yield Finding("kept", Verdict.NOTICE, f"{left} more types or topics", remedy, left)
+    if not found:
+        yield Finding("kept", Verdict.OK, "every event has a worker that handles it", figure=0)
+
+
 async def lanes(look: Look) -> AsyncIterator[Finding]:
     """The backlog of each queue."""
     async for finding in _backlog(look, "commands", "queue"):
@@ -61,7 +92,8 @@ def _judge_lane(
 ) -> Finding:
     """One topic or queue, all its types together."""
     stopped = {row["type"] for row in rows if {(kind, name), ("type", row["type"])} & set(paused)}
-    oldest = max((row["oldest"] or 0.0 for row in rows if row["type"] not in stopped), default=0.0)
+    meant = stopped | {row["type"] for row in rows if row.get("kept")}
+    oldest = max((row["oldest"] or 0.0 for row in rows if row["type"] not in meant), default=0.0)
     pending, due = (sum(row[what] for row in rows) for what in ("pending", "due"))
     more = "+" if any(row["pending"] >= listing.COUNTED for row in rows) else ""
     verdict = thresholds.BACKLOG_SECONDS.judge(oldest)
@@ -115,18 +147,23 @@ async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
 
 
 async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
-    """Ordering keys of topics that stand still behind a dead letter."""
-    rows = await look.rows("doctor_lines", thresholds.COUNTED)
-    if not rows:
+    """Ordering keys of topics that stand still: by a dead letter, or by what nobody handles."""
+    found = await store_lines.count_blocked(look.session.connection, look.session.sql)
+    blocked = [each for each in found if each.held_by != "retry"]
+    if not blocked:
         yield Finding("blocked lines", Verdict.OK, "no topic has any", figure=0)
-    for row in rows:
-        more = "+" if row["lines"] >= thresholds.COUNTED else ""
+    for each in blocked:
+        dead = each.held_by == "dead letter"
+        more = "+" if each.lines >= store_lines.HOLDERS else ""
+        holder = "a dead letter" if dead else "an event that nobody handles"
         yield Finding(
-            f"blocked lines: topic {row['topic']}",
-            thresholds.BLOCKED_SECONDS.judge(row["oldest"]),
-            f"{row['lines']:,}{more} behind a dead letter, the first for {span(row['oldest'])}",
-            "`inboxd failures list`; replay or dismiss the dead letter, and the line goes on",
-            row["oldest"],
+            f"blocked lines: topic {each.topic}",
+            thresholds.BLOCKED_SECONDS.judge(each.oldest),
+            f"{each.lines:,}{more} behind {holder}, the first for {span(each.oldest)}",
+            "`inboxd failures list`; replay or dismiss the dead letter, and the line goes on"
+            if dead
+            else f"`inboxd topics blocked --topic {each.topic}`: start a worker that handles it",
+            each.oldest,
             "seconds",
         )
 

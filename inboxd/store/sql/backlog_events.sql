@@ -1,5 +1,5 @@
--- What is unsettled of the events: pending rows lane by lane, dead letters by type. A lane is counted
--- from its first row on: what is dead before it, under a held snapshot, is passed once.
+-- What is unsettled of the events: pending rows lane by lane, those that nobody handles as kept; dead letters
+-- by type. A lane is counted from its first row on: what is dead before it, under a held snapshot, is passed once.
 -- parameters: $1 integer: count no further than this
 -- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none)
 -- locks: nothing
@@ -20,7 +20,8 @@ WITH RECURSIVE lane(topic, type, run_at, id) AS (
              ORDER BY e.type LIMIT 1)
       FROM failed WHERE failed.type IS NOT NULL
 )
-SELECT 'event', lane.topic || '/' || lane.type, 'pending',
+SELECT 'event', lane.topic || '/' || lane.type,
+       CASE WHEN {schema}.is_unhandled(lane.topic, lane.type) THEN 'kept' ELSE 'pending' END,
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.events e
          WHERE e.status = 'pending' AND e.topic = lane.topic AND e.type = lane.type
            AND (e.run_at, e.id) >= (lane.run_at, lane.id) LIMIT $1) AS counted),

@@ -1,9 +1,10 @@
--- Lines of sequential topics that stand still: behind a dead letter, those first that have for longest, and
--- behind a head that waits for its retry while others are filed behind it.
+-- Lines of sequential topics that stand still: behind a dead letter, those first that have for longest,
+-- behind an event that nobody handles, and behind a head that waits for its retry while others are filed
+-- behind it.
 -- parameters: $1 text topic (null: any), $2 integer lines, and so many of each topic (and type) are looked at
--- returns: topic, key, held_by (dead letter, retry), id, event_id, type, attempts, length (filed rows), age
---          (seconds: since the dead letter became one, since the other was written), next_at (null: not by
---          itself), error
+-- returns: topic, key, held_by (dead letter, retry, no handler), id, event_id, type, attempts, length (filed
+--          rows), age (seconds: since the dead letter became one, since the other was written, since what
+--          nobody handles was due), next_at (null: not by itself), error
 -- locks: nothing
 WITH RECURSIVE dead(topic) AS (
     (SELECT e.topic FROM {schema}.events e
@@ -47,6 +48,19 @@ WITH RECURSIVE dead(topic) AS (
             AND e.run_at > now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
           ORDER BY e.run_at, e.id LIMIT $2) first
      WHERE $1 IS NULL OR again.topic = $1
+    UNION ALL
+    SELECT 'no handler', first.*
+      FROM (SELECT again.topic, again.type FROM again
+             WHERE ($1 IS NULL OR again.topic = $1) AND {schema}.is_unhandled(again.topic, again.type)) kept
+     CROSS JOIN LATERAL (
+         SELECT e.mode FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND e.topic = kept.topic AND e.type = kept.type
+          ORDER BY e.run_at, e.id LIMIT 1) kind
+     CROSS JOIN LATERAL (
+         SELECT e.id, e.run_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND e.topic = kept.topic AND e.type = kept.type
+            AND e.run_at <= now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
+          ORDER BY e.run_at, e.id LIMIT $2) first
 ), shown AS MATERIALIZED (
     SELECT held.*, last.place - held.place + 1 AS length
       FROM held
@@ -54,11 +68,13 @@ WITH RECURSIVE dead(topic) AS (
          SELECT e.place FROM {schema}.events e
           WHERE e.place IS NOT NULL AND e.topic = held.topic AND e.ordering_key = held.key
           ORDER BY e.place DESC LIMIT 1) last
-     WHERE held.held_by = 'dead letter' OR last.place > held.place
+     WHERE held.held_by <> 'retry' OR last.place > held.place
      ORDER BY held.since, held.id LIMIT $2
 )
 SELECT shown.topic, shown.key, shown.held_by, e.id, e.event_id, e.type, e.attempts, shown.length,
        extract(epoch FROM clock_timestamp() - shown.since)::double precision AS age,
-       CASE WHEN e.status <> 'failed' THEN e.run_at END AS next_at, e.errors -> -1 ->> 'error' AS error
+       CASE WHEN shown.held_by = 'retry' THEN e.run_at END AS next_at,
+       CASE WHEN shown.held_by = 'no handler' THEN 'NoHandler: no live worker handles this type here'
+            ELSE e.errors -> -1 ->> 'error' END AS error
   FROM shown JOIN {schema}.events e ON e.id BETWEEN shown.id AND shown.id
  ORDER BY shown.since, e.id

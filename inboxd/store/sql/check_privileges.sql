@@ -64,7 +64,7 @@ WITH needed(object, wanted) AS (VALUES
                        'fold_batch', 'release', 'hold_open_batch', 'send_batch', 'open_batch',
                        'add_to_batch', 'close_batch', 'send_workflow', 'send_after', 'wake_commands',
                        'bucket_of', 'body_hash', 'remember', 'emit_event_arrays', 'send_command_arrays',
-                       'headers_weight', 'light_headers', 'beginning')
+                       'headers_weight', 'light_headers', 'beginning', 'is_unhandled')
        AND NOT has_function_privilege(oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking

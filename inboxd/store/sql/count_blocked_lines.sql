@@ -1,6 +1,6 @@
 -- How many lines of each sequential topic stand still, and since when: as blocked_lines.sql.
 -- parameters: $1 integer: so many of each topic (and type) are looked at
--- returns: topic, held_by (dead letter, retry), lines, oldest (seconds)
+-- returns: topic, held_by (dead letter, retry, no handler), lines, oldest (seconds)
 -- locks: nothing
 WITH RECURSIVE dead(topic) AS (
     (SELECT e.topic FROM {schema}.events e WHERE e.head AND e.status = 'failed' ORDER BY e.topic LIMIT 1)
@@ -20,6 +20,8 @@ WITH RECURSIVE dead(topic) AS (
          SELECT e.topic, e.type FROM {schema}.events e
           WHERE e.head AND e.status = 'waiting' AND (e.topic, e.type) > (again.topic, again.type)
           ORDER BY e.topic, e.type LIMIT 1) following
+), kept(topic, type) AS (
+    SELECT again.topic, again.type FROM again WHERE {schema}.is_unhandled(again.topic, again.type)
 ), held(topic, held_by, since) AS (
     SELECT dead.topic, 'dead letter', first.updated_at
       FROM dead
@@ -42,6 +44,18 @@ WITH RECURSIVE dead(topic) AS (
      WHERE EXISTS (SELECT FROM {schema}.events e
                     WHERE e.place IS NOT NULL AND e.topic = again.topic AND e.ordering_key = first.ordering_key
                       AND e.place > first.place OFFSET 0)
+    UNION ALL
+    SELECT kept.topic, 'no handler', first.run_at
+      FROM kept
+     CROSS JOIN LATERAL (
+         SELECT e.mode FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND e.topic = kept.topic AND e.type = kept.type
+          ORDER BY e.run_at, e.id LIMIT 1) kind
+     CROSS JOIN LATERAL (
+         SELECT e.run_at FROM {schema}.events e
+          WHERE e.head AND e.status = 'waiting' AND e.topic = kept.topic AND e.type = kept.type
+            AND e.run_at <= now() AND kind.mode = 'sequential'
+          ORDER BY e.run_at, e.id LIMIT $1) first
 )
 SELECT topic, held_by, count(*) AS lines,
        extract(epoch FROM clock_timestamp() - min(since))::double precision AS oldest

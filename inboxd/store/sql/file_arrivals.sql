@@ -1,7 +1,7 @@
 -- Give arrivals of a batch topic their places at the ends of their lines, each with its own due time as
 -- run_at, so that whichever becomes the head says by itself when its list is due. What was a dead letter
 -- before (it has errors, and was replayed) comes in front of its line, and is due now. What no list of any
--- living worker takes goes to its lane, where it is a dead letter in time, instead of waiting for a list.
+-- living worker takes goes to its lane, where it is kept, instead of waiting for a list.
 -- What was written while the topic was sequential is of its lists from now on.
 -- parameters: $1 text topic, $2 smallint bucket, $3 bigint cursor, $4 bigint bound, $5 integer rows,
 --             $6 interval after which an event's list is due, $7 timestamptz[] ends of periods, ascending

@@ -1,6 +1,6 @@
 -- The workers that are not known to be dead, with their heartbeat numbers and what they serve.
 -- parameters: none
--- returns: id, name, heartbeat, state, events, commands, queues, subscriptions (topic, line feed, type)
+-- returns: id, name, heartbeat, state, commands, queues
 -- locks: nothing
-SELECT id, name, heartbeat, state, events, commands, queues, subscriptions
+SELECT id, name, heartbeat, state, commands, queues
   FROM {schema}.workers WHERE state IN ('running', 'draining')

@@ -1,4 +1,4 @@
--- Let events of a batch topic that nobody serves go to their lanes, where they are dead letters in time.
+-- Let events of a batch topic that nobody serves go to their lanes, where they are kept for who runs them alone.
 -- parameters: $1 text topic, $2 integer rows, $3 interval: only what was written so long ago
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows; the caller has all buckets of the topic

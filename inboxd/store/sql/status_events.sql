@@ -1,7 +1,8 @@
 -- What events each topic and type has, counted no further than a limit: a lane of a million rows costs
 -- what a lane of ten thousand costs. Lanes and failed types are found by loose index scans.
 -- parameters: $1 integer limit of each count
--- returns: topic, type, pending, due, oldest (seconds that the oldest due row has waited), failed
+-- returns: topic, type, pending, due, oldest (seconds that the oldest due row has waited), failed, kept
+--          (nobody handles what is pending)
 -- locks: nothing
 WITH RECURSIVE lane(topic, type) AS (
     (SELECT topic, type FROM {schema}.events WHERE status = 'pending' ORDER BY topic, type LIMIT 1)
@@ -41,5 +42,5 @@ WITH RECURSIVE lane(topic, type) AS (
      GROUP BY dead.topic, dead.type
 )
 SELECT topic, type, sum(pending)::bigint AS pending, sum(due)::bigint AS due, max(oldest) AS oldest,
-       sum(failed)::bigint AS failed
+       sum(failed)::bigint AS failed, sum(pending) > 0 AND {schema}.is_unhandled(topic, type) AS kept
   FROM counted GROUP BY topic, type ORDER BY topic, type

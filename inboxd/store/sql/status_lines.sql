@@ -3,7 +3,8 @@
 -- parameters: $1 integer limit of each count
 -- returns: topic, arrived (events that were not met yet), oldest (seconds since the oldest of them was
 --          written), filed (events that wait in their line), blocked (lines
---          whose head is a dead letter), blocked_for (seconds since the first of those died)
+--          whose head is a dead letter), blocked_for (seconds since the first of those died), kept (lines
+--          whose head nobody handles), kept_for (seconds since the first of those was due)
 -- locks: nothing
 WITH RECURSIVE arriving(topic) AS (
     (SELECT topic FROM {schema}.events WHERE status = 'waiting' AND place IS NULL ORDER BY topic LIMIT 1)
@@ -21,9 +22,19 @@ WITH RECURSIVE arriving(topic) AS (
      CROSS JOIN LATERAL (SELECT e.topic FROM {schema}.events e
                           WHERE e.place IS NOT NULL AND e.topic > heading.topic
                           ORDER BY e.topic LIMIT 1) following
+), waiting(topic, type) AS (
+    (SELECT topic, type FROM {schema}.events WHERE head AND status = 'waiting' ORDER BY topic, type LIMIT 1)
+    UNION ALL
+    SELECT following.topic, following.type
+      FROM waiting
+     CROSS JOIN LATERAL (SELECT e.topic, e.type FROM {schema}.events e
+                          WHERE e.head AND e.status = 'waiting' AND (e.topic, e.type) > (waiting.topic, waiting.type)
+                          ORDER BY e.topic, e.type LIMIT 1) following
+), nobodys(topic, type) AS MATERIALIZED (
+    SELECT topic, type FROM waiting WHERE {schema}.is_unhandled(topic, type)
 )
 SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, filed.count AS filed,
-       blocked.count AS blocked, blocked.seconds AS blocked_for
+       blocked.count AS blocked, blocked.seconds AS blocked_for, kept.count AS kept, kept.seconds AS kept_for
   FROM (SELECT topic FROM arriving UNION SELECT topic FROM heading) AS found
  CROSS JOIN LATERAL (
      SELECT count(*) FROM (SELECT FROM {schema}.events e
@@ -44,4 +55,15 @@ SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, filed.co
        FROM (SELECT e.updated_at FROM {schema}.events e
               WHERE e.head AND e.status = 'failed' AND e.topic = found.topic
               ORDER BY e.updated_at, e.id LIMIT $1) AS few) blocked
+ CROSS JOIN LATERAL (
+     SELECT count(*), extract(epoch FROM clock_timestamp() - min(head.run_at))::double precision AS seconds
+       FROM nobodys
+      CROSS JOIN LATERAL (SELECT e.mode FROM {schema}.events e
+                           WHERE e.head AND e.status = 'waiting' AND e.topic = nobodys.topic AND e.type = nobodys.type
+                           ORDER BY e.run_at, e.id LIMIT 1) kind
+      CROSS JOIN LATERAL (SELECT e.run_at FROM {schema}.events e
+                           WHERE e.head AND e.status = 'waiting' AND e.topic = nobodys.topic AND e.type = nobodys.type
+                             AND e.run_at <= now() AND kind.mode = 'sequential'
+                           ORDER BY e.run_at, e.id LIMIT $1) head
+      WHERE nobodys.topic = found.topic) kept
  ORDER BY found.topic

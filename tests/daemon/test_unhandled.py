@@ -1,0 +1,228 @@
+"""Events that nobody handles: kept, dead letters, or ignored; and what shows them (promise 10)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inboxd.store.lines import blocked as blocked_lines
+from inboxd.store.session import Session
+from tests.support import Config, Database, StartWorker, eventually
+from tests.support.order import declare_lines, in_order, settled, turns
+from tests.support.plugins import found, install
+from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send
+
+pytestmark = pytest.mark.anyio
+
+# It handles "late.ledger", and the type that stands in the way of the ordered ones.
+LATE = """
+from inboxd import Event, EventContext, Handlers
+
+handlers = Handlers("late")
+
+
+@handlers.event("late.ledger")
+async def ledger(event: Event[dict], ctx: EventContext) -> None:
+    await ctx.connection.execute("insert into ledger values ('event', $1, '')", event.id)
+
+
+@handlers.event("late.turn", topic="ordered")
+@handlers.event("late.turn", topic="skipping")
+async def turn(event: Event[dict], ctx: EventContext) -> None:
+    await ctx.connection.execute(
+        "insert into trail (topic, key, event, attempt) values ($1, $2, $3, 1)",
+        event.topic, event.ordering_key, event.id,
+    )
+"""
+QUICK: Config = {
+    # A worker that comes hears of what waits by looking, not by a poll.
+    "worker": {"unserved_grace": "300ms", "poll_interval": "60s"},
+    "upkeep": {"interval": "200ms", "stats_interval": "200ms"},
+}
+KEPT = "nobody handles these events: they are kept"
+
+
+def _with(**sections: object) -> Config:
+    return {**QUICK, **sections}  # type: ignore[dict-item]
+
+
+async def _history(database: Database, type_: str) -> list[tuple[str, str | None]]:
+    rows = await database.fetch(
+        "select status, fingerprint from inboxd.events_history where type = $1 order by id", type_
+    )
+    return [tuple(row) for row in rows]
+
+
+async def test_what_nobody_handles_is_kept_until_a_handler_comes(
+    database: Database, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    await create_ledger(database)
+    worker = await start_worker(QUICK)
+    ids = await emit(database, 3, "late.ledger")
+    (command,) = await send(database, 1, "nobody.serves")
+    await worker.logged(KEPT)
+
+    async def shown() -> bool:
+        labels = '{kind="event",lane="default/late.ledger",status="kept"}'
+        return await worker.metric(f"inboxd_backlog_rows{labels}") == 3
+
+    await eventually(shown)
+    assert await worker.metric('inboxd_kept_age_seconds{lane="default/late.ledger"}') > 0
+    age = 'inboxd_queue_age_seconds{kind="event",lane="default/late.ledger"}'
+    assert await worker.metric(age) == 0, "that is what pages when work is late"
+
+    async def command_is_dead() -> bool:
+        status = "select status from inboxd.commands where id = $1"
+        return bool(await database.fetchval(status, command) == "failed")
+
+    await eventually(command_is_dead)
+    assert await database.fetchval("select array_agg(distinct status) from inboxd.events") == [
+        "pending"
+    ]
+    with found(install(tmp_path / "late", "late", LATE)):
+        await start_worker({**QUICK, "worker": {**QUICK["worker"], "plugins": ["late"]}})
+    await settled(database, 3, within=10)
+    assert await effects(database, "event") == dict.fromkeys(ids, 1)
+
+
+async def test_a_type_may_be_a_dead_letter_or_be_ignored(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """Ignored is counted, and told apart in history from what was handled or dismissed."""
+    choices = {"gone.dead": {"unhandled": "dead"}, "gone.ignored": {"unhandled": "ignore"}}
+    worker = await start_worker(_with(types=choices))
+    (dead,) = await emit(database, 1, "gone.dead")
+    await emit(database, 1500, "gone.ignored")
+    (kept,) = await emit(database, 1, "gone.kept")
+
+    async def all_ignored() -> bool:
+        return len(await _history(database, "gone.ignored")) == 1500
+
+    await eventually(all_ignored)
+    assert set(await _history(database, "gone.ignored")) == {("dismissed", "ignored:gone.ignored")}
+    errors = await database.fetchval("select errors from inboxd.events_history limit 1")
+    (error,) = json.loads(errors)
+    assert "Ignored: no live worker serves event type 'gone.ignored'" in error["error"]
+    counted = await database.fetch(
+        "select type, sum(count)::int from inboxd.stats where outcome = 'ignored' group by 1"
+    )
+    assert [tuple(row) for row in counted] == [("gone.ignored", 1500)]
+    assert await worker.metric('inboxd_events_ignored_total{type="gone.ignored"}') == 1500
+    await worker.logged(KEPT)
+
+    async def is_dead() -> bool:
+        status = "select status from inboxd.events where id = $1"
+        return bool(await database.fetchval(status, dead) == "failed")
+
+    await eventually(is_dead)
+    left = await database.fetch("select id, status from inboxd.events order by id")
+    assert [tuple(row) for row in left] == [(dead, "failed"), (kept, "pending")]
+
+
+async def test_nothing_is_ignored_that_a_stopped_worker_handles(
+    database: Database, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """It lives until its lease is over; a type that is nobody's shows that the duty looked."""
+    await create_ledger(database)
+    ignore = {"unserved_grace": "300ms", "lease": "60s"}
+    settings = _with(events={"unhandled": "ignore"})
+    await start_worker({**settings, "worker": ignore})
+    with found(install(tmp_path / "late", "late", LATE)):
+        holder = await start_worker({**settings, "worker": {**ignore, "plugins": ["late"]}})
+    holder.pause()
+    ids = await emit(database, 3, "late.ledger")
+    await emit(database, 1, "gone.ignored")
+
+    async def is_ignored() -> bool:
+        return bool(await _history(database, "gone.ignored"))
+
+    await eventually(is_ignored)
+    assert await _history(database, "late.ledger") == []
+    holder.resume()
+    await settled(database, 3)
+    assert await effects(database, "event") == dict.fromkeys(ids, 1)
+
+
+async def _mixed(database: Database) -> list[int]:
+    """In each of two topics, keys (k and l) that what nobody handles holds up, and one other.
+
+    Returns the ids of what nobody handles.
+    """
+    ids = []
+    for topic, turn in (("ordered", "test.turn"), ("skipping", "test.skipping_turn")):
+        keys = [f"{topic} {key}" for key in ("k", "l", "other")]
+        await turns(database, keys[:2], turn)
+        ids += [
+            row["id"]
+            for row in await database.fetch(
+                "insert into inboxd.events (topic, type, payload) select $1, 'late.turn',"
+                " jsonb_build_object('key', key) from unnest($2::text[]) key returning id",
+                topic,
+                [*keys[:2], keys[0]],
+            )
+        ]
+        await turns(database, [*keys, keys[0]], turn)
+    return ids
+
+
+@pytest.mark.parametrize("visited", [True, False])
+async def test_a_kept_event_blocks_its_key_and_is_shown_until_a_handler_comes(
+    database: Database, start_worker: StartWorker, tmp_path: Path, visited: bool
+) -> None:
+    """Also where dead letters step aside; and in topics that no worker has handlers in at all."""
+    await declare_lines(database)
+    late = install(tmp_path / "late", "late", LATE)
+    other = install(tmp_path / "other", "other", 'import inboxd\nhandlers = inboxd.Handlers("o")')
+    names = {"plugins": ["testplugin" if visited else "other"]}
+    with found(other):
+        worker = await start_worker({**QUICK, "worker": {**QUICK["worker"], **names}})
+        nobodys = await _mixed(database)
+        await settled(database, 6 if visited else 0)
+        shown = {}
+        for topic in ("ordered", "skipping"):
+            shown[topic] = f'inboxd_blocked_lines{{held_by="no handler",topic="{topic}"}}'
+
+        async def are_shown() -> bool:
+            lines = 2 if visited else 3  # of "other", too, whose events nobody handles either
+            return {await worker.metric(name) for name in shown.values()} == {lines}
+
+        await eventually(are_shown)
+    async with daemon_session(database) as connection:
+        lines = await blocked_lines(Session(connection, SQL), "skipping", 10)
+    held = {line["key"]: line for line in lines}
+    assert {line["held_by"] for line in lines} == {"no handler"}
+    assert {line["next_at"] for line in lines} == {None}
+    assert "no live worker handles" in held["skipping k"]["error"]
+    if visited:
+        assert {key: line["id"] for key, line in held.items()} == {
+            "skipping k": nobodys[3],
+            "skipping l": nobodys[4],
+        }
+        assert held["skipping k"]["length"] == 4
+    assert (
+        await database.fetchval("select count(*) from inboxd.events where status = 'failed'") == 0
+    )
+    with found(late, other):
+        both = {**QUICK, "worker": {**QUICK["worker"], "plugins": ["testplugin", "late"]}}
+        await start_worker(both)
+        await settled(database, 18, within=15)
+    await in_order(database)
+
+
+async def test_ignored_events_of_a_line_go_and_the_line_goes_on(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await declare_lines(database)
+    await start_worker(_with(types={"late.turn": {"unhandled": "ignore"}}))
+    nobodys = await _mixed(database)
+    many = await database.fetch(
+        "insert into inboxd.events (topic, type, payload) select 'ordered', 'late.turn',"
+        """ '{"key": "ordered k"}' from generate_series(1, 1200) returning id"""
+    )
+    await turns(database, ["ordered k"])
+    await settled(database, 13)
+    await in_order(database)
+    assert await _history(database, "late.turn") == [("dismissed", "ignored:late.turn")] * (
+        len(nobodys) + len(many)
+    )
+    assert await database.fetchval("select count(*) from inboxd.events") == 0

@@ -1,0 +1,217 @@
+"""What nobody handles: who judges it, what it costs the others; and a list is no blocked key."""
+
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from inboxd.model.lane import Lane, Sighting
+from inboxd.store import events, lines, workers
+from inboxd.store import topics as store_topics
+from inboxd.store.connections import Connection
+from inboxd.store.lines import Line, Stretch
+from inboxd.store.session import Session
+from tests.support import Database
+from tests.support.plans import told, touched_by
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+_ALL = 2**60
+
+
+@pytest.fixture
+async def session(database: Database) -> AsyncIterator[Connection]:
+    """The daemon's session on tables that nobody vacuums or analyzes."""
+    await database.execute("alter table inboxd.events set (autovacuum_enabled = off)")
+    async with daemon_session(database) as connection:
+        yield connection
+
+
+async def join(connection: Connection, **serves: Any) -> None:
+    """A worker with these subscriptions (`events` follow from them), of these topics only."""
+    types = {type_ for _, type_ in serves.get("subscriptions", ())}
+    same = workers.Incarnation(uuid4(), "w", "h", 1, "0", tuple(sorted(types)), (), (), "same")
+    await workers.join(connection, SQL, replace(same, **serves))
+
+
+async def unhandled(connection: Connection, topic: str, type_: str) -> bool:
+    """Whether nobody handles it."""
+    return (topic, type_) in await workers.unhandled(connection, SQL, [(topic, type_)])
+
+
+async def test_where_nobody_lives_nothing_is_unhandled(session: Connection) -> None:
+    """Status and doctor then say that nobody works, and a row that waits is late."""
+    assert not await unhandled(session, "default", "a")
+    await join(session)
+    assert await unhandled(session, "default", "a")
+    await session.execute("update inboxd.workers set state = 'stopped'")
+    assert not await unhandled(session, "default", "a")
+
+
+_HANDLED = {
+    ("default", "anywhere"): True,
+    ("free", "anywhere"): True,
+    ("lined", "named"): True,
+    ("lined", "anywhere"): True,
+    ("free", "named"): False,
+    ("default", "named"): False,
+    ("listed", "item"): True,
+    ("listed", "anywhere"): False,  # the list's topic is its worker's alone
+    ("default", "strange"): False,
+}
+_SUBSCRIPTIONS = (("default", "anywhere"), ("lined", "named"), ("listed", "item"))
+
+
+@pytest.mark.parametrize("served", [(), ("lined",), ("default", "listed"), ("free",)])
+async def test_who_handles_what(session: Connection, served: tuple[str, ...]) -> None:
+    """A handler without a topic serves any that its worker serves, but no batch topic of its own.
+
+    The judgement agrees with what the worker itself takes: see `test_topics.py`.
+    """
+    await session.execute(
+        "insert into inboxd.topics (name, mode, source) values ('lined', 'sequential', 't'),"
+        " ('listed', 'batch', 't')"
+    )
+    await join(session, subscriptions=_SUBSCRIPTIONS, served_topics=served)
+    found = await workers.unhandled(session, SQL, list(_HANDLED))
+    expected = {
+        pair
+        for pair, handled in _HANDLED.items()
+        if not handled or (served and pair[0] not in served)
+    }
+    assert set(found) == expected
+    visited = {topic for (topic, _), visits in found.items() if visits}
+    assert visited == {"default", "lined", "listed"} & {topic for topic, _ in expected} & (
+        set(served) or {"default", "lined", "listed"}
+    )
+    await join(session, subscriptions=[("default", "anywhere")])
+    assert not await unhandled(session, "listed", "anywhere"), "this one knows of no lists there"
+
+
+async def test_a_worker_of_a_release_without_topics_declares_types_alone(
+    session: Connection,
+) -> None:
+    await join(session, events=("a",))
+    assert not await unhandled(session, "anything", "a")
+    assert await unhandled(session, "anything", "b")
+
+
+async def test_nothing_is_stranded_once_somebody_handles_it(session: Connection) -> None:
+    """A worker that comes while a lane is ended page by page keeps the rest."""
+    await join(session)
+    await session.execute(
+        "insert into inboxd.events (type) select 'late' from generate_series(1, 30)"
+    )
+    lane = Sighting(("default", "late"), 1.0, None)
+    async with session.transaction():
+        ids = await events.stranded(session, SQL, lane, 10, timedelta(0))
+        assert await events.ignore(session, SQL, ids, "{}") == 10
+    await join(session, subscriptions=[("default", "late")])
+    assert await events.stranded(session, SQL, lane, 10, timedelta(0)) == []
+    assert await session.fetchval("select count(*) from inboxd.events") == 20
+
+
+async def test_a_list_that_waits_for_its_workers_is_no_blocked_key(session: Connection) -> None:
+    await join(session)
+    await session.execute(
+        "insert into inboxd.topics (name, mode, source) values ('listed', 'batch', 't');"
+        "insert into inboxd.events (topic, type, ordering_key) values ('listed', 'item', 'k');"
+        "update inboxd.events set place = 1, head = true"
+    )
+    assert await lines.count_blocked(session, SQL) == []
+    assert await lines.blocked(Session(session, SQL), None, 10) == []
+    (row,) = await store_topics.lines(Session(session, SQL))
+    assert (row["filed"], row["kept"]) == (1, 0)
+
+
+# ------------------------------------------------------------------------------------ the cost
+
+_SERVED = """
+insert into inboxd.topics (name, mode, source) values ('ordered', 'sequential', 'test');
+insert into inboxd.events (type) select 'served' from generate_series(1, 200);
+insert into inboxd.events (topic, type, ordering_key)
+    select 'ordered', 'turn', 'own' || n % 20 from generate_series(1, 100) n;
+update inboxd.events e set place = f.n, head = f.n = 1
+    from (select id as i, row_number() over (partition by ordering_key order by id) as n
+            from inboxd.events where topic = 'ordered') f where e.id = f.i;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'ordered', 'turn', 'new' || n % 20 from generate_series(1, 100) n;
+"""
+# A lane; as many keys that each have a kept event at their head; and one with many behind it.
+_KEPT = """
+insert into inboxd.events (type, run_at)
+    select 'kept', now() - interval '1 hour' from generate_series(1, {rows} / 2);
+insert into inboxd.events (topic, type, ordering_key)
+    select 'ordered', 'kept', 'k' || n from generate_series(1, {rows} / 4) n;
+insert into inboxd.events (topic, type, ordering_key)
+    select 'ordered', 'kept', 'long' from generate_series(1, {rows} / 4) n;
+update inboxd.events e set place = f.n, head = f.n = 1
+    from (select id as i, row_number() over (partition by ordering_key order by id) as n
+            from inboxd.events where topic = 'ordered' and type = 'kept') f where e.id = f.i;
+"""
+
+
+async def _blocks(connection: Connection, work: Awaitable[object]) -> int:
+    nodes = await told(connection, work)
+    return sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
+
+
+async def _touched(connection: Connection) -> dict[str, int]:
+    """What each statement of a worker touches that serves "served" and, in "ordered", "turn"."""
+    served, turns = [Lane(("default", "served"))], [Lane(("ordered", "turn"))]
+    (first,) = await connection.fetch(
+        "select bucket, min(id) as id from inboxd.events where status = 'waiting'"
+        " and place is null group by 1 order by 1 limit 1"
+    )
+    bucket, after = first["bucket"], first["id"] - 1
+    own = [
+        Line(
+            "ordered", await connection.fetchval("select inboxd.bucket_of('ordered', $1)", key), key
+        )
+        for key in (f"own{n}" for n in range(10))
+    ]
+    asked = {
+        "survey_events": events.survey(connection, SQL),
+        "claim_events": events.claim(connection, SQL, served, 100),
+        "survey_arrivals": lines.survey_arrivals(connection, SQL),
+        "look_arrivals": lines.look(connection, SQL, [(("ordered", bucket), after)]),
+        "claim_arrivals": lines.claim_arrivals(
+            connection, SQL, [Stretch("ordered", bucket, after, _ALL)], 50
+        ),
+        "survey_heads": lines.survey_heads(connection, SQL),
+        "due_heads": lines.due_heads(connection, SQL, turns, 100),
+        "claim_filed": lines.claim_filed(connection, SQL, own, 50),
+    }
+    return {name: await _blocks(connection, work) for name, work in asked.items()}
+
+
+@pytest.mark.parametrize("rows", [40_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+async def test_what_is_kept_costs_the_claims_of_others_no_more_blocks(
+    session: Connection, rows: int
+) -> None:
+    """An index that is deeper costs a block a probe; what is kept is never walked over."""
+    await join(session, subscriptions=[("default", "served"), ("ordered", "turn")])
+    await session.execute(_SERVED)
+    await _touched(session)  # the first time, the catalog is read
+    await session.execute("vacuum inboxd.events")
+    before = await _touched(session)
+    await session.execute(_KEPT.format(rows=rows))
+    await session.execute("vacuum inboxd.events")  # of what filing left dead, as any update does
+    after = await _touched(session)
+    # A probe for each lane that is kept, and what an index has more levels.
+    more = {name: after[name] - before[name] for name in after}
+    assert {name: pages for name, pages in more.items() if pages > 0.5 * before[name] + 30} == {}
+    # What comes to the long line is filed behind the others, and that costs as little.
+    (late,) = await session.fetch(
+        "insert into inboxd.events (topic, type, ordering_key) values ('ordered', 'turn', 'long')"
+        " returning id"
+    )
+    assert await _blocks(session, lines.file(session, SQL, [late["id"]])) < 100
+    # Whoever looks at them counts so far and no further.
+    assert await _blocks(session, lines.count_blocked(session, SQL)) < 5_000
+    kept = {(each.held_by, each.lines) for each in await lines.count_blocked(session, SQL)}
+    assert kept == {("no handler", lines.HOLDERS)}
