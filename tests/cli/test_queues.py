@@ -1,9 +1,8 @@
 """`inboxd queues`: what waits, and which keys stand still, why and since when."""
 
 from collections.abc import Callable
-from typing import Any
-
 from datetime import datetime
+from typing import Any
 
 import pytest
 
