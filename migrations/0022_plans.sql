@@ -163,7 +163,8 @@ BEGIN
     UPDATE {schema}.commands c
        SET needs = 0, status = 'pending', run_at = greatest(c.run_at, clock_timestamp()), updated_at = clock_timestamp()
       FROM (SELECT id FROM {schema}.commands
-             WHERE batch_id = batch AND status = 'waiting' AND needs > 0
+             WHERE batch_id BETWEEN batch AND batch AND status <> 'running'
+               AND status LIKE 'waiting' AND needs > 0
                AND NOT EXISTS (SELECT FROM {schema}.dependencies d WHERE d.waiting = command_id OFFSET 0)
              ORDER BY batch_id, id LIMIT page FOR UPDATE) AS picked
      WHERE c.id BETWEEN picked.id AND picked.id;
@@ -192,7 +193,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM {schema}.commands c
          USING (SELECT id FROM {schema}.commands
-                 WHERE batch_id = batch AND status IN ('pending', 'waiting')
+                 WHERE batch_id BETWEEN batch AND batch AND status IN ('pending', 'waiting')
                  ORDER BY batch_id, id LIMIT page FOR UPDATE) AS picked
          WHERE c.id BETWEEN picked.id AND picked.id
         RETURNING c.*

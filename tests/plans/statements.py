@@ -659,7 +659,7 @@ _ANY = (None,) * 6
 OPERATOR |= {
     "batch_continuations": (_run("batch_continuations", _step, 10), ("dependencies_needs",)),
     "batch_steps": (_run("batch_steps", _flow, 20), ("steps_pkey", "commands_command_id")),
-    "batch_failures": (_run("batch_failures", _flow, 10), ("commands_batch",)),
+    "batch_failures": (_run("batch_failures", _flow, 10), ("commands_failed_members",)),
     "batches_within": (_run("batches_within", None, _flow), ("batches_pkey", "batches_parent")),
     "cancel_batch": (_run("cancel_batch", _flow), ("batches_pkey", "dependencies_waiting")),
     "cancel_events": (_run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
