@@ -1,38 +1,78 @@
 """What a worker that joins tells the database: queues, retry rules, schedules, topics.
 
 Owns the order of it. Promises that producers' inserts are filled in by what the newest worker
-declared. Known limit: what a worker declares stays when it ends, until somebody declares otherwise
-or nobody has declared it for a week.
+declared, and that what was written before is taken along (ADR 18): what a declaration will take is
+announced, and that has committed, before the declaration is made. Known limit: what a worker
+declares stays when it ends, until somebody declares otherwise or nobody has declared it for a week.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 
 from inboxd.api.schedules import Schedule
+from inboxd.errors import Conflict
 from inboxd.runtime.registry import Registry
 from inboxd.runtime.rules import declared_rules
 from inboxd.settings import Settings
-from inboxd.store import schedules, topics, workers
-from inboxd.store.connections import Connection
+from inboxd.store import intakes, schedules, topics, workers
+from inboxd.store.connections import Connection, Row
+from inboxd.store.intakes import Intake
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
+# An announcement counts for a minute: who takes longer than that announces again.
+_TRIES = 3
 
-async def declare(
-    connection: Connection,
-    sql: Statements,
-    settings: Settings,
-    registry: Registry,
-    to_send: Sequence[Schedule],
-) -> None:
-    """Publish what this worker declares; `to_send`: its schedules."""
-    queues = {type_: handler.queue for type_, handler in registry.commands.items()}
-    await workers.declare(connection, sql, queues, declared_rules(settings, registry))
-    await schedules.declare(connection, sql, to_send)
-    changed = await topics.declare(
-        connection, sql, registry.topics.values(), registry.subscriptions
-    )
+Begin = Callable[[], AbstractAsyncContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """All that a worker with these settings and plugins declares; to_send: its schedules."""
+
+    sql: Statements
+    settings: Settings
+    registry: Registry
+    to_send: Sequence[Schedule]
+
+    async def announce(self, connection: Connection) -> list[Intake]:
+        """Say what is going to be taken."""
+        found = self.registry
+        return await intakes.announce(
+            connection, self.sql, found.topics.values(), found.subscriptions
+        )
+
+    async def make(self, connection: Connection) -> list[Row]:
+        """Write everything down; returns the topics whose mode is another one now."""
+        commands = self.registry.commands
+        queues = {type_: handler.queue for type_, handler in commands.items()}
+        rules = declared_rules(self.settings, self.registry)
+        await workers.declare(connection, self.sql, queues, rules)
+        await schedules.declare(connection, self.sql, self.to_send)
+        return await topics.declare(
+            connection, self.sql, self.registry.topics.values(), self.registry.subscriptions
+        )
+
+
+async def declare(connection: Connection, begin: Begin, declaration: Declaration) -> None:
+    """Publish a declaration, in two transactions; `begin` begins one on the connection."""
+    for _ in range(_TRIES):
+        async with begin():
+            announced = await declaration.announce(connection)
+        async with begin():
+            if not await intakes.hold(connection, declaration.sql, announced):
+                continue
+            changed = await declaration.make(connection)
+            await intakes.open_(connection, declaration.sql, announced)
+        _warn(changed)
+        return
+    raise Conflict("what was about to be declared was forgotten again and again: try once more")
+
+
+def _warn(changed: Sequence[Row]) -> None:
     for row in changed:
         _log.warning(
             "a topic has another mode now; what was written before keeps the old one",

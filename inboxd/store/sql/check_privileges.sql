@@ -18,7 +18,8 @@ WITH needed(object, wanted) AS (VALUES
     ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT UPDATE'),
     ('retired', 'SELECT INSERT UPDATE DELETE'), ('trimmed', 'SELECT INSERT UPDATE DELETE'),
     ('partitions', 'SELECT'),
-    ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE')
+    ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE'),
+    ('intakes', 'SELECT INSERT UPDATE DELETE')
 ), lacking(privilege, object, remedy) AS (
     SELECT 'USAGE', 'schema {schema}', 'GRANT USAGE ON SCHEMA {schema}'
       FROM pg_namespace WHERE nspname = '{schema}' AND NOT has_schema_privilege(oid, 'USAGE')
@@ -52,7 +53,8 @@ WITH needed(object, wanted) AS (VALUES
                        'return_partition', 'drop_partition', 'keep_bodies', 'trim_partition', 'purge_audit',
                        'fold_batch', 'release', 'hold_open_batch', 'send_batch', 'open_batch',
                        'add_to_batch', 'close_batch', 'send_workflow', 'send_after', 'wake_commands',
-                       'bucket_of', 'body_hash', 'remember', 'emit_event_arrays', 'send_command_arrays')
+                       'bucket_of', 'body_hash', 'remember', 'emit_event_arrays', 'send_command_arrays',
+                       'held_topics', 'open_intakes', 'take_events')
        AND NOT has_function_privilege(oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking
