@@ -34,9 +34,9 @@ $$;
 
 -- The declaration of announced intakes: reserves ids. The caller's transaction has their rows locked.
 --
--- A block mirrors the ids of what waits, so whoever takes an event knows its new id from the old one. Of what
--- no snapshot shows yet, ids that are not a million older are in it, and what statements that are under way
--- draw still; what is neither gets a new id, behind what came meanwhile.
+-- A topic's block mirrors the ids of all that waits for it, so whoever takes an event knows its new id from the
+-- old one. Of what no snapshot shows yet, ids that are not a million older are in it, and what statements that
+-- are under way draw still; what is neither gets a new id, behind what came meanwhile.
 CREATE FUNCTION {schema}.open_intakes(origins text[], types text[], topics text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -65,16 +65,19 @@ BEGIN
     END LOOP;
     newest := newest + 16384;
     -- What producers draw between the two halves of this expression is below the blocks.
-    SELECT setval('{schema}.events_id_seq', s.last_value + 65536 + b.width) - b.width + 1 INTO base
-      FROM {schema}.events_id_seq s, (SELECT sum(newest - low + 1)::bigint AS width FROM unnest(lows) AS low) AS b
+    SELECT setval('{schema}.events_id_seq', s.last_value + 65536 + b.width) - b.width INTO base
+      FROM {schema}.events_id_seq s,
+           (SELECT sum(newest - t.low + 1)::bigint AS width
+              FROM (SELECT min(low) AS low FROM unnest(topics, lows) AS o(topic, low) GROUP BY topic) AS t) AS b
      WHERE b.width > 0;
-    FOR n IN 1..cardinality(origins) LOOP
-        UPDATE {schema}.intakes i
-           SET opened_at = clock_timestamp(), low = lows[n], shift = base - lows[n],
-               high = CASE WHEN lows[n] IS NOT NULL THEN newest END
-         WHERE i.origin = origins[n] AND i.type = types[n] AND i.topic = topics[n];
-        base := base + coalesce(newest - lows[n] + 1, 0);
-    END LOOP;
+    UPDATE {schema}.intakes i
+       SET opened_at = clock_timestamp(), low = block.low, shift = base + block.until - newest,
+           high = CASE WHEN block.low IS NOT NULL THEN newest END
+      FROM unnest(origins, types, topics) AS given(origin, type, topic)
+      JOIN (SELECT t.topic, t.low, sum(newest - t.low + 1) OVER (ORDER BY t.topic) AS until
+              FROM (SELECT topic, min(low) AS low FROM unnest(topics, lows) AS o(topic, low) GROUP BY topic) AS t
+           ) AS block ON block.topic = given.topic
+     WHERE i.origin = given.origin AND i.type = given.type AND i.topic = given.topic AND i.opened_at IS NULL;
 END
 $$;
 
@@ -87,17 +90,13 @@ $$;
 -- It gives way to producers with the same keys before the server looks for a deadlock.
 CREATE FUNCTION {schema}.take_events(of_origin text, of_type text, most integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '200ms'
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-    ids     bigint[];
-    waiting {schema}.events;
-    given   {schema}.events;
-    said    jsonb;
-    known   record;
-    keyed   boolean;  -- the event's own key is to be recorded
-    target  record;
-    judged  record;
-    left_it integer := 0;
+    ids   bigint[];
+    page  {schema}.events[];
+    rest  record;
+    given {schema}.events;
+    judge record;
 BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtext('{schema}.intake'), hashtext(of_origin || ' ' || of_type)) THEN
         RETURN NULL;
@@ -112,81 +111,97 @@ BEGIN
                       WHERE e.status = 'pending' AND e.topic = of_origin AND e.type = of_type AND e.mode = 'single'
                       ORDER BY e.topic, e.type, e.run_at, e.id LIMIT most FOR UPDATE SKIP LOCKED);
     END IF;
-    FOR waiting IN SELECT e.* FROM {schema}.events e WHERE e.id = ANY (ids)
-                    ORDER BY e.dedup_key COLLATE "C", e.id
-    LOOP
-        left_it := left_it + 1;
-        DELETE FROM {schema}.events e WHERE e.id = waiting.id;
-        said := coalesce(waiting.payload, (SELECT b.payload FROM {schema}.bodies b
-                                            WHERE b.id = waiting.body_id AND b.created_at = waiting.body_at));
-        keyed := false;
-        IF waiting.dedup_key IS NOT NULL AND of_type <> '' THEN
-            DELETE FROM {schema}.dedup d
-             WHERE d.topic = of_origin AND d.source = coalesce(waiting.source, '') AND d.key = waiting.dedup_key
-               AND d.event_id = waiting.event_id
-            RETURNING d.body_hash, d.seen_at INTO known;
-            keyed := FOUND;
-        END IF;
-        FOR target IN
-            SELECT to_go.topic, coalesce(t.mode, 'single') AS mode, t.key_path, t.dedup_path,
-                   CASE WHEN i.finished_at IS NULL AND waiting.id BETWEEN i.low AND i.high
-                        THEN waiting.id + i.shift END AS id
+    IF coalesce(cardinality(ids), 0) = 0 THEN
+        RETURN 0;
+    END IF;
+    page := ARRAY(SELECT e FROM {schema}.events e WHERE e.id = ANY (ids));
+    DELETE FROM {schema}.events e WHERE e.id = ANY (ids);
+    -- What takes its key at once, or has none, is written together; the rest is judged one by one.
+    FOR rest IN
+        WITH moved AS (
+            DELETE FROM {schema}.dedup d USING unnest(page) AS w
+             WHERE of_type <> '' AND d.key BETWEEN w.dedup_key AND w.dedup_key AND d.topic = of_origin
+               AND d.source = coalesce(w.source, '') AND d.event_id = w.event_id
+            RETURNING d.event_id, d.body_hash, d.seen_at
+        ), moves AS MATERIALIZED (SELECT * FROM moved),
+        targets AS MATERIALIZED (
+            SELECT g.topic, coalesce(t.mode, 'single') AS mode, t.key_path, t.dedup_path,
+                   i.low, i.high, i.shift
               FROM (SELECT s.topic FROM {schema}.subscriptions s WHERE of_type <> '' AND s.type = of_type
-                    UNION ALL SELECT of_origin WHERE of_type = '') AS to_go
-              LEFT JOIN {schema}.topics t ON t.name = to_go.topic
-              LEFT JOIN {schema}.intakes i ON i.origin = of_origin AND i.type = of_type AND i.topic = to_go.topic
-        LOOP
-            CONTINUE WHEN EXISTS (SELECT FROM {schema}.events e
-                                   WHERE e.event_id = waiting.event_id AND e.topic = target.topic);
-            given := waiting;
-            given.topic := target.topic;
-            given.mode := target.mode;
-            given.payload := said;
-            given.bucket := 0;
-            IF given.mode <> 'single' THEN
-                IF given.ordering_key IS NULL THEN
-                    given.ordering_key := coalesce(said #>> target.key_path, '');
-                    IF octet_length(given.ordering_key) > 255 THEN
-                        given.ordering_key := md5(given.ordering_key);
-                    END IF;
-                END IF;
-                given.bucket := {schema}.bucket_of(given.topic, given.ordering_key);
-                given.status := 'waiting';
+                    UNION ALL SELECT of_origin WHERE of_type = '') AS g
+              LEFT JOIN {schema}.topics t ON t.name = g.topic
+              LEFT JOIN {schema}.intakes i ON i.origin = of_origin AND i.type = of_type AND i.topic = g.topic
+                                         AND i.finished_at IS NULL
+        ), filled AS MATERIALIZED (
+            SELECT w, g.topic, g.mode, said.payload, m.body_hash, m.seen_at,
+                   w.dedup_key IS NULL OR m.event_id IS NOT NULL AS records,
+                   coalesce(w.dedup_key, {schema}.declared_key(g.dedup_path, w.event_id, said.payload)) AS key,
+                   CASE WHEN g.mode = 'single' THEN w.ordering_key
+                        WHEN octet_length(said.found) > 255 THEN md5(said.found) ELSE said.found END AS line,
+                   CASE WHEN g.mode = 'single' THEN nextval('{schema}.events_id_seq')
+                        WHEN w.id BETWEEN g.low AND g.high THEN w.id + g.shift END AS id
+              FROM targets g
+             CROSS JOIN unnest(page) AS w
+              LEFT JOIN moves m ON m.event_id = w.event_id
+             CROSS JOIN LATERAL (
+                 SELECT b.payload, coalesce(w.ordering_key, b.payload #>> g.key_path, '') AS found
+                   FROM (SELECT coalesce(w.payload, (SELECT o.payload FROM {schema}.bodies o
+                                                      WHERE o.id = w.body_id AND o.created_at = w.body_at))
+                         OFFSET 0) AS b(payload)) AS said
+             -- (A sub-select for each is no join: no statistics make a walk over all events of it.)
+             WHERE (SELECT e.id FROM {schema}.events e
+                     WHERE e.event_id = w.event_id AND e.topic = g.topic) IS NULL
+        ), resolved AS MATERIALIZED (
+            SELECT jsonb_populate_record(f.w, jsonb_build_object(
+                       'id', f.id, 'topic', f.topic, 'mode', f.mode, 'ordering_key', f.line, 'dedup_key', f.key,
+                       'bucket', CASE f.mode WHEN 'single' THEN 0 ELSE {schema}.bucket_of(f.topic, f.line) END,
+                       'status', CASE f.mode WHEN 'single' THEN 'pending' ELSE 'waiting' END)) AS row,
+                   (f.w).id AS was, f.id, f.payload, f.body_hash, f.seen_at, f.key IS NOT NULL AND f.records AS records
+              FROM filled f
+        ), recorded AS (
+            INSERT INTO {schema}.dedup (topic, source, key, event_id, body_hash, seen_at)
+            SELECT (r.row).topic, coalesce((r.row).source, ''), (r.row).dedup_key, (r.row).event_id,
+                   coalesce(r.body_hash, {schema}.body_hash((r.row).type, (r.row).schema_version, r.payload)),
+                   coalesce(r.seen_at, now())
+              FROM resolved r WHERE r.records
+             ORDER BY (r.row).dedup_key COLLATE "C", (r.row).topic COLLATE "C",
+                      coalesce((r.row).source, '') COLLATE "C", r.was
+            ON CONFLICT DO NOTHING
+            RETURNING topic, event_id
+        ), written AS (
+            INSERT INTO {schema}.events OVERRIDING SYSTEM VALUE
+            SELECT (r.row).* FROM resolved r
+             WHERE r.id IS NOT NULL
+               AND (NOT r.records OR ((r.row).topic, (r.row).event_id) IN (SELECT d.topic, d.event_id FROM recorded d))
+            RETURNING topic, event_id
+        )
+        SELECT r.row, r.payload, r.records AND NOT EXISTS (
+                   SELECT FROM recorded d WHERE d.topic = (r.row).topic AND d.event_id = (r.row).event_id) AS known
+          FROM resolved r
+         WHERE NOT EXISTS (SELECT FROM written w WHERE w.topic = (r.row).topic AND w.event_id = (r.row).event_id)
+         ORDER BY r.was, (r.row).topic
+    LOOP
+        given := rest.row;
+        IF rest.known THEN
+            given.payload := rest.payload;
+            SELECT j.verdict, j.first_event INTO judge FROM {schema}.judge_event(given) AS j;
+            CONTINUE WHEN judge.verdict = 'again';
+            given.payload := (rest.row).payload;
+            IF judge.verdict = 'contradiction' THEN
+                given.status := 'failed';
+                given.errors := {schema}.dedup_conflict(given.dedup_key, judge.first_event);
+                given.fingerprint := 'dedup-conflict:' || given.type;
             END IF;
-            IF given.dedup_key IS NULL AND target.dedup_path IS NOT NULL THEN
-                given.dedup_key := {schema}.declared_key(target.dedup_path, given.event_id, said);
-            END IF;
-            IF given.dedup_key IS NOT NULL AND (keyed OR waiting.dedup_key IS NULL) THEN
-                INSERT INTO {schema}.dedup (topic, source, key, event_id, body_hash, seen_at)
-                VALUES (given.topic, coalesce(given.source, ''), given.dedup_key, given.event_id,
-                        CASE WHEN keyed THEN known.body_hash
-                             ELSE {schema}.body_hash(given.type, given.schema_version, said) END,
-                        CASE WHEN keyed THEN known.seen_at ELSE now() END)
-                ON CONFLICT DO NOTHING;
-                IF NOT FOUND THEN
-                    SELECT j.verdict, j.first_event INTO judged FROM {schema}.judge_event(given) AS j;
-                    CONTINUE WHEN judged.verdict = 'again';
-                    IF judged.verdict = 'contradiction' THEN
-                        given.status := 'failed';
-                        given.errors := {schema}.dedup_conflict(given.dedup_key, judged.first_event);
-                        given.fingerprint := 'dedup-conflict:' || given.type;
-                    END IF;
-                END IF;
-            END IF;
-            given.payload := waiting.payload;
-            given.id := target.id;
-            IF given.id IS NULL THEN
-                IF given.mode <> 'single' THEN
-                    PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}.order'), given.bucket);
-                END IF;
-                given.id := nextval('{schema}.events_id_seq');
-            END IF;
-            INSERT INTO {schema}.events OVERRIDING SYSTEM VALUE SELECT (given).*;
-        END LOOP;
+        END IF;
+        IF given.id IS NULL THEN
+            PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}.order'), given.bucket);
+            given.id := nextval('{schema}.events_id_seq');
+        END IF;
+        INSERT INTO {schema}.events OVERRIDING SYSTEM VALUE SELECT (given).*;
     END LOOP;
-    UPDATE {schema}.intakes i SET taken = i.taken + left_it
-     WHERE left_it > 0 AND i.origin = of_origin AND i.type = of_type;
-    RETURN left_it;
+    UPDATE {schema}.intakes i SET taken = i.taken + cardinality(ids)
+     WHERE i.origin = of_origin AND i.type = of_type;
+    RETURN cardinality(ids);
 END
 $$;
 

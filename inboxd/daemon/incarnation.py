@@ -167,7 +167,14 @@ class Incarnation:
             self._joined = True
         declaration = Declaration(self._sql, self.settings, self._registry, self._schedules)
         async with lend(pool) as connection:
-            await declare(connection, partial(transaction, pool, connection), declaration)
+            changed = await declare(connection, partial(transaction, pool, connection), declaration)
+        for row in changed:
+            _log.warning(
+                "a topic has another mode now; what was written before keeps the old one",
+                topic=row["name"],
+                mode=row["mode"],
+                was=row["was"],
+            )
         async with borrow(pool) as connection:
             if self.settings.wakeups.mode != "off":
                 await wakeups.announce(connection, self._sql)

@@ -22,7 +22,7 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 # Turns from one look for what was written late to the next.
-_RARELY = 20
+_RARELY = 6
 
 # A connection for one statement, in a transaction of its own.
 Borrow = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -110,7 +110,7 @@ class Intakes:
             if done and self._notify:
                 await wakeups.notify(connection, self._sql, "events")
         if done:
-            _log.info("nothing waits any more for a declaration", **_named(each))
+            _log.debug("nothing waits any more for a declaration", **_named(each))
         return done
 
 

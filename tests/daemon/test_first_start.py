@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import anyio
@@ -13,6 +14,7 @@ from inboxd_testplugin.listed import TABLES
 from tests.daemon.inbox import Inbox
 from tests.support import Database, StartWorker, eventually
 from tests.support.order import TRAIL, settled
+from tests.support.worker import looked_again
 
 pytestmark = pytest.mark.anyio
 
@@ -72,23 +74,122 @@ async def dead(database: Database) -> list[Any]:
     return await database.fetch("select * from inboxd.events where status = 'failed'")
 
 
-async def test_a_sequential_topic(virgin: Database, start_worker: StartWorker) -> None:
-    await write(virgin, "test.turn", range(5_000), keys=50)
-    await start_worker()
-    await settled(virgin, 5_000)
-    await write(virgin, "test.turn", range(5_000, 5_100), keys=50)
-    await settled(virgin, 5_100)
-    assert await steps(virgin) == expected(range(5_100), keys=50)
-    assert await dead(virgin) == []
-
-
-async def test_a_batch_topic(virgin: Database, start_worker: StartWorker) -> None:
+async def test_the_first_worker_handles_what_waited(
+    virgin: Database, start_worker: StartWorker
+) -> None:
+    """In a topic with an order and in one with lists; what comes then comes behind it."""
+    await write(virgin, "test.turn", range(2_000), keys=50)
     await write(virgin, "listed.counted", range(5_000), keys=10)
     await start_worker()
-    await settled(virgin, 5_000)
+    await write(virgin, "test.turn", range(2_000, 2_100), keys=50)
+    await settled(virgin, 7_100)
+    assert await steps(virgin) == expected(range(2_100), keys=50)
     assert await steps(virgin, "lists") == expected(range(5_000), keys=10)
     assert set(await sizes(virgin)) == {5}
+    assert await dead(virgin) == []
 
 
 async def sizes(database: Database) -> list[int]:
     return [row["size"] for row in await database.fetch("select size from lists")]
+
+
+async def test_producers_go_on_meanwhile(virgin: Database, start_worker: StartWorker) -> None:
+    """Each producer has keys of its own, so their order is known; some hold transactions open."""
+    done, most = anyio.Event(), 8
+
+    async def produce(number: int, *, patient: bool, isolation: str = "read_committed") -> None:
+        n = 0
+        async with virgin.connect() as connection:
+            while not done.is_set():
+                async with connection.transaction(isolation=isolation):
+                    for _ in range(3):
+                        written[number].append(n)
+                        payload = json.dumps({"key": f"p{number}", "n": n})
+                        await connection.execute(
+                            "insert into inboxd.events (type, payload) values ('test.turn', $1)",
+                            payload,
+                        )
+                        n += 1
+                        if patient:
+                            await anyio.sleep(0.3)
+                await anyio.sleep(0.001)
+
+    written: dict[int, list[int]] = defaultdict(list)
+    await write(virgin, "test.turn", range(3_000))
+    async with anyio.create_task_group() as tasks:
+        for number in range(most):
+            isolation = "repeatable_read" if number % 4 == 3 else "read_committed"
+            patient = number % 2 == 0
+            tasks.start_soon(partial(produce, number, patient=patient, isolation=isolation))
+        await anyio.sleep(0.5)
+        await start_worker()
+        await start_worker()
+        await eventually(partial(virgin.fetchval, "select exists (select from trail)"))
+        await anyio.sleep(1)
+        done.set()
+    await settled(virgin, 3_000 + sum(map(len, written.values())), within=60)
+    found = await steps(virgin)
+    assert found == expected(range(3_000)) | {f"p{n}": each for n, each in written.items()}
+    assert await dead(virgin) == []
+
+
+async def test_what_an_open_transaction_wrote_before_comes_first(
+    virgin: Database, start_worker: StartWorker
+) -> None:
+    async with virgin.connect() as producer, producer.transaction():
+        await write(producer, "test.turn", [0], keys=1)
+        worker = await start_worker()
+        await write(virgin, "test.turn", [1], keys=1)
+        held = "select topic from inboxd.intakes where type = 'test.turn' and finished_at is null"
+        assert await virgin.fetchval(held) == "ordered"
+        await looked_again(virgin, "event", worker)
+        assert await steps(virgin) == {}
+    await settled(virgin, 2)
+    assert await steps(virgin) == {"k0": [0, 1]}
+
+
+async def test_a_worker_that_lives_lets_a_new_type_of_its_topic_come_in(
+    virgin: Database, start_worker: StartWorker
+) -> None:
+    """The type is new to a topic whose lines go on: what waited comes before what comes."""
+    await start_worker()
+    await virgin.execute(
+        "delete from inboxd.subscriptions where type = 'test.other_turn';"
+        "delete from inboxd.intakes where type = 'test.other_turn'"
+    )
+    await write(virgin, "test.turn", [0], keys=1)
+    async with virgin.connect() as producer, producer.transaction():
+        await write(producer, "test.other_turn", [1], keys=1)
+        await start_worker()
+        await write(virgin, "test.turn", [2], keys=1)
+        await write(virgin, "test.other_turn", [3], keys=1)
+    await settled(virgin, 4)
+    assert await steps(virgin) == {"k0": [0, 1, 2, 3]}
+
+
+async def test_who_takes_is_killed_and_the_next_one_goes_on(
+    virgin: Database, start_worker: StartWorker
+) -> None:
+    await write(virgin, "test.turn", range(1_500))
+    async with virgin.connect() as operator, operator.transaction():
+        last = "select from inboxd.events where id = (select max(id) from inboxd.events) for update"
+        await operator.execute(last)  # so that it cannot be finished
+        first = await start_worker()
+        begun = "select max(taken) = 1499 from inboxd.intakes"
+        await eventually(partial(virgin.fetchval, begun))
+        first.kill()
+    assert await virgin.fetchval("select count(*) from inboxd.events_history") == 0
+    await start_worker()
+    await settled(virgin, 1_500)
+    assert await steps(virgin) == expected(range(1_500))
+
+
+async def test_two_first_workers_at_once(virgin: Database, start_worker: StartWorker) -> None:
+    await write(virgin, "test.turn", range(1_000))
+    await write(virgin, "listed.counted", range(1_050))
+    for worker in [await start_worker(ready=False) for _ in range(2)]:
+        await worker.ready()
+    await settled(virgin, 2_050)
+    assert await steps(virgin) == expected(range(1_000))
+    assert sum(await sizes(virgin)) == 1_050
+    assert await dead(virgin) == []

@@ -23,6 +23,7 @@ SELECT origin, type, topic
          WHERE t.mode <> 'single' AND NOT EXISTS (SELECT FROM {schema}.topics k WHERE k.name = t.name)) AS new
  ORDER BY origin, type, topic
 ON CONFLICT (origin, type, topic) DO UPDATE
-   SET declared_at = clock_timestamp(), opened_at = NULL, finished_at = NULL, low = NULL, high = NULL, shift = NULL
+   SET declared_at = clock_timestamp(), opened_at = NULL, finished_at = NULL, low = NULL, high = NULL,
+       shift = NULL, taken = 0
  WHERE old.finished_at IS NOT NULL OR old.opened_at IS NULL
 RETURNING origin, type, topic
