@@ -16,6 +16,8 @@ CREATE TABLE {schema}.intakes (
     low         bigint,         -- ids from low to high, shifted, are in the block; NULL: the topic has no lines
     high        bigint,
     shift       bigint,
+    reserved    bigint,         -- the last id of all blocks; 16384 above it, shifted, are in this one too
+    late_shift  bigint,
     taken       bigint NOT NULL DEFAULT 0,  -- events that left the origin
     declared_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     opened_at   timestamptz,    -- when the declaration was made; NULL: it is only announced
@@ -35,8 +37,9 @@ $$;
 -- The declaration of announced intakes: reserves ids. The caller's transaction has their rows locked.
 --
 -- A topic's block mirrors the ids of all that waits for it, so whoever takes an event knows its new id from the
--- old one. Of what no snapshot shows yet, ids that are not a million older are in it, and what statements that
--- are under way draw still; what is neither gets a new id, behind what came meanwhile.
+-- old one. Of what no snapshot shows yet, ids that are not a million older are in it. What is written from
+-- then on until the declaration commits has ids above all blocks already: it keeps them in the first of its
+-- topics, and the other blocks have room for so many. What is in none gets a new id, behind what came meanwhile.
 CREATE FUNCTION {schema}.open_intakes(origins text[], types text[], topics text[]) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -44,7 +47,7 @@ DECLARE
     newest bigint;
     lowest bigint;
     lows   bigint[];
-    base   bigint;
+    drawn  record;
 BEGIN
     -- Sequences know no transactions: two who reserve must not do it at once.
     PERFORM pg_advisory_xact_lock(hashtext('{schema}.reserve'), 0);
@@ -63,18 +66,22 @@ BEGIN
         END IF;
         lows := lows || lowest;
     END LOOP;
-    newest := newest + 16384;
     -- What producers draw between the two halves of this expression is below the blocks.
-    SELECT setval('{schema}.events_id_seq', s.last_value + 65536 + b.width) - b.width INTO base
-      FROM {schema}.events_id_seq s,
-           (SELECT sum(newest - t.low + 1)::bigint AS width
-              FROM (SELECT min(low) AS low FROM unnest(topics, lows) AS o(topic, low) GROUP BY topic) AS t) AS b
-     WHERE b.width > 0;
+    SELECT s.last_value + 16384 AS newest, setval('{schema}.events_id_seq', s.last_value + 65536 + w.width) AS last, w.width
+      INTO drawn
+      FROM {schema}.events_id_seq s
+     CROSS JOIN LATERAL (
+           SELECT sum(s.last_value + 16384 - t.low + 1 + 16384)::bigint AS width
+             FROM (SELECT min(low) AS low FROM unnest(topics, lows) AS o(topic, low) GROUP BY topic) AS t) AS w
+     WHERE w.width > 0;
     UPDATE {schema}.intakes i
-       SET opened_at = clock_timestamp(), low = block.low, shift = base + block.until - newest,
-           high = CASE WHEN block.low IS NOT NULL THEN newest END
+       SET opened_at = clock_timestamp(), low = block.low, high = CASE WHEN block.low IS NOT NULL THEN drawn.newest END,
+           shift = drawn.last - drawn.width + block.until - 16384 - drawn.newest,
+           reserved = CASE WHEN block.low IS NOT NULL THEN drawn.last END,
+           late_shift = block.until - 16384 - drawn.width
       FROM unnest(origins, types, topics) AS given(origin, type, topic)
-      JOIN (SELECT t.topic, t.low, sum(newest - t.low + 1) OVER (ORDER BY t.topic) AS until
+      JOIN (SELECT t.topic, t.low,
+                   sum(drawn.newest - t.low + 1 + 16384) OVER (ORDER BY t.topic) AS until
               FROM (SELECT topic, min(low) AS low FROM unnest(topics, lows) AS o(topic, low) GROUP BY topic) AS t
            ) AS block ON block.topic = given.topic
      WHERE i.origin = given.origin AND i.type = given.type AND i.topic = given.topic AND i.opened_at IS NULL;
@@ -126,7 +133,8 @@ BEGIN
         ), moves AS MATERIALIZED (SELECT * FROM moved),
         targets AS MATERIALIZED (
             SELECT g.topic, coalesce(t.mode, 'single') AS mode, t.key_path, t.dedup_path,
-                   i.low, i.high, i.shift
+                   i.low, i.high, i.shift, i.reserved, i.late_shift,
+                   g.topic = min(g.topic) FILTER (WHERE t.mode <> 'single') OVER () AS leads
               FROM (SELECT s.topic FROM {schema}.subscriptions s WHERE of_type <> '' AND s.type = of_type
                     UNION ALL SELECT of_origin WHERE of_type = '') AS g
               LEFT JOIN {schema}.topics t ON t.name = g.topic
@@ -139,7 +147,10 @@ BEGIN
                    CASE WHEN g.mode = 'single' THEN w.ordering_key
                         WHEN octet_length(said.found) > 255 THEN md5(said.found) ELSE said.found END AS line,
                    CASE WHEN g.mode = 'single' THEN nextval('{schema}.events_id_seq')
-                        WHEN w.id BETWEEN g.low AND g.high THEN w.id + g.shift END AS id
+                        WHEN w.id BETWEEN g.low AND g.high THEN w.id + g.shift
+                        WHEN w.id > g.reserved AND g.leads THEN w.id
+                        WHEN w.id BETWEEN g.reserved + 1 AND g.reserved + 16384 THEN w.id + g.late_shift
+                        END AS id
               FROM targets g
              CROSS JOIN unnest(page) AS w
               LEFT JOIN moves m ON m.event_id = w.event_id

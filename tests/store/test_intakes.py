@@ -267,6 +267,25 @@ async def test_two_who_declare_and_take_at_once(database: Database) -> None:
     assert sum(topic == "audit" for topic, _ in rows) == 3_000
 
 
+async def test_what_is_written_while_the_declaration_commits(database: Database) -> None:
+    """Its ids are above those that are reserved, and below those of whoever knows the topics."""
+    pairs = [("rewards", "a.b"), ("ledger", "a.b")]
+    await emit(database, {"n": 0})
+    async with daemon_session(database) as connection:
+        found = await intakes.announce(connection, SQL, [REWARDS, LEDGER], pairs)
+        async with connection.transaction():
+            assert await intakes.hold(connection, SQL, found)
+            await topics.declare(connection, SQL, [REWARDS, LEDGER], pairs)
+            await intakes.open_(connection, SQL, found)
+            await emit(database, {"n": 1}, {"n": 2})
+        await emit(database, {"n": 3})
+        await taker(connection).turn()
+    rows = await told(database, "topic", "payload")
+    assert [(topic, json.loads(payload)["n"]) for topic, payload in rows] == [
+        (topic, n) for topic in ("ledger", "rewards") for n in range(4)
+    ]
+
+
 async def test_who_announced_as_well_and_comes_second_reserves_nothing(database: Database) -> None:
     await emit(database, *[{"n": n} for n in range(1_500)])
     async with daemon_session(database) as connection, daemon_session(database) as other:

@@ -24,6 +24,6 @@ SELECT origin, type, topic
  ORDER BY origin, type, topic
 ON CONFLICT (origin, type, topic) DO UPDATE
    SET declared_at = clock_timestamp(), opened_at = NULL, finished_at = NULL, low = NULL, high = NULL,
-       shift = NULL, taken = 0
+       shift = NULL, reserved = NULL, late_shift = NULL, taken = 0
  WHERE old.finished_at IS NOT NULL OR old.opened_at IS NULL
 RETURNING origin, type, topic
