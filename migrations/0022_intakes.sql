@@ -108,11 +108,12 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(hashtext('{schema}.intake'), hashtext(of_origin || ' ' || of_type)) THEN
         RETURN NULL;
     END IF;
-    IF of_type = '' THEN
+    IF of_type = '' AND EXISTS (SELECT FROM {schema}.topics t WHERE t.name = of_origin AND t.mode <> 'single') THEN
         ids := ARRAY(SELECT e.id FROM {schema}.events e
                       WHERE e.status = 'pending' AND e.topic = of_origin AND e.mode = 'single'
                       ORDER BY e.topic, e.type, e.run_at, e.id LIMIT most FOR UPDATE SKIP LOCKED);
-    ELSIF NOT EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = of_type AND s.topic = of_origin)
+    ELSIF of_type <> ''
+          AND NOT EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = of_type AND s.topic = of_origin)
           AND EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = of_type) THEN
         ids := ARRAY(SELECT e.id FROM {schema}.events e
                       WHERE e.status = 'pending' AND e.topic = of_origin AND e.type = of_type AND e.mode = 'single'

@@ -105,7 +105,7 @@ async def finish(
 
 
 async def forget(connection: Connection, sql: Statements) -> None:
-    """Remove what was finished a day ago, or announced by somebody who died."""
+    """Remove those from which nothing is to be taken any more."""
     await connection.execute(sql["forget_intakes"])
 
 

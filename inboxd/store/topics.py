@@ -91,7 +91,8 @@ async def listed(session: Session) -> list[dict[str, Any]]:
     """Every topic that is declared or has unsettled events, with what waits in it, as JSON values.
 
     pending: events in lanes; arrived and filed: those in lines; blocked: lines that stand still
-    behind a dead letter, the first for `blocked_for` seconds; oldest: seconds that the oldest due
+    behind a dead letter, the first for `blocked_for` seconds; held_for: since when what waited for
+    its declaration is taken in; oldest: seconds that the oldest due
     event has waited. Counts stop at `listing.COUNTED` for each lane.
     """
     found: dict[str, dict[str, Any]] = {}
@@ -132,7 +133,7 @@ async def waiting(session: Session, names: Sequence[str], type_: str | None = No
 
 def _empty(name: str) -> dict[str, Any]:
     nothing: dict[str, Any] = dict.fromkeys(
-        ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for")
+        ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for", "held_for")
     )
     counts = dict.fromkeys(("pending", "arrived", "filed", "blocked", "failed"), 0)
     lists: dict[str, Any] = {"types": [], "undeclared": []}

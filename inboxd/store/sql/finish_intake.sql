@@ -4,7 +4,8 @@
 -- locks: the rows
 UPDATE {schema}.intakes i SET finished_at = clock_timestamp()
  WHERE i.origin = $1 AND i.type = $2 AND i.finished_at IS NULL AND i.opened_at <= $3
-   AND (EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = $2 AND s.topic = $1)
+   AND ($2 = '' AND NOT EXISTS (SELECT FROM {schema}.topics t WHERE t.name = $1 AND t.mode <> 'single')
+        OR EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = $2 AND s.topic = $1)
         OR $2 <> '' AND NOT EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = $2)
         OR CASE WHEN $2 = ''
                 THEN NOT EXISTS (SELECT FROM {schema}.events e

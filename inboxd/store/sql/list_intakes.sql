@@ -1,5 +1,5 @@
--- The intakes that are not finished; and those that are, though something waits again: who had taken a
--- snapshot before the declaration may write long after it.
+-- The intakes that are not finished; and those that are, though something waits again: a dead letter that is
+-- replayed, or what was written long after the declaration under a snapshot from before it.
 -- parameters: $1 boolean: whether to look for the latter
 -- returns: origin, type; opened (when the last of its topics was declared; null: one is only announced),
 --          finished, topics, taken, and age (seconds since it was announced)
