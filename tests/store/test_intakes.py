@@ -348,3 +348,21 @@ async def test_a_producer_with_the_same_keys_is_given_way(database: Database) ->
             await emit(producer, {}, dedup_key="a")
         await taking.turn()
     assert await told(database, "topic", "dedup_key") == [("audit", "b"), ("audit", "a")]
+
+
+async def test_a_dead_letter_of_default_is_taken_when_it_is_replayed(database: Database) -> None:
+    (dead,) = await emit(database, {"user": "u"})
+    await database.execute("update inboxd.events set status = 'failed'")
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS], ("rewards", "a.b"))
+        taking = taker(connection)
+        await taking.turn()
+        assert await told(database, "id", "topic", "status") == [(dead, "default", "failed")]
+        await database.execute("update inboxd.events set status = 'pending'")
+        for _ in range(6):
+            await taking.turn()
+        assert await told(database, "topic", "status") == [("rewards", "waiting")]
+        await database.execute("delete from inboxd.subscriptions")
+        for _ in range(6):
+            await taking.turn()
+    assert await database.fetchval("select array_agg(type) from inboxd.intakes") == [""]
