@@ -57,10 +57,12 @@ BEGIN
         IF EXISTS (SELECT FROM {schema}.topics t WHERE t.name = topics[n] AND t.mode <> 'single') THEN
             IF types[n] = '' THEN
                 SELECT min(w.id) INTO lowest FROM (SELECT e.id FROM {schema}.events e
-                    WHERE e.status = 'pending' AND e.topic = origins[n] OFFSET 0) AS w;
+                    WHERE e.status = 'pending' AND e.topic = origins[n]
+                    ORDER BY e.topic, e.type, e.run_at, e.id OFFSET 0) AS w;
             ELSE
                 SELECT min(w.id) INTO lowest FROM (SELECT e.id FROM {schema}.events e
-                    WHERE e.status = 'pending' AND e.topic = origins[n] AND e.type = types[n] OFFSET 0) AS w;
+                    WHERE e.status = 'pending' AND e.topic = origins[n] AND e.type = types[n]
+                    ORDER BY e.topic, e.type, e.run_at, e.id OFFSET 0) AS w;
             END IF;
             lowest := greatest(0, least(lowest, newest - 1048576));
         END IF;

@@ -15,6 +15,8 @@ from inboxd.store import intakes, topics
 from inboxd.store.connections import Connection
 from inboxd.upkeep.intakes import Intakes
 from tests.support import Database
+from tests.support.plans import told as ran
+from tests.support.plans import touched_by
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -366,3 +368,50 @@ async def test_a_dead_letter_of_default_is_taken_when_it_is_replayed(database: D
         for _ in range(6):
             await taking.turn()
     assert await database.fetchval("select array_agg(type) from inboxd.intakes") == [""]
+
+
+@pytest.mark.parametrize("analyzed", ["never", "empty", "full", "emptied"])
+async def test_a_page_costs_what_it_takes_whatever_the_statistics_say(
+    database: Database, analyzed: str
+) -> None:
+    """Beside many events and keys that have nothing to do with it, living and dead ones."""
+    others = (
+        "insert into inboxd.events (type, topic, dedup_key)"
+        " select 'a.c', case n % 3 when 0 then 'default' else 'other' end, 'o' || n"
+        " from generate_series(1, 12000) n"
+    )
+    await database.execute("alter table inboxd.events set (autovacuum_enabled = off)")
+    await database.execute("alter table inboxd.dedup set (autovacuum_enabled = off)")
+    if analyzed == "empty":
+        await database.execute("vacuum (analyze) inboxd.events, inboxd.dedup")
+    await database.execute(others)
+    await emit(database, *[{"user": f"u{n % 3}"} for n in range(100)])
+    await database.execute(
+        "insert into inboxd.events (type, dedup_key) select 'a.b', 'k' || n"
+        " from generate_series(1, 100) n"
+    )
+    if analyzed in ("full", "emptied"):
+        await database.execute("vacuum (analyze) inboxd.events, inboxd.dedup")
+    if analyzed == "emptied":
+        await database.execute("delete from inboxd.events where type = 'a.c'")
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "a.b"))
+        (waiting,) = [each for each in await intakes.listed(connection, SQL) if each.type]
+
+        async def turns() -> None:
+            await intakes.listed(connection, SQL, late=True)
+            await intakes.count(connection, SQL, "default", "a.b", 100)
+            assert await intakes.take(connection, SQL, waiting) == 200
+            assert waiting.opened is not None
+            assert await intakes.finish(connection, SQL, waiting, waiting.opened)
+
+        nodes = await ran(connection, turns())
+    hot = [n for n in nodes if n.get("Relation Name") in ("events", "dedup", "bodies")]
+    assert hot
+    assert [n["Relation Name"] for n in hot if n["Node Type"] == "Seq Scan"] == []
+    for node in hot:
+        read = (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        assert read <= 400, node
+        if "Index Name" in node:
+            assert node.get("Index Cond"), node
+    assert max(map(touched_by, nodes)) < 25_000

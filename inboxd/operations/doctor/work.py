@@ -214,8 +214,8 @@ async def intakes(look: Look) -> AsyncIterator[Finding]:
             "intakes",
             thresholds.INTAKE_SECONDS.judge(row["age"]),
             f"topic {row['topic']} for {span(row['age'])}; events are written by: {writers}",
-            "a worker takes in what waits: start one; a writer that stays open must end first: "
-            "SELECT pg_terminate_backend(PID)",
+            "a worker takes in what waits: start one; a writer that stays open must end first, "
+            "if need be by SELECT pg_terminate_backend(PID)",
             row["age"],
             "seconds",
         )
