@@ -15,6 +15,7 @@ from inboxd.cli import commands, events, failures, grouping, history, queues, sc
 from inboxd.cli.audit import audit
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
+from inboxd.cli.declare import declare
 from inboxd.cli.dev import dev
 from inboxd.cli.doctor import doctor
 from inboxd.cli.erasure import erase
@@ -69,6 +70,7 @@ def inboxd(
 
 app.command(epilog=examples("inboxd run -c config.toml"))(run)
 app.command(epilog=examples("inboxd migrate", "inboxd migrate --check"))(migrate)
+app.command(epilog=examples("inboxd declare --dry-run", "inboxd declare --wait 5m --json"))(declare)
 app.command(epilog=examples("inboxd check -c config.toml", "inboxd check --json"))(check)
 app.command(epilog=examples("inboxd doctor", "inboxd doctor --fail-on critical --json"))(doctor)
 app.command(

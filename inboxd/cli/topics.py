@@ -208,6 +208,7 @@ def _fields(topic: dict[str, Any], most: int) -> dict[str, object]:
     fields |= {name: count(topic[name], most) for name in ("pending", "arrived", "filed")}
     fields["blocked lines"] = _blocked(topic, most)
     fields["kept, as nobody handles them"] = count(topic["kept"], most) if topic["kept"] else None
+    fields["takes in what waited, for"] = seconds(topic["held_for"])
     fields["dead letters"] = count(topic["failed"], most)
     fields["oldest due"] = seconds(topic["oldest"])
     return {name: value for name, value in fields.items() if value not in (None, "")}

@@ -1,42 +1,103 @@
 """What a worker that joins tells the database: queues, retry rules, schedules, topics.
 
-Owns the order of it. Promises that producers' inserts are filled in by what the newest worker
-declared. Known limit: what a worker declares stays when it ends, until somebody declares otherwise
-or nobody has declared it for a week.
+Owns the order of it, and the same without a worker (`inboxd declare`). Promises that producers'
+inserts are filled in by what the newest worker declared, and that what was written before is taken
+along (ADR 18): what a declaration will take is announced, and that has committed, before the
+declaration is made. Known limit: what a worker declares stays when it ends, until somebody declares
+otherwise or nobody has declared it for a week.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
 
 from inboxd.api.schedules import Schedule
+from inboxd.errors import Conflict
 from inboxd.runtime.registry import Registry
 from inboxd.runtime.rules import declared_rules
 from inboxd.settings import Settings
-from inboxd.store import schedules, topics, workers
-from inboxd.store.connections import Connection
+from inboxd.store import intakes, schedules, topics, workers
+from inboxd.store.connections import Connection, Row
+from inboxd.store.intakes import Intake
+from inboxd.store.listing import COUNTED
 from inboxd.store.statements import Statements
-from inboxd.telemetry.logs import get_logger
 
-_log = get_logger(__name__)
+# An announcement counts for a minute: who takes longer than that announces again.
+_TRIES = 3
+
+Begin = Callable[[], AbstractAsyncContextManager[object]]
+Declared = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
-async def declare(
-    connection: Connection,
-    sql: Statements,
-    settings: Settings,
-    registry: Registry,
-    to_send: Sequence[Schedule],
-) -> None:
-    """Publish what this worker declares; `to_send`: its schedules."""
-    queues = {type_: handler.queue for type_, handler in registry.commands.items()}
-    await workers.declare(connection, sql, queues, declared_rules(settings, registry))
-    await schedules.declare(connection, sql, to_send)
-    changed = await topics.declare(
-        connection, sql, registry.topics.values(), registry.subscriptions
-    )
-    for row in changed:
-        _log.warning(
-            "a topic has another mode now; what was written before keeps the old one",
-            topic=row["name"],
-            mode=row["mode"],
-            was=row["was"],
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """All that a worker with these settings and plugins declares; to_send: its schedules."""
+
+    sql: Statements
+    settings: Settings
+    registry: Registry
+    to_send: Sequence[Schedule]
+
+    async def announce(self, connection: Connection) -> list[Intake]:
+        """Say what is going to be taken."""
+        found = self.registry
+        return await intakes.announce(
+            connection, self.sql, found.topics.values(), found.subscriptions
         )
+
+    async def make(self, connection: Connection) -> list[Row]:
+        """Write everything down; returns the topics whose mode is another one now."""
+        commands = self.registry.commands
+        queues = {type_: handler.queue for type_, handler in commands.items()}
+        rules = declared_rules(self.settings, self.registry)
+        await workers.declare(connection, self.sql, queues, rules)
+        await schedules.declare(connection, self.sql, self.to_send)
+        return await topics.declare(
+            connection, self.sql, self.registry.topics.values(), self.registry.subscriptions
+        )
+
+
+async def declare(connection: Connection, begin: Begin, declaration: Declaration) -> list[Row]:
+    """Publish a declaration, in two transactions; `begin` begins one on the connection.
+
+    Returns name, mode and was of each topic whose mode is another one now.
+    """
+    for _ in range(_TRIES):
+        async with begin():
+            announced = await declaration.announce(connection)
+        async with begin():
+            if await intakes.hold(connection, declaration.sql, announced):
+                changed = await declaration.make(connection)
+                await intakes.open_(connection, declaration.sql, announced)
+                return changed
+    raise Conflict("what was about to be declared was forgotten again and again: try once more")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a declaration would change. waiting: events of a type that would go to these topics."""
+
+    before: Declared
+    after: Declared
+    waiting: Sequence[tuple[str, int, Sequence[str]]]
+
+
+async def preview(connection: Connection, declaration: Declaration) -> Preview:
+    """Make a declaration, look, and undo it; events are counted up to `listing.COUNTED` a type."""
+    sql = declaration.sql
+    undone = connection.transaction(isolation="read_committed")
+    await undone.start()
+    try:
+        before = await workers.declared(connection, sql)
+        announced = await declaration.announce(connection)
+        await declaration.make(connection)
+        after = await workers.declared(connection, sql)
+        waiting = []
+        for origin, type_ in dict.fromkeys((each.origin, each.type) for each in announced):
+            to = [each.topic for each in announced if each[:2] == (origin, type_)]
+            counts = await intakes.count(connection, sql, origin, type_, COUNTED)
+            waiting += [(found, count, to) for found, count in counts.items()]
+    finally:
+        await undone.rollback()
+    return Preview(before, after, waiting)

@@ -13,11 +13,13 @@ from inboxd.model.dedup import Windows
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.wakeup import WakeUp
 from inboxd.settings import Queue
+from inboxd.store.pools import borrow
 from inboxd.store.wakeups import Place
 from inboxd.upkeep.batches import Abandoned
 from inboxd.upkeep.dedup import Forgetting, Telling
 from inboxd.upkeep.duty import sparingly
 from inboxd.upkeep.history import History
+from inboxd.upkeep.intakes import Intakes
 from inboxd.upkeep.leadership import Leadership
 from inboxd.upkeep.purge import Purge
 from inboxd.upkeep.reaper import Reaper
@@ -33,6 +35,8 @@ from inboxd.upkeep.unserved_lists import UnservedLists
 
 # What a reaper looks at must be looked at more often than the lease is long.
 _LOOKS_PER_LEASE = 6
+# Seconds between looks for what waits for a declaration: its topics stand still meanwhile.
+_INTAKE = 0.5
 # Seconds between looks for what nobody has folded.
 _FOLD_SWEEP = 2.0
 
@@ -73,17 +77,22 @@ def duties(
     history = History(pool, sql, ahead, hold, leadership.leads, metrics)
     yield "history", interval, history.turn
     yield "folds", _FOLD_SWEEP, parts.folder.sweep
+    intakes = Intakes(sql, partial(borrow, pool), notify=settings.wakeups.mode != "off")
+    yield "intakes", _INTAKE, intakes.turn
     yield "schedules", 1.0, Schedules(pool, sql, metrics, me.schedules).send
     statistics = Statistics(pool, sql, metrics, me.id)
     yield "statistics", upkeep.stats_interval.total_seconds(), statistics.write
     yield "backlog", interval, sparingly(lambda: statistics.show(queues()))
     freed = partial(_spread_the_news, {"events": flags["events"]})
-    for name, seconds, turn in _of_the_leader(parts, leadership.leads, freed):
+    for name, seconds, turn in _of_the_leader(parts, leadership.leads, freed, intakes):
         yield name, seconds, leadership.only(turn)
 
 
 def _of_the_leader(
-    parts: Parts, leads: Callable[[], Awaitable[bool]], freed: Callable[[], Awaitable[None]]
+    parts: Parts,
+    leads: Callable[[], Awaitable[bool]],
+    freed: Callable[[], Awaitable[None]],
+    intakes: Intakes,
 ) -> Iterator[Duty]:
     """The duties that one worker does for all; harmless when two do them for a moment.
 
@@ -95,15 +104,16 @@ def _of_the_leader(
     stalled = StalledSessions(pool, sql, metrics, settings.database)
     patience = settings.database.idle_in_transaction_timeout.total_seconds()
     yield "stalled sessions", min(interval, patience / 2), stalled.turn
-    unserved = Unserved(pool, sql, grace, parts.controls.allow)
+    is_open = partial(_is_open, parts, intakes)
+    unserved = Unserved(pool, sql, grace, is_open)
     yield "unserved", min(interval, grace.total_seconds() / 3), sparingly(unserved.turn)
     choice = Choice(settings.unhandled, sql, metrics, parts.me.id)
-    events = UnhandledEvents(pool, sql, grace, parts.controls.allow, choice)
+    events = UnhandledEvents(pool, sql, grace, is_open, choice)
     yield "unhandled events", min(interval, grace.total_seconds() / 3), sparingly(events.turn)
     choice = Choice(settings.unhandled, sql, metrics, parts.me.id)  # it tells of lines by itself
-    lines = UnservedLines(pool, sql, grace, parts.controls.allow, choice, freed)
+    lines = UnservedLines(pool, sql, grace, is_open, choice, freed)
     yield "unserved lines", min(interval, grace.total_seconds() / 3), lines.turn
-    lists = UnservedLists(pool, sql, grace, parts.controls.allow)
+    lists = UnservedLists(pool, sql, grace, is_open)
     yield "unserved lists", min(interval, grace.total_seconds() / 3), lists.turn
     yield "batches", interval, Abandoned(pool, sql, metrics).turn
     yield "undeclared schedules", interval, Undeclared(pool, sql).turn
@@ -115,6 +125,13 @@ def _of_the_leader(
     sources = {name: source.window for name, source in settings.dedup.sources.items()}
     windows = Windows(settings.dedup.window, sources)
     yield "dedup", 1.0, Forgetting(pool, sql, metrics, windows).turn
+
+
+def _is_open(parts: Parts, intakes: Intakes, place: str, lane: str, type_: str) -> bool:
+    """Whether a lane is neither paused, nor waits for what is being taken out of it or into it."""
+    if place == "topic" and intakes.holds(lane, type_):
+        return False
+    return parts.controls.allow(place, lane, type_)
 
 
 async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:

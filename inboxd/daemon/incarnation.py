@@ -20,7 +20,7 @@ from uuid import uuid4
 import anyio
 from anyio.abc import TaskGroup
 
-from inboxd.daemon.declaring import declare
+from inboxd.daemon.declaring import Declaration, declare
 from inboxd.daemon.duties import duties
 from inboxd.errors import InboxdError
 from inboxd.model.backoff import Policy
@@ -41,7 +41,7 @@ from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
 from inboxd.store import commands, migrations, wakeups, workers
 from inboxd.store.connections import Connection, explained
-from inboxd.store.pools import Pool, borrow, open_pool
+from inboxd.store.pools import Pool, borrow, lend, open_pool, transaction
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Flag, Place
 from inboxd.telemetry.logs import get_logger
@@ -165,7 +165,17 @@ class Incarnation:
             await migrations.check(connection, self._sql)
             await workers.join(connection, self._sql, self.me)
             self._joined = True
-            await declare(connection, self._sql, self.settings, self._registry, self._schedules)
+        declaration = Declaration(self._sql, self.settings, self._registry, self._schedules)
+        async with lend(pool) as connection:
+            changed = await declare(connection, partial(transaction, pool, connection), declaration)
+        for row in changed:
+            _log.warning(
+                "a topic has another mode now; what was written before keeps the old one",
+                topic=row["name"],
+                mode=row["mode"],
+                was=row["was"],
+            )
+        async with borrow(pool) as connection:
             if self.settings.wakeups.mode != "off":
                 await wakeups.announce(connection, self._sql)
             return await workers.unclean_predecessors(

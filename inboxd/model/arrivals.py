@@ -42,9 +42,9 @@ class Arrivals:
             if lane in self.after and lane not in self.held:
                 self.next[lane] = first
 
-    def pick(self, bound: Callable[[int], int], most: int) -> list[Bucket]:
+    def pick(self, bound: Callable[[Bucket], int], most: int) -> list[Bucket]:
         """Lanes that may have rows up to the bound of their bucket, the longest unasked first."""
-        ready = [lane for lane, first in self.free() if first <= bound(lane[1])]
+        ready = [lane for lane, first in self.free() if first <= bound(lane)]
         return ready[:most]
 
     def free(self) -> list[tuple[Bucket, int]]:

@@ -24,12 +24,14 @@ class Reading:
     """What one look at the server said.
 
     server: tells one life of a server from another. newest: the largest id that was drawn, read
-    before the holders. holders: the transactions that hold each bucket's lock.
+    before the holders. holders: the transactions that hold each bucket's lock. held: topics into
+    which events are taken that waited elsewhere, in front of what has arrived (ADR 18).
     """
 
     server: Any
     newest: int
     holders: Mapping[int, frozenset[str]]
+    held: frozenset[str] = frozenset()
 
 
 class _Open(NamedTuple):
@@ -48,9 +50,13 @@ class Horizon:
         self._server: Any = None
         self._newest = 0
         self._open: dict[int, _Open] = {}
+        # Of these topics nothing is complete: what is taken into them may have any smaller id.
+        self.held: frozenset[str] = frozenset()
 
-    def bound(self, bucket: int) -> int:
-        """The largest id of this bucket that may be taken."""
+    def bound(self, bucket: int, topic: str = "") -> int:
+        """The largest id of this bucket that may be taken; of a topic: none while it is held."""
+        if topic in self.held:
+            return 0
         held = self._open.get(bucket)
         return self._newest if held is None else held.bound
 
@@ -74,6 +80,7 @@ class Horizon:
         if not same:
             self.forget()
         self._server = reading.server
+        self.held = reading.held
         for bucket in self._open.keys() | reading.holders.keys():
             self._take_bucket(bucket, reading)
         self._newest = reading.newest

@@ -84,10 +84,11 @@ class Lines:
         """Find the buckets that have arrivals, and the lanes that have heads."""
         sql = self._parts.sql
         # Before the look: what is complete then is what it sees.
-        complete = self._readings.horizon.bounds()
+        complete, held = self._readings.horizon.bounds(), self._readings.horizon.held
         arrived = await lines.survey_arrivals(connection, sql)
         found = [
-            ((each.topic, each.bucket), each.first)
+            # What is being taken into a topic comes to lie before what is there.
+            ((each.topic, each.bucket), 1 if each.topic in held else each.first)
             for each in arrived
             if each.mode == "sequential" and self._takes(each.topic, each.type)
         ]
@@ -196,13 +197,13 @@ class Lines:
                 self._wanting = True  # what is there, from the beginning
             picked = self._pick()
         self._parts.metrics.horizon_buckets.set(
-            sum(first > bound(lane[1]) for lane, first in self._arrivals.free())
+            sum(first > bound(lane[1], lane[0]) for lane, first in self._arrivals.free())
         )
         return picked
 
     def _pick(self) -> list[Bucket]:
         bound, allow = self._readings.horizon.bound, self._parts.controls.allow
-        picked = self._arrivals.pick(bound, BUCKETS * BUCKETS)
+        picked = self._arrivals.pick(lambda lane: bound(lane[1], lane[0]), BUCKETS * BUCKETS)
         return [lane for lane in picked if allow("topic", lane[0], "")][:_TRIED]
 
     def _share(self) -> int:
@@ -255,7 +256,7 @@ class Lines:
             return [], frozenset()
         after, bound = self._arrivals.after, self._readings.horizon.bound
         share = most // len(asked)
-        stretches = [Stretch(*lane, after[lane], bound(lane[1])) for lane in asked]
+        stretches = [Stretch(*lane, after[lane], bound(lane[1], lane[0])) for lane in asked]
         rows = await lines.claim_arrivals(connection, self._parts.sql, stretches, most, share)
         counts = Counter(map(_bucket, rows))
         cut = [lane for lane in asked if counts[lane] == share]
@@ -263,7 +264,7 @@ class Lines:
         room = most - len(rows)
         if cut and room > most // _FEW:
             last = {_bucket(row): row["id"] for row in rows}
-            stretches = [Stretch(*lane, last[lane], bound(lane[1])) for lane in cut]
+            stretches = [Stretch(*lane, last[lane], bound(lane[1], lane[0])) for lane in cut]
             more = await lines.claim_arrivals(connection, self._parts.sql, stretches, room)
             rows += more
             drained |= _drained(cut, more, room)

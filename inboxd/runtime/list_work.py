@@ -102,11 +102,13 @@ class ListWork:
         if not served:
             return Survey(due=False, next=None)
         # Before the look: what is complete then is what it sees; lower ids may commit after it.
-        complete = self._readings.horizon.bounds()
+        complete, held = self._readings.horizon.bounds(), self._readings.horizon.held
         for each in await lines.survey_arrivals(connection, sql):
             bucket = (each.topic, each.bucket)
             if each.topic in served and bucket not in self._visits:
-                self._memory.rewind(bucket, min(each.first - 1, complete[each.bucket]))
+                # What is being taken into a topic comes to lie before what is there.
+                first = 1 if each.topic in held else each.first
+                self._memory.rewind(bucket, min(first - 1, complete[each.bucket]))
                 self._memory.hint(bucket)
         seen = [s for s, _ in await lines.survey_heads(connection, sql) if s.key[0] in served]
         lanes = [Lane(s.key) for s in seen if s.oldest is not None]
@@ -202,16 +204,10 @@ class ListWork:
         """The visit's transaction."""
         bucket = visit.bucket
         async with transaction(self._parts.pool, connection):
-            if not await lines.try_buckets(connection, self._parts.sql, [bucket]):
+            if not await self._may_begin(connection, bucket):
                 self._pause(bucket)
                 self._memory.hint(bucket, visit.keys)
                 return
-            if not await self._has_slot(connection, bucket[0]):
-                self._pause(bucket)
-                self._memory.hint(bucket, visit.keys)
-                return
-            if not await self._readings.read_if_due(connection):
-                self._memory.forget()
             await visit.run(connection, self._readings.horizon.bound(bucket[1]))
         self._memory.advance(bucket, visit.last)
         await self._count(visit)
@@ -223,6 +219,17 @@ class ListWork:
             self._pause(bucket)
         if visit.waits:
             self._memory.hint(bucket, visit.keys)
+
+    async def _may_begin(self, connection: Connection, bucket: Bucket) -> bool:
+        """Take the bucket and a slot of its topic, and read the horizon if it is time."""
+        if not await lines.try_buckets(connection, self._parts.sql, [bucket]):
+            return False
+        if not await self._has_slot(connection, bucket[0]):
+            return False
+        if not await self._readings.read_if_due(connection):
+            self._memory.forget()
+        # Lists, too, wait for what is being taken into their topic.
+        return bucket[0] not in self._readings.horizon.held
 
     async def _has_slot(self, connection: Connection, topic: str) -> bool:
         """Whether the topic's concurrency over all workers has room for this transaction."""

@@ -65,7 +65,10 @@ async def read_horizon(connection: Connection, sql: Statements) -> Reading:
     for bucket, holder in zip(row["buckets"], row["holders"], strict=True):
         holders[bucket].add(holder)
     return Reading(
-        row["server"], row["newest"], {bucket: frozenset(who) for bucket, who in holders.items()}
+        row["server"],
+        row["newest"],
+        {bucket: frozenset(who) for bucket, who in holders.items()},
+        frozenset(row["topics"]),
     )
 
 

@@ -92,8 +92,9 @@ async def listed(session: Session) -> list[dict[str, Any]]:
 
     pending: events in lanes; arrived and filed: those in lines; blocked: lines that stand still
     behind a dead letter, the first for `blocked_for` seconds; kept: pending events, and heads of
-    lines, that nobody handles; oldest: seconds that the oldest due event has waited, those left
-    out. Counts stop at `listing.COUNTED` for each lane.
+    lines, that nobody handles; held_for: since when what waited for its declaration is taken in;
+    oldest: seconds that the oldest due event has waited, those that nobody handles left out.
+    Counts stop at `listing.COUNTED` for each lane.
     """
     found: dict[str, dict[str, Any]] = {}
     for row in await session.connection.fetch(session.sql["list_topics"]):
@@ -137,7 +138,7 @@ async def waiting(session: Session, names: Sequence[str], type_: str | None = No
 
 def _empty(name: str) -> dict[str, Any]:
     nothing: dict[str, Any] = dict.fromkeys(
-        ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for")
+        ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for", "held_for")
     )
     counts = dict.fromkeys(("pending", "arrived", "filed", "blocked", "kept", "failed"), 0)
     lists: dict[str, Any] = {"types": [], "undeclared": []}

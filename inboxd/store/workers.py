@@ -89,6 +89,14 @@ async def declare(
     )
 
 
+async def declared(
+    connection: Connection, sql: Statements
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """All that is declared, by kind and name: see `list_declared.sql`."""
+    rows = await connection.fetch(sql["list_declared"])
+    return {(row["kind"], row["name"]): orjson.loads(row["said"]) for row in rows}
+
+
 async def beat(
     connection: Connection, sql: Statements, worker: UUID, in_flight: int, state: str
 ) -> News | None:

@@ -85,7 +85,7 @@ class UnservedLines:
     async def _file(self, connection: Connection, each: Arrived) -> None:
         """File what has arrived in a bucket, as far as nothing before it can come any more."""
         bucket, after = (each.topic, each.bucket), each.first - 1
-        bound = self._horizon.bound(each.bucket)
+        bound = self._horizon.bound(each.bucket, each.topic)
         while True:
             async with transaction(self._pool, connection):
                 if not await lines.try_buckets(connection, self._sql, [bucket]):

@@ -17,7 +17,7 @@ KINDS: tuple[Kind, ...] = ("event", "command")
 
 # Commands count from far above events, so that a number in the ledger speaks of one row only.
 TABLES = """
-alter table inboxd.commands alter column id restart with 1000001;
+alter table inboxd.commands alter column id restart with 1000000001;
 create table ledger (kind text, row_id bigint, note text);
 create table parent (id bigint primary key);
 create table child (parent bigint references parent deferrable initially deferred);

@@ -65,7 +65,7 @@ class Site:
 
     def claim(self) -> None:
         """Take what is visible from the cursor up to the bound, in the order of ids."""
-        for lane in self.arrivals.pick(self.horizon.bound, BUCKETS):
+        for lane in self.arrivals.pick(lambda lane: self.horizon.bound(lane[1]), BUCKETS):
             bucket, after = lane[1], self.arrivals.after[lane]
             bound = self.horizon.bound(bucket)
             ready = {id_ for id_ in self.visible[bucket] if after < id_ <= bound}

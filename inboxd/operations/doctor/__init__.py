@@ -38,6 +38,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         work.folds,
         work.undeclared_schedules,
         work.undeclared_topics,
+        work.intakes,
         work.paused,
     ),
     "workers": (fleet.workers, fleet.listening, fleet.silenced, fleet.clock),

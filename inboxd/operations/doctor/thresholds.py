@@ -35,6 +35,8 @@ FAILED_ROWS = Levels(notice=1, warning=1_000, critical=None)
 FAILED_LAST_HOUR = Levels(notice=1, warning=100, critical=None)
 BLOCKED_SECONDS = Levels(notice=0, warning=3600, critical=86_400)
 RUNNING_SECONDS = Levels(notice=3600, warning=86_400, critical=None)
+# Since a topic was declared whose events are still being taken in: it stands still meanwhile.
+INTAKE_SECONDS = Levels(notice=0, warning=300, critical=3600)
 PAUSED_SECONDS = Levels(notice=0, warning=86_400, critical=None)
 FOLD_SECONDS = Levels(notice=10, warning=60, critical=600)
 

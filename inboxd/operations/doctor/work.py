@@ -243,6 +243,21 @@ async def undeclared_topics(look: Look) -> AsyncIterator[Finding]:
         yield Finding("topics", Verdict.OK, f"{len(rows)}, all declared", figure=len(rows))
 
 
+async def intakes(look: Look) -> AsyncIterator[Finding]:
+    """Topics whose lines stand still until what waited for their declaration is taken in."""
+    for row in await look.rows("doctor_intakes"):
+        writers = ", ".join(row["writers"] or ()) or "nobody"
+        yield Finding(
+            "intakes",
+            thresholds.INTAKE_SECONDS.judge(row["age"]),
+            f"topic {row['topic']} for {span(row['age'])}; events are written by: {writers}",
+            "a worker takes in what waits: start one; a writer that stays open must end first, "
+            "if need be by SELECT pg_terminate_backend(PID)",
+            row["age"],
+            "seconds",
+        )
+
+
 async def paused(look: Look) -> AsyncIterator[Finding]:
     """What operators hold back, and whether they forgot it."""
     rows = await controls.read(look.session.connection, look.session.sql)

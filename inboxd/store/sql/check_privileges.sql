@@ -18,7 +18,8 @@ WITH needed(object, wanted) AS (VALUES
     ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT UPDATE'),
     ('retired', 'SELECT INSERT UPDATE DELETE'), ('trimmed', 'SELECT INSERT UPDATE DELETE'),
     ('partitions', 'SELECT'),
-    ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE')
+    ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE'),
+    ('intakes', 'SELECT INSERT UPDATE DELETE')
 ), changed(object, columns) AS (VALUES  -- what became of a row; what it says is not the daemon's to change
     ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, place, head'),
     ('commands', 'priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at, '
@@ -64,7 +65,8 @@ WITH needed(object, wanted) AS (VALUES
                        'fold_batch', 'release', 'hold_open_batch', 'send_batch', 'open_batch',
                        'add_to_batch', 'close_batch', 'send_workflow', 'send_after', 'wake_commands',
                        'bucket_of', 'body_hash', 'remember', 'emit_event_arrays', 'send_command_arrays',
-                       'headers_weight', 'light_headers', 'beginning', 'is_unhandled')
+                       'headers_weight', 'light_headers', 'beginning', 'is_unhandled',
+                      'held_topics', 'open_intakes', 'take_events')
        AND NOT has_function_privilege(oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking

@@ -2,12 +2,14 @@
 -- The order counts: the subquery refers to the sequence's value, so it runs when that has been read.
 -- parameters: none
 -- returns: server (when it was started), newest (the largest id drawn, 0: none), buckets and holders (as
---          many: each holder's virtual transaction, beside the bucket whose lock it has)
+--          many: each holder's virtual transaction, beside the bucket whose lock it has); topics (into which
+--          events are taken that waited elsewhere: held, as the declarations stood after `newest` was read)
 -- locks: the lock manager's, all partitions, for as long as it takes to copy what it has
 WITH drawn AS MATERIALIZED (
     SELECT coalesce(pg_sequence_last_value('{schema}.events_id_seq'), 0) AS newest
 )
-SELECT pg_postmaster_start_time() AS server, drawn.newest, held.buckets, held.holders
+SELECT pg_postmaster_start_time() AS server, drawn.newest, held.buckets, held.holders,
+       CASE WHEN drawn.newest IS NOT NULL THEN {schema}.held_topics() END AS topics
   FROM drawn
  CROSS JOIN LATERAL (
      SELECT coalesce(array_agg(l.objid::bigint), '{}') AS buckets,

@@ -1,0 +1,181 @@
+"""`inboxd declare`: what a worker declares when it joins, without running one.
+
+Promises: `--dry-run` makes the very declaration, tells what it would change, and undoes it. Known
+limit: of what a deployment no longer declares nothing is removed, that goes after its week.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from inboxd.cli.options import Config, Json, ask, load_settings
+from inboxd.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from inboxd.daemon.declaring import Declaration, Declared
+    from inboxd.settings import Settings
+    from inboxd.store.connections import Connection
+    from inboxd.store.session import Session
+
+# Seconds between two looks whether producers have ended.
+_AGAIN = 0.1
+
+
+class _Change(NamedTuple):
+    """Something that is new, or of which something else is said now."""
+
+    kind: str
+    name: str
+    change: str
+
+
+class _Told(NamedTuple):
+    """What was, or would be, declared. waiting: type, events, topics; left: topics held still."""
+
+    changes: Sequence[_Change]
+    waiting: Sequence[tuple[str, int, Sequence[str]]] = ()
+    taken: int = 0
+    left: Sequence[str] = ()
+
+
+def declare(
+    config: Config = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
+    ] = False,
+    wait: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="How long to wait for producers that write meanwhile; then workers go on.",
+        ),
+    ] = "1m",
+    json: Json = False,
+) -> None:
+    """Declare topics, subscriptions, schedules and types as a worker that joins does; run none.
+
+    Events that wait for their topics are taken into them.
+    """
+    from inboxd.model import duration
+    from inboxd.telemetry import logs
+
+    settings, patience = load_settings(config), duration.parse(wait)
+    logs.configure("warning", settings.log.format)
+    declaration = _declaration(settings)
+
+    async def run(session: "Session") -> _Told:
+        from inboxd.store import migrations
+
+        await migrations.check(session.connection, session.sql)
+        if dry_run:
+            return await _preview(session, declaration)
+        return await _declare(session, declaration, patience)
+
+    told = ask(settings, run, patient=True)
+    if json:
+        _print_json(told, dry_run=dry_run)
+    else:
+        _print(told, dry_run=dry_run)
+
+
+def _declaration(settings: "Settings") -> "Declaration":
+    from inboxd.daemon.declaring import Declaration
+    from inboxd.runtime.plugins import load_registry
+    from inboxd.runtime.scheduling import scheduled
+    from inboxd.store.statements import Statements
+
+    registry = load_registry(settings)
+    to_send = scheduled(registry, settings.schedules)
+    return Declaration(Statements(settings.database.schema_name), settings, registry, to_send)
+
+
+async def _preview(session: "Session", declaration: "Declaration") -> _Told:
+    from inboxd.daemon.declaring import preview
+
+    found = await preview(session.connection, declaration)
+    return _Told(_changes(found.before, found.after), found.waiting)
+
+
+async def _declare(session: "Session", declaration: "Declaration", wait: timedelta) -> _Told:
+    from contextlib import asynccontextmanager
+    from functools import partial
+
+    import anyio
+
+    from inboxd.daemon.declaring import declare
+    from inboxd.store import workers
+    from inboxd.upkeep.intakes import Intakes
+
+    connection, sql = session.connection, session.sql
+    before = await workers.declared(connection, sql)
+    begin = partial(connection.transaction, isolation="read_committed")
+    await declare(connection, begin, declaration)
+    after = await workers.declared(connection, sql)
+
+    @asynccontextmanager
+    async def borrow() -> AsyncIterator["Connection"]:
+        yield connection
+
+    notify = declaration.settings.wakeups.mode != "off"
+    taking = Intakes(sql, borrow, notify=notify)
+    await taking.turn()
+    until = anyio.current_time() + wait.total_seconds()
+    while taking.open and anyio.current_time() < until:
+        await anyio.sleep(_AGAIN)
+        await taking.turn()
+    left = sorted({topic for each in taking.open for topic in each.topics})
+    return _Told(_changes(before, after), taken=taking.taken, left=left)
+
+
+def _changes(before: "Declared", after: "Declared") -> list[_Change]:
+    return [
+        _Change(*key, "new" if key not in before else _difference(before[key], after[key]))
+        for key in sorted(after)
+        if before.get(key) != after[key]
+    ]
+
+
+def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    if before.get("mode") != after.get("mode"):
+        return f"mode {after['mode']}, was {before['mode']}"
+    return f"changed: {', '.join(key for key in after if before.get(key) != after[key])}"
+
+
+def _print(told: _Told, *, dry_run: bool) -> None:
+    if told.changes:
+        print_table(_Change._fields, told.changes)
+    else:
+        typer.echo("Nothing would change." if dry_run else "Nothing has changed.")
+    if told.waiting:
+        rows = [[type_, _count(events), ", ".join(to)] for type_, events, to in told.waiting]
+        print_table(("type", "events that wait", "would go to"), rows)
+    if told.taken:
+        typer.echo(f"{told.taken} events that waited were taken into their topics.")
+    if told.left:
+        typer.echo(
+            f"Not finished: {', '.join(told.left)}. Somebody who wrote events before this"
+            " has not ended yet; a worker goes on when he has. `inboxd doctor` names him."
+        )
+
+
+def _count(events: int) -> str | None:
+    from inboxd.cli.status import count
+    from inboxd.store.listing import COUNTED
+
+    return count(events, COUNTED)
+
+
+def _print_json(told: _Told, *, dry_run: bool) -> None:
+    changes = [each._asdict() for each in told.changes]
+    if dry_run:
+        from inboxd.store.listing import COUNTED
+
+        waiting = [
+            {"type": type_, "events": events, "topics": list(to)}
+            for type_, events, to in told.waiting
+        ]
+        print_json({"changes": changes, "counted_to": COUNTED, "waiting": waiting})
+        return
+    print_json({"changes": changes, "taken": told.taken, "not_finished": list(told.left)})

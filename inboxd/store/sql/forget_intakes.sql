@@ -1,0 +1,13 @@
+-- Remove finished intakes whose subscription or topic has ended, or whose events are served where they are, so that
+-- nothing is taken from there any more; and what was announced by somebody who died before declaring it.
+-- parameters: none
+-- returns: nothing
+-- locks: the rows
+DELETE FROM {schema}.intakes i
+ WHERE i.finished_at IS NOT NULL
+       AND CASE WHEN i.type = ''
+                THEN NOT EXISTS (SELECT FROM {schema}.topics t WHERE t.name = i.topic AND t.mode <> 'single')
+                ELSE NOT EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = i.type AND s.topic = i.topic)
+                     OR EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = i.type AND s.topic = i.origin)
+           END
+    OR i.opened_at IS NULL AND i.declared_at < clock_timestamp() - interval '1 minute'

@@ -1,0 +1,23 @@
+-- The intakes that are not finished; and those that are, though something waits again: a dead letter that is
+-- replayed, or what was written long after the declaration under a snapshot from before it.
+-- (EXISTS would drop the order, and with it the index.)
+-- parameters: $1 boolean: whether to look for the latter
+-- returns: origin, type; opened (when the last of its topics was declared; null: one is only announced),
+--          finished, topics, taken, and age (seconds since it was announced)
+-- locks: nothing
+SELECT i.origin, i.type, CASE WHEN bool_and(i.opened_at IS NOT NULL) THEN max(i.opened_at) END AS opened,
+       bool_and(i.finished_at IS NOT NULL) AS finished, array_agg(i.topic ORDER BY i.topic) AS topics,
+       max(i.taken) AS taken,
+       extract(epoch FROM clock_timestamp() - min(i.declared_at))::double precision AS age
+  FROM {schema}.intakes i
+ WHERE i.finished_at IS NULL
+    OR $1 AND i.type <> '' AND (
+           SELECT e.id FROM {schema}.events e
+            WHERE e.status = 'pending' AND e.topic = i.origin AND e.type = i.type AND e.mode = 'single'
+            ORDER BY e.topic, e.type, e.run_at, e.id LIMIT 1) IS NOT NULL
+    OR $1 AND i.type = '' AND (
+           SELECT e.id FROM {schema}.events e
+            WHERE e.status = 'pending' AND e.topic = i.origin AND e.mode = 'single'
+            ORDER BY e.topic, e.type, e.run_at, e.id LIMIT 1) IS NOT NULL
+ GROUP BY i.origin, i.type
+ ORDER BY i.origin, i.type
