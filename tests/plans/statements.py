@@ -4,6 +4,7 @@ Each case is a call and the indexes by which it is to find its rows. They are ru
 that are undone, on tables that `filling` filled, and before that on empty ones, to make plans.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -41,10 +42,30 @@ from inboxd.store import (
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
 from inboxd.store.session import Session
+from inboxd.store.statements import Statements
 from tests.plans.filling import WORKER, Known
-from tests.support.rows import SQL
 
 AGE = timedelta(days=90)
+
+
+class Asked(Statements):
+    """The statements, and which of them were asked for by name."""
+
+    def __init__(self) -> None:
+        super().__init__("inboxd")
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        """The statement of that name."""
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+    def meeting(self, pattern: re.Pattern[str]) -> set[str]:
+        """The names of those in whose text there is such a thing."""
+        return {name for name in self if pattern.search(super(Asked, self).__getitem__(name))}
+
+
+SQL = Asked()
 
 Case = Callable[[Connection, Known], Awaitable[object]]
 # ruff: noqa: ARG005 - the cases below take the same arguments, whether they need them or not
@@ -425,11 +446,39 @@ def _step(known: Known) -> UUID:
     return known.steps[-1]
 
 
+async def _take(session: Connection, _: Known) -> None:
+    """Take ten events out of `default` that a declaration made a topic's."""
+    await session.execute(
+        "insert into inboxd.subscriptions (type, topic) values ('big', 'lines');"
+        "insert into inboxd.intakes (origin, type, topic) values ('default', 'big', 'lines')"
+    )
+    await session.fetch(SQL["open_intakes"], ["default"], ["big"], ["lines"])
+    await session.fetch(SQL["take_events"], "default", "big", 10)
+
+
+async def _nest(session: Connection, _: Known) -> None:
+    """A batch within an open one, and a step of it."""
+    batch = await session.fetchval("select new_batch_id from inboxd.open_batch('b')")
+    held = await session.fetchrow(SQL["hold_open_batch"], batch, 1)
+    assert held is not None
+    one = ([uuid4()], ["workflow"], ["w"], [held["id"]], [None], [1], [0], [False], [None])
+    origin = (["command"], [7], [None], [None], [None])
+    (made,) = await session.fetch(SQL["insert_batches"], *one, *origin)
+    await session.fetch(SQL["insert_steps"], [made["id"]], ["a"], [uuid4()])
+    await session.execute(SQL["close_batch"], batch)
+
+
 _NOW = datetime.now(UTC)
 DAEMON |= {
     "read_bodies": (_run("read_bodies", [1, 2, 3], [_NOW] * 3), ()),
     "read_moved_bodies": (_run("read_moved_bodies", [1, 2, 3], [_NOW] * 3), ()),
     "forget_topics": (_run("forget_topics"), ()),
+    "read_headers": (_run("read_headers", lambda k: k.of("events big")), ("events_pkey",)),
+    "take_events": (_take, ()),
+    "count_intake": (_run("count_intake", "default", "few", 10), ("events_lane",)),
+    "list_intakes": (_run("list_intakes", True), ()),
+    "finish_intake": (_run("finish_intake", "default", "few", _NOW), ()),
+    "hold_open_batch, insert_batches, insert_steps": (_nest, ()),
     "emit_scheduled": (
         _run("emit_scheduled", *(None, "few", 1, None, None), ["{}"], ["a"], [_NOW]),
         (),
@@ -648,6 +697,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_pkey",),
     ),
     "erase_count_events": (_operator(lambda s, k: erasing.count(s, "events", _WHO, _HERE)), ()),
+    "erase_count_commands": (
+        _operator(lambda s, k: erasing.count(s, "commands", _WHO, _HERE)),
+        (),
+    ),
     "erase_events": (_operator(lambda s, k: erasing.erase(s, "events", _WHO, _HERE, "[]")), ()),
     "erase_commands": (_operator(lambda s, k: erasing.erase(s, "commands", _WHO, _HERE, "[]")), ()),
     "workers": (_operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
@@ -668,6 +721,7 @@ OPERATOR |= {
     "list_commands": (_run("list_commands", *_ANY, 10, True, True), ("commands_pkey",)),
     "list_events": (_run("list_events", *_ANY, 10, True, True), ("events_pkey",)),
     "list_lists": (_run("list_lists", "listed", 10, timedelta(1)), ("events_lines",)),
+    "doctor_intakes": (_run("doctor_intakes"), ()),
     "lock_batch": (_run("lock_batch", _flow, None), ("batches_pkey",)),
     "show_batch": (_run("show_batch", _flow, None), ("batches_pkey",)),
     "sample_commands": (

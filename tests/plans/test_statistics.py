@@ -5,10 +5,12 @@ table from end to end touches a page for every forty rows at least, or for each;
 joined with all rows, ten times that.
 """
 
+import re
+
 import pytest
 
 from inboxd.embedded import Server
-from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER
+from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, SQL
 from tests.plans.statistics import GOOD, Touched, touched
 from tests.support import Database, ExternalServer
 
@@ -35,6 +37,21 @@ FROM_THE_BEGINNING = frozenset(
 )
 
 
+# These count or copy all that there is, and are asked to.
+_WHOLE = frozenset(
+    {
+        *("count_batches", "count_commands", "count_events", "doctor_folds"),
+        *("count_commands_history", "count_events_history", "bodies_needed"),
+        *("export_commands_csv", "export_commands_jsonl"),
+        *("export_events_csv", "export_events_jsonl"),
+    }
+)
+_READS = re.compile(
+    r"\b(?:FROM|JOIN|USING|UPDATE|INTO) inboxd\.(?:events|commands|bodies|dedup|duplicates|replays"
+    r"|batches|batch_progress|dependencies|steps|story)"
+)
+
+
 @pytest.fixture(scope="module")
 async def found(server: Server | ExternalServer, template: Database) -> Touched:
     """What every statement touched in every state."""
@@ -52,3 +69,9 @@ async def test_pages_are_bounded(found: Touched, name: str) -> None:
         if pages[name] > bound + (found.dead[state] if walks else 0)
     }
     assert not beyond, f"at most {bound} pages"
+
+
+@pytest.mark.usefixtures("found")
+async def test_every_statement_has_a_case() -> None:
+    """The statements that meet a large table are among those that the cases above asked for."""
+    assert SQL.meeting(_READS) - SQL.asked == _WHOLE
