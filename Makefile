@@ -16,7 +16,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-long test-pooler test-matrix chaos demo bench profile clean
+.PHONY: help setup check fmt test test-long test-plans test-pooler test-matrix chaos demo bench profile clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ fmt: $(READY) ## format, and mend what can be mended
 	@$(BIN)/ruff format
 
 # POSTGRES: the folder of another one's programs, as in Debian's package: /usr/lib/postgresql/15/bin
-test test-long test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
+test test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
 
 # Tests mostly wait: three processes keep two cores busy, each with a server of its own; the long ones work.
 # JOBS=0: one after the other, as on a server that is given, whose roles and locks all would share.
@@ -59,6 +59,9 @@ LONG ?= long
 
 test-long: $(READY) ## the long tests, within an hour on two cores (LONG='long and not soak')
 	@$(BIN)/pytest -m '$(LONG)' $(SIDE_BY_SIDE)
+
+test-plans: $(READY) ## the plans of all statements in all states of statistics (POSTGRES=/usr/lib/postgresql/15/bin)
+	@$(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/plans
 
 test-pooler: $(READY) ## the tests of whole workers and of producers, through PgBouncer
 	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/cli tests/daemon tests/faults tests/producers

@@ -31,7 +31,7 @@ Cases = Mapping[str, tuple[Case, tuple[str, ...]]]
 BUFFERS = 420
 BUFFERS_A_ROW = 6
 # These look at all heads of a topic, or ask each day of history for each of twenty rows.
-MORE = {"flush_lists": 1_500, "batch_steps": 1_500, "story_waits": 1_500}
+MORE = {"flush_lists": 1_500, "batch_steps": 1_500, "story_waits": 1_500, "take_events": 900}
 
 
 @dataclass(frozen=True)

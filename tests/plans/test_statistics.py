@@ -32,7 +32,7 @@ FROM_THE_BEGINNING = frozenset(
         *("match_commands", "match_commands to cancel, all", "match_events to replay"),
         *("erase_scan_events", "erase_scan_commands", "purge_batches", "drain_duplicates"),
         *("unfolded_batches", "list_batches", "list_commands", "list_events", "list_lists"),
-        *("status_lines", "stranded_events", "claim_limited from lanes"),
+        *("status_lines", "stranded_events", "claim_limited from lanes", "take_events"),
     }
 )
 
