@@ -130,7 +130,7 @@ BEGIN
     FOR rest IN
         WITH moved AS (
             DELETE FROM {schema}.dedup d USING unnest(page) AS w
-             WHERE of_type <> '' AND d.key BETWEEN w.dedup_key AND w.dedup_key AND d.topic = of_origin COLLATE "C"
+             WHERE of_type <> '' AND d.key BETWEEN w.dedup_key AND w.dedup_key AND d.topic = of_origin COLLATE "default"
                AND d.source = coalesce(w.source, '') AND d.event_id = w.event_id
             RETURNING d.event_id, d.body_hash, d.seen_at
         ), moves AS MATERIALIZED (SELECT * FROM moved),

@@ -169,7 +169,7 @@ _FUNCTION = re.compile(
     re.DOTALL,
 )
 # What a later migration adds to how a function runs, without making it anew.
-_SETTING = re.compile(r"ALTER FUNCTION \{schema\}\.(?P<name>\w+) SET [^;]+;")
+_SETTING = re.compile(r"(?m)^ALTER FUNCTION \{schema\}\.(?P<name>\w+) SET [^;]+;")
 
 
 def _made(schema: str) -> dict[str, list[_Made]]:

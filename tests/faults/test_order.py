@@ -110,7 +110,7 @@ def pages_of_claims(server: Server) -> Iterator[int]:
     for part in told.split("plan:\n")[1:]:
         plan, _ = json.JSONDecoder().raw_decode(part.lstrip())
         top = plan["Plan"]
-        if "e.id > lane.after AND e.id <= lane.bound" in plan["Query Text"] and top["Actual Rows"]:
+        if "<= (lane.bucket, lane.bound)" in plan["Query Text"] and top["Actual Rows"]:
             yield int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
 
 
