@@ -584,7 +584,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         _match(["failed"], type="dead key", lane="keyed"),
         _DEAD,
     ),
-    "match_commands to replay, of a group": (_match(["failed"], fingerprint="f"), _DEAD),
+    "match_commands to replay, of a group": (_match(["failed"], fingerprint="f"), ("commands_failures",)),
     "match_events to replay": (
         _operator(
             lambda s, k: operations.matching(
@@ -660,7 +660,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "count_keys": (
         _operator(lambda s, k: s.connection.fetch(SQL["count_keys"], 100)),
-        ("commands_line", "commands_arrived"),
+        ("commands_line",),
     ),
     "blocked_keys": (
         _operator(lambda s, k: queues.blocked_keys(s, "keyed", Queue(), 20)),
@@ -716,7 +716,7 @@ OPERATOR |= {
     "batches_within": (_run("batches_within", None, _flow), ("batches_pkey", "batches_parent")),
     "cancel_batch": (_run("cancel_batch", _flow), ("batches_pkey", "dependencies_waiting")),
     "cancel_events": (_run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
-    "flush_lists": (_run("flush_lists", "listed", None, 10), ("events_heads",)),
+    "flush_lists": (_run("flush_lists", "listed", None, 10), ("events_head",)),
     "list_batches": (_run("list_batches", *_ANY, None, 10), ("batches_pkey",)),
     "list_commands": (_run("list_commands", *_ANY, 10, True, True), ("commands_pkey",)),
     "list_events": (_run("list_events", *_ANY, 10, True, True), ("events_pkey",)),

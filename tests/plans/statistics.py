@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 import asyncpg
 
 from inboxd.store.connections import Connection
-from tests.plans.filling import Known, empty, fill, leave_alone, look_up
+from tests.plans.filling import WORKER, Known, empty, fill, leave_alone, look_up
 from tests.plans.stand import Stand, sessions, undone
 from tests.support import Database, create, drop
 from tests.support.databases import AnyServer
+from tests.support.rows import join
 
 # The state that others are compared with: full, analyzed, planned then.
 GOOD = "full and analyzed"
@@ -84,6 +85,8 @@ class _Site:
         """Do what a word of a course says."""
         match word:
             case "plan":
+                if self.known.worker == WORKER:  # who is not there claims nothing
+                    self.known.worker = await join(self.observer)
                 await self.stand.plan(self.known)
             case "new":
                 self.stand = await self.stack.enter_async_context(sessions(self.database))

@@ -12,7 +12,8 @@ import asyncpg
 
 from inboxd.store.connections import Connection
 
-_TELL = """
+# Makes a session tell the plans of what it runs, functions' included.
+TELL = """
 load 'auto_explain';
 set client_min_messages = log;
 set auto_explain.log_min_duration = 0;
@@ -31,13 +32,13 @@ async def told(connection: Connection, work: Awaitable[object]) -> list[dict[str
     def hear(_: object, message: asyncpg.PostgresLogMessage) -> None:
         heard.append(str(message.message))
 
-    await connection.execute(_TELL)
+    await connection.execute(TELL)
     connection.add_log_listener(hear)
     await work
     await connection.execute("set auto_explain.log_min_duration = -1")  # all was told before this
     connection.remove_log_listener(hear)
     plans = [json.loads(text[text.index("{") :]) for text in heard if "plan:" in text]
-    return [node for plan in plans for node in _nodes(plan["Plan"])]
+    return [node for plan in plans for node in nodes_of(plan["Plan"])]
 
 
 def touched_by(node: Mapping[str, Any]) -> int:
@@ -45,7 +46,8 @@ def touched_by(node: Mapping[str, Any]) -> int:
     return int(node["Shared Hit Blocks"] + node["Shared Read Blocks"])
 
 
-def _nodes(node: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def nodes_of(node: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A step of a plan, and all that are below it."""
     yield dict(node)
     for child in node.get("Plans", ()):
-        yield from _nodes(child)
+        yield from nodes_of(child)

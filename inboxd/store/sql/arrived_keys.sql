@@ -7,7 +7,7 @@ SELECT since.type, came.ordering_key AS key, date_part('epoch', came.run_at) AS 
   FROM unnest($2::text[], $3::double precision[], $4::bigint[]) AS since(type, after_at, after_id)
  CROSS JOIN LATERAL (
      SELECT c.ordering_key, c.run_at, c.id FROM {schema}.commands c
-      WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+      WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
         AND c.queue = $1 AND c.type = since.type AND c.run_at <= now()
         AND (c.run_at, c.id)
             > (least(to_timestamp(since.after_at), now() - interval '100 ms'), since.after_id)
@@ -17,6 +17,6 @@ SELECT since.type, due.ordering_key, NULL, due.id
   FROM unnest($2::text[]) AS since(type)
  CROSS JOIN LATERAL (
      SELECT c.ordering_key, c.id FROM {schema}.commands c
-      WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+      WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
         AND c.queue = $1 AND c.type = since.type AND c.run_at <= now()
       ORDER BY c.run_at, c.id LIMIT $5) due

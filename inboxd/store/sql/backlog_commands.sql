@@ -23,26 +23,26 @@ WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
       FROM failed WHERE failed.type IS NOT NULL
 ), line(queue, type) AS (
     (SELECT queue, type FROM {schema}.commands
-      WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
+      WHERE status LIKE 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
       ORDER BY queue, type LIMIT 1)
     UNION ALL
     SELECT following.queue, following.type
       FROM line
      CROSS JOIN LATERAL (
          SELECT c.queue, c.type FROM {schema}.commands c
-          WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
+          WHERE status LIKE 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
             AND (c.queue, c.type) > (line.queue, line.type)
           ORDER BY c.queue, c.type LIMIT 1) following
 ), again(queue, type) AS (
     (SELECT queue, type FROM {schema}.commands
-      WHERE status = 'waiting' AND line_at IS NOT NULL
+      WHERE status LIKE 'waiting' AND (line_at IS NULL)::integer = 0
       ORDER BY queue, type LIMIT 1)
     UNION ALL
     SELECT following.queue, following.type
       FROM again
      CROSS JOIN LATERAL (
          SELECT c.queue, c.type FROM {schema}.commands c
-          WHERE status = 'waiting' AND line_at IS NOT NULL
+          WHERE status LIKE 'waiting' AND (line_at IS NULL)::integer = 0
             AND (c.queue, c.type) > (again.queue, again.type)
           ORDER BY c.queue, c.type LIMIT 1) following
 ), unmet(queue, type) AS (
@@ -69,7 +69,7 @@ SELECT 'command', lane.queue || '/' || lane.type || '/' || lane.priority, 'pendi
 UNION ALL
 SELECT 'command', failed.type, 'failed',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
-         WHERE c.status = 'failed' AND c.type = failed.type ORDER BY c.id LIMIT $1) AS counted),
+         WHERE c.status = 'failed' AND c.type = failed.type LIMIT $1) AS counted),
        NULL
   FROM failed WHERE failed.type IS NOT NULL
 UNION ALL
@@ -85,22 +85,22 @@ SELECT 'command', 'all', 'running',
 UNION ALL
 SELECT 'command', line.queue || '/' || line.type || '/keyed', 'pending',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
-         WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+         WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
            AND c.queue = line.queue AND c.type = line.type
          ORDER BY c.run_at, c.id LIMIT $1) AS counted),
        (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
-         WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+         WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
            AND c.queue = line.queue AND c.type = line.type AND c.run_at <= now()
          ORDER BY c.run_at LIMIT 1)
   FROM line
 UNION ALL
 SELECT 'command', again.queue || '/' || again.type || '/again', 'pending',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
-         WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+         WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
            AND c.queue = again.queue AND c.type = again.type
          ORDER BY c.run_at, c.id LIMIT $1) AS counted),
        (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
-         WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+         WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
            AND c.queue = again.queue AND c.type = again.type AND c.run_at <= now()
          ORDER BY c.run_at LIMIT 1)
   FROM again

@@ -31,6 +31,6 @@ SELECT 'event', lane.topic || '/' || lane.type,
 UNION ALL
 SELECT 'event', failed.type, 'failed',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.events e
-         WHERE e.status = 'failed' AND e.type = failed.type ORDER BY e.id LIMIT $1) AS counted),
+         WHERE e.status = 'failed' AND e.type = failed.type LIMIT $1) AS counted),
        NULL
   FROM failed WHERE failed.type IS NOT NULL

@@ -7,6 +7,7 @@ WITH RECURSIVE inner_batches AS (
      WHERE id = coalesce((SELECT named.id FROM {schema}.batches named WHERE named.batch_id = $1::uuid),
                          CASE WHEN $1::uuid IS NULL THEN $2::bigint END)
     UNION
-    SELECT b.id FROM inner_batches i JOIN {schema}.batches b ON b.parent_id BETWEEN i.id AND i.id
+    SELECT b.id FROM inner_batches i
+     CROSS JOIN LATERAL (SELECT n.id FROM {schema}.batches n WHERE n.parent_id = i.id OFFSET 0) b
 )
 SELECT id FROM inner_batches

@@ -8,25 +8,25 @@
 -- locks: nothing
 WITH RECURSIVE again(type) AS (
     (SELECT c.type FROM {schema}.commands c
-      WHERE c.status = 'waiting' AND c.line_at IS NOT NULL AND c.queue = $1
+      WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0 AND c.queue = $1
       ORDER BY c.queue, c.type LIMIT 1)
     UNION ALL
     SELECT following.type
       FROM again
      CROSS JOIN LATERAL (
          SELECT c.type FROM {schema}.commands c
-          WHERE c.status = 'waiting' AND c.line_at IS NOT NULL AND c.queue = $1 AND c.type > again.type
+          WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0 AND c.queue = $1 AND c.type > again.type
           ORDER BY c.queue, c.type LIMIT 1) following
 ), holder(held_by, key, id) AS (
     (SELECT 'dead letter', c.ordering_key, c.id FROM {schema}.commands c
-      WHERE $4::boolean AND c.status = 'failed' AND c.line_at IS NOT NULL AND c.queue = $1
+      WHERE $4::boolean AND c.status LIKE 'failed' AND (c.line_at IS NULL)::integer = 0 AND c.queue = $1
       ORDER BY c.queue, c.line_at, c.id LIMIT $3)
     UNION ALL
     SELECT 'retry', first.ordering_key, first.id
       FROM again
      CROSS JOIN LATERAL (
          SELECT c.ordering_key, c.id FROM {schema}.commands c
-          WHERE $5::boolean AND c.status = 'waiting' AND c.line_at IS NOT NULL AND c.queue = $1
+          WHERE $5::boolean AND c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0 AND c.queue = $1
             AND c.type = again.type AND c.run_at > now()
           ORDER BY c.run_at, c.id LIMIT $3) first
 ), blocked AS MATERIALIZED (

@@ -8,23 +8,23 @@
 -- locks: nothing
 WITH RECURSIVE dead(topic) AS (
     (SELECT e.topic FROM {schema}.events e
-      WHERE e.head AND e.status = 'failed' AND e.topic >= coalesce($1, '') ORDER BY e.topic LIMIT 1)
+      WHERE e.head::integer = 1 AND e.status LIKE 'failed' AND e.topic >= coalesce($1, '') ORDER BY e.topic LIMIT 1)
     UNION ALL
     SELECT following.topic
       FROM dead
      CROSS JOIN LATERAL (
          SELECT e.topic FROM {schema}.events e
-          WHERE e.head AND e.status = 'failed' AND e.topic > dead.topic ORDER BY e.topic LIMIT 1) following
+          WHERE e.head::integer = 1 AND e.status LIKE 'failed' AND e.topic > dead.topic ORDER BY e.topic LIMIT 1) following
      WHERE $1 IS NULL
 ), again(topic, type) AS (
     (SELECT e.topic, e.type FROM {schema}.events e
-      WHERE e.head AND e.status = 'waiting' AND e.topic >= coalesce($1, '') ORDER BY e.topic, e.type LIMIT 1)
+      WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic >= coalesce($1, '') ORDER BY e.topic, e.type LIMIT 1)
     UNION ALL
     SELECT following.topic, following.type
       FROM again
      CROSS JOIN LATERAL (
          SELECT e.topic, e.type FROM {schema}.events e
-          WHERE e.head AND e.status = 'waiting' AND (e.topic, e.type) > (again.topic, again.type)
+          WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND (e.topic, e.type) > (again.topic, again.type)
           ORDER BY e.topic, e.type LIMIT 1) following
      WHERE $1 IS NULL OR following.topic = $1
 ), held(held_by, id, since, place, topic, key) AS (
@@ -32,7 +32,7 @@ WITH RECURSIVE dead(topic) AS (
       FROM dead
      CROSS JOIN LATERAL (
          SELECT e.id, e.updated_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
-          WHERE e.head AND e.status = 'failed' AND e.topic = dead.topic
+          WHERE e.head::integer = 1 AND e.status LIKE 'failed' AND e.topic = dead.topic
           ORDER BY e.updated_at, e.id LIMIT $2) first
      WHERE $1 IS NULL OR dead.topic = $1
     UNION ALL
@@ -40,11 +40,11 @@ WITH RECURSIVE dead(topic) AS (
       FROM again
      CROSS JOIN LATERAL (  -- a batch topic's lines wait too: they are not looked through
          SELECT e.mode FROM {schema}.events e
-          WHERE e.head AND e.status = 'waiting' AND e.topic = again.topic AND e.type = again.type
+          WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = again.topic AND e.type = again.type
           ORDER BY e.run_at, e.id LIMIT 1) kind
      CROSS JOIN LATERAL (
          SELECT e.id, e.created_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
-          WHERE e.head AND e.status = 'waiting' AND e.topic = again.topic AND e.type = again.type
+          WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = again.topic AND e.type = again.type
             AND e.run_at > now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
           ORDER BY e.run_at, e.id LIMIT $2) first
      WHERE $1 IS NULL OR again.topic = $1
@@ -54,11 +54,11 @@ WITH RECURSIVE dead(topic) AS (
              WHERE ($1 IS NULL OR again.topic = $1) AND {schema}.is_unhandled(again.topic, again.type)) kept
      CROSS JOIN LATERAL (
          SELECT e.mode FROM {schema}.events e
-          WHERE e.head AND e.status = 'waiting' AND e.topic = kept.topic AND e.type = kept.type
+          WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = kept.topic AND e.type = kept.type
           ORDER BY e.run_at, e.id LIMIT 1) kind
      CROSS JOIN LATERAL (
          SELECT e.id, e.run_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
-          WHERE e.head AND e.status = 'waiting' AND e.topic = kept.topic AND e.type = kept.type
+          WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = kept.topic AND e.type = kept.type
             AND e.run_at <= now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
           ORDER BY e.run_at, e.id LIMIT $2) first
 ), shown AS MATERIALIZED (

@@ -10,7 +10,7 @@
 -- a server that has no statistics, or planned while the table was empty, would join by reading the heads
 -- of all lines, or all events. What others changed meanwhile is not changed again.
 UPDATE {schema}.events e SET run_at = clock_timestamp()
- WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.attempts = 0 AND e.updated_at <= e.created_at
+ WHERE CASE WHEN e.head THEN e.status = 'waiting' END AND e.attempts = 0 AND e.updated_at <= e.created_at
    AND e.run_at > clock_timestamp() AND e.id = ANY (ARRAY(
      SELECT h.id
        FROM unnest($2::text[]) AS line(key)

@@ -7,6 +7,6 @@ SELECT s.status, c.count
  CROSS JOIN LATERAL (
      SELECT count(*) FROM (
          SELECT FROM {schema}.batches b
-          WHERE b.status = s.status AND ($1::text IS NULL OR b.kind = $1) AND ($2::text IS NULL OR b.tenant = $2)
+          WHERE b.status || '' = s.status AND ($1::text IS NULL OR b.kind = $1) AND ($2::text IS NULL OR b.tenant = $2)
           LIMIT $3) AS counted) AS c
  ORDER BY s.n

@@ -6,24 +6,24 @@
 --          longest has waited, of all these keys)
 -- locks: nothing
 WITH RECURSIVE dead(queue) AS (
-    (SELECT queue FROM {schema}.commands WHERE status = 'failed' AND line_at IS NOT NULL
+    (SELECT queue FROM {schema}.commands WHERE status LIKE 'failed' AND (line_at IS NULL)::integer = 0
       ORDER BY queue LIMIT 1)
     UNION ALL
     SELECT following.queue
       FROM dead
      CROSS JOIN LATERAL (
          SELECT c.queue FROM {schema}.commands c
-          WHERE c.status = 'failed' AND c.line_at IS NOT NULL AND c.queue > dead.queue
+          WHERE c.status LIKE 'failed' AND (c.line_at IS NULL)::integer = 0 AND c.queue > dead.queue
           ORDER BY c.queue LIMIT 1) following
 ), again(queue, type) AS (
-    (SELECT queue, type FROM {schema}.commands WHERE status = 'waiting' AND line_at IS NOT NULL
+    (SELECT queue, type FROM {schema}.commands WHERE status LIKE 'waiting' AND (line_at IS NULL)::integer = 0
       ORDER BY queue, type LIMIT 1)
     UNION ALL
     SELECT following.queue, following.type
       FROM again
      CROSS JOIN LATERAL (
          SELECT c.queue, c.type FROM {schema}.commands c
-          WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+          WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
             AND (c.queue, c.type) > (again.queue, again.type)
           ORDER BY c.queue, c.type LIMIT 1) following
 ), holder(queue, held_by, key) AS (
@@ -31,7 +31,7 @@ WITH RECURSIVE dead(queue) AS (
       FROM dead
      CROSS JOIN LATERAL (
          SELECT c.ordering_key FROM {schema}.commands c
-          WHERE c.status = 'failed' AND c.line_at IS NOT NULL AND c.queue = dead.queue
+          WHERE c.status LIKE 'failed' AND (c.line_at IS NULL)::integer = 0 AND c.queue = dead.queue
           ORDER BY c.queue, c.line_at, c.id LIMIT $1) first
      WHERE dead.queue <> ALL ($2::text[])
     UNION ALL
@@ -39,7 +39,7 @@ WITH RECURSIVE dead(queue) AS (
       FROM again
      CROSS JOIN LATERAL (
          SELECT c.ordering_key FROM {schema}.commands c
-          WHERE c.status = 'waiting' AND c.line_at IS NOT NULL AND c.queue = again.queue
+          WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0 AND c.queue = again.queue
             AND c.type = again.type AND c.run_at > now()
           ORDER BY c.run_at, c.id LIMIT $1) first
      WHERE again.queue <> ALL ($3::text[])

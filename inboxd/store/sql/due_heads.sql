@@ -9,7 +9,7 @@ SELECT lane.topic, e.bucket, e.ordering_key, e.id, date_part('epoch', e.run_at) 
        WITH ORDINALITY AS lane(topic, type, after_at, after_id, lane)
  CROSS JOIN LATERAL (
      SELECT e.bucket, e.ordering_key, e.id, e.run_at FROM {schema}.events e
-      WHERE e.head AND e.status = 'waiting' AND e.topic = lane.topic AND e.type = lane.type
+      WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = lane.topic AND e.type = lane.type
         AND e.run_at <= now() AND (e.run_at, e.id) > (to_timestamp(lane.after_at), lane.after_id)
       ORDER BY e.run_at, e.id
       LIMIT $5) e

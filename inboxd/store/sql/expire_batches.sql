@@ -5,7 +5,7 @@
 UPDATE {schema}.batches b
    SET expired_at = clock_timestamp(), updated_at = clock_timestamp()
   FROM (SELECT id FROM {schema}.batches
-         WHERE closed_at IS NULL AND expires_at <= clock_timestamp() AND expired_at IS NULL
+         WHERE closed_at IS NULL AND expires_at <= statement_timestamp() AND expired_at IS NULL
          ORDER BY expires_at LIMIT 1000 FOR UPDATE SKIP LOCKED) AS due
  WHERE b.id BETWEEN due.id AND due.id
 RETURNING b.id, b.batch_id, b.name, b.size, b.expires_at

@@ -11,5 +11,5 @@ UPDATE {schema}.events e
   FROM (SELECT h.id, coalesce(t.rules ->> 'on_failure' = 'skip', false) AS skips
           FROM {schema}.events h LEFT JOIN {schema}.topics t ON t.name = h.topic
          WHERE h.id = ANY ($1::bigint[])) given
- WHERE e.id BETWEEN given.id AND given.id AND e.head::integer = 1 AND e.status LIKE 'waiting' AND e.run_at <= now() - $3::interval
+ WHERE e.id BETWEEN given.id AND given.id AND CASE WHEN e.head THEN e.status = 'waiting' END AND e.run_at <= now() - $3::interval
 RETURNING e.id

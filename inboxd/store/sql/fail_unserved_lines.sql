@@ -6,12 +6,12 @@
 -- locks: the rows; rows that others hold are skipped
 WITH stranded AS MATERIALIZED (
     SELECT id FROM {schema}.commands
-     WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
+     WHERE status LIKE 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
        AND queue = $1 AND type = $2 AND run_at <= now() - $5::interval
      ORDER BY run_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
 ), held AS MATERIALIZED (
     SELECT id FROM {schema}.commands
-     WHERE status = 'waiting' AND line_at IS NOT NULL
+     WHERE status LIKE 'waiting' AND (line_at IS NULL)::integer = 0
        AND queue = $1 AND type = $2 AND run_at <= now() - $5::interval
      ORDER BY run_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
 )

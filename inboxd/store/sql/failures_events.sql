@@ -7,7 +7,7 @@ SELECT 'event' AS kind, g.fingerprint, g.type, g.count, f.updated_at AS first_at
        g.first_id, g.last_id, left(l.errors -> -1 ->> 'error', 1000) AS error
   FROM (SELECT fingerprint, type, count(*) AS count, min(id) AS first_id, max(id) AS last_id
           FROM {schema}.events
-         WHERE status = 'failed' AND ($1::text IS NULL OR fingerprint = $1)
+         WHERE status || '' = 'failed' AND ($1::text IS NULL OR fingerprint = $1)
          GROUP BY fingerprint, type ORDER BY count(*) DESC, fingerprint, type LIMIT $2) g
   JOIN {schema}.events f ON f.id BETWEEN g.first_id AND g.first_id
   JOIN {schema}.events l ON l.id BETWEEN g.last_id AND g.last_id

@@ -12,7 +12,7 @@ SELECT id, batch_id, kind, name, status, size, size - succeeded - failed - cance
   FROM {schema}.batches
  WHERE id < coalesce($7::bigint, 9223372036854775807)
    AND ($1::text IS NULL OR kind = $1)
-   AND ($2::text[] IS NULL OR status = ANY ($2))
+   AND ($2::text[] IS NULL OR status || '' = ANY ($2))
    AND ($3::text IS NULL OR tenant = $3)
    AND ($4::text IS NULL OR name = $4)
    AND ($5::timestamptz IS NULL OR created_at >= $5)

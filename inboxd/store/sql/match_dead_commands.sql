@@ -18,15 +18,23 @@ WITH RECURSIVE dead(type) AS (
 SELECT next.id
   FROM dead
  CROSS JOIN LATERAL (
-     SELECT c.id FROM {schema}.commands c
-      WHERE c.status = 'failed' AND 'failed' = ANY ($1::text[])
-        AND c.type = dead.type
-        AND ($3::text IS NULL OR c.queue = $3)
-        AND ($4::text IS NULL OR c.tenant = $4)
-        AND ($5::timestamptz IS NULL OR c.created_at >= $5)
-        AND ($6::text IS NULL OR strpos(lower(c.errors -> -1 ->> 'error'), lower($6)) > 0)
-        AND ($7::text IS NULL OR c.fingerprint = $7)
-        AND ($8::bigint[] IS NULL OR c.batch_id = ANY ($8))
-        AND c.id > $9::bigint AND c.id <= $10::bigint
-      ORDER BY c.type, c.id LIMIT $11) next
+    (SELECT c.id FROM {schema}.commands c
+       WHERE c.status = 'failed' AND $7::text IS NULL AND 'failed' = ANY ($1::text[])
+         AND ($3::text IS NULL OR c.queue = $3)
+         AND ($4::text IS NULL OR c.tenant = $4)
+         AND ($5::timestamptz IS NULL OR c.created_at >= $5)
+         AND ($6::text IS NULL OR strpos(lower(c.errors -> -1 ->> 'error'), lower($6)) > 0)
+         AND ($8::bigint[] IS NULL OR c.batch_id = ANY ($8))
+         AND (c.type, c.id) > (dead.type, $9::bigint) AND (c.type, c.id) <= (dead.type, $10::bigint)
+       ORDER BY c.type, c.id LIMIT $11)
+     UNION ALL
+    (SELECT c.id FROM {schema}.commands c
+       WHERE c.status || '' = 'failed' AND c.fingerprint = $7::text AND 'failed' = ANY ($1::text[])
+         AND ($3::text IS NULL OR c.queue = $3)
+         AND ($4::text IS NULL OR c.tenant = $4)
+         AND ($5::timestamptz IS NULL OR c.created_at >= $5)
+         AND ($6::text IS NULL OR strpos(lower(c.errors -> -1 ->> 'error'), lower($6)) > 0)
+         AND ($8::bigint[] IS NULL OR c.batch_id = ANY ($8))
+         AND (c.type, c.id) > (dead.type, $9::bigint) AND (c.type, c.id) <= (dead.type, $10::bigint)
+       ORDER BY c.type, c.id LIMIT $11)) next
  ORDER BY next.id LIMIT $11

@@ -27,26 +27,26 @@ WITH RECURSIVE lane(queue, type, priority) AS (
                           ORDER BY c.type LIMIT 1) following
 ), line(queue, type) AS (
     (SELECT queue, type FROM {schema}.commands
-      WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
+      WHERE status LIKE 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
       ORDER BY queue, type LIMIT 1)
     UNION ALL
     SELECT following.queue, following.type
       FROM line
      CROSS JOIN LATERAL (
          SELECT c.queue, c.type FROM {schema}.commands c
-          WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
+          WHERE status LIKE 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
             AND (c.queue, c.type) > (line.queue, line.type)
           ORDER BY c.queue, c.type LIMIT 1) following
 ), again(queue, type) AS (
     (SELECT queue, type FROM {schema}.commands
-      WHERE status = 'waiting' AND line_at IS NOT NULL
+      WHERE status LIKE 'waiting' AND (line_at IS NULL)::integer = 0
       ORDER BY queue, type LIMIT 1)
     UNION ALL
     SELECT following.queue, following.type
       FROM again
      CROSS JOIN LATERAL (
          SELECT c.queue, c.type FROM {schema}.commands c
-          WHERE status = 'waiting' AND line_at IS NOT NULL
+          WHERE status LIKE 'waiting' AND (line_at IS NULL)::integer = 0
             AND (c.queue, c.type) > (again.queue, again.type)
           ORDER BY c.queue, c.type LIMIT 1) following
 ), unmet(queue, type) AS (
@@ -90,21 +90,20 @@ WITH RECURSIVE lane(queue, type, priority) AS (
     SELECT dead.queue, dead.type, 0, 0, NULL, 0, count(*), 0, 0
       FROM broken
      CROSS JOIN LATERAL (SELECT c.queue, c.type FROM {schema}.commands c
-                          WHERE c.status = 'failed' AND c.type = broken.type
-                          ORDER BY c.id LIMIT $1) dead
+                          WHERE c.status = 'failed' AND c.type = broken.type LIMIT $1) dead
      GROUP BY dead.queue, dead.type
     UNION ALL
     SELECT line.queue, line.type, standing.count, due.count, due.oldest, 0, 0, standing.count, 0
       FROM line
      CROSS JOIN LATERAL (
          SELECT count(*) FROM (SELECT FROM {schema}.commands c
-                                WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+                                WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
                                   AND c.queue = line.queue AND c.type = line.type
                                 ORDER BY c.run_at, c.id LIMIT $1) AS few) standing
      CROSS JOIN LATERAL (
          SELECT count(*), extract(epoch FROM clock_timestamp() - min(run_at))::double precision AS oldest
            FROM (SELECT c.run_at FROM {schema}.commands c
-                  WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+                  WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
                     AND c.queue = line.queue AND c.type = line.type AND c.run_at <= now()
                   ORDER BY c.run_at LIMIT $1) AS few) due
     UNION ALL
@@ -112,13 +111,13 @@ WITH RECURSIVE lane(queue, type, priority) AS (
       FROM again
      CROSS JOIN LATERAL (
          SELECT count(*) FROM (SELECT FROM {schema}.commands c
-                                WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+                                WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
                                   AND c.queue = again.queue AND c.type = again.type
                                 ORDER BY c.run_at, c.id LIMIT $1) AS few) standing
      CROSS JOIN LATERAL (
          SELECT count(*), extract(epoch FROM clock_timestamp() - min(run_at))::double precision AS oldest
            FROM (SELECT c.run_at FROM {schema}.commands c
-                  WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+                  WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
                     AND c.queue = again.queue AND c.type = again.type AND c.run_at <= now()
                   ORDER BY c.run_at LIMIT $1) AS few) due
     UNION ALL

@@ -37,8 +37,7 @@ WITH RECURSIVE lane(topic, type) AS (
     SELECT dead.topic, dead.type, 0, 0, NULL, count(*)
       FROM broken
      CROSS JOIN LATERAL (SELECT e.topic, e.type FROM {schema}.events e
-                          WHERE e.status = 'failed' AND e.type = broken.type
-                          ORDER BY e.id LIMIT $1) dead
+                          WHERE e.status = 'failed' AND e.type = broken.type LIMIT $1) dead
      GROUP BY dead.topic, dead.type
 )
 SELECT topic, type, sum(pending)::bigint AS pending, sum(due)::bigint AS due, max(oldest) AS oldest,

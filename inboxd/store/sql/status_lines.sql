@@ -23,12 +23,12 @@ WITH RECURSIVE arriving(topic) AS (
                           WHERE e.place IS NOT NULL AND e.topic > heading.topic
                           ORDER BY e.topic LIMIT 1) following
 ), waiting(topic, type) AS (
-    (SELECT topic, type FROM {schema}.events WHERE head AND status = 'waiting' ORDER BY topic, type LIMIT 1)
+    (SELECT topic, type FROM {schema}.events WHERE head::integer = 1 AND status LIKE 'waiting' ORDER BY topic, type LIMIT 1)
     UNION ALL
     SELECT following.topic, following.type
       FROM waiting
      CROSS JOIN LATERAL (SELECT e.topic, e.type FROM {schema}.events e
-                          WHERE e.head AND e.status = 'waiting' AND (e.topic, e.type) > (waiting.topic, waiting.type)
+                          WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND (e.topic, e.type) > (waiting.topic, waiting.type)
                           ORDER BY e.topic, e.type LIMIT 1) following
 ), nobodys(topic, type) AS MATERIALIZED (
     SELECT topic, type FROM waiting WHERE {schema}.is_unhandled(topic, type)
@@ -53,16 +53,16 @@ SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, filed.co
  CROSS JOIN LATERAL (
      SELECT count(*), extract(epoch FROM clock_timestamp() - min(few.updated_at))::double precision AS seconds
        FROM (SELECT e.updated_at FROM {schema}.events e
-              WHERE e.head AND e.status = 'failed' AND e.topic = found.topic
+              WHERE e.head::integer = 1 AND e.status LIKE 'failed' AND e.topic = found.topic
               ORDER BY e.updated_at, e.id LIMIT $1) AS few) blocked
  CROSS JOIN LATERAL (
      SELECT count(*), extract(epoch FROM clock_timestamp() - min(head.run_at))::double precision AS seconds
        FROM nobodys
       CROSS JOIN LATERAL (SELECT e.mode FROM {schema}.events e
-                           WHERE e.head AND e.status = 'waiting' AND e.topic = nobodys.topic AND e.type = nobodys.type
+                           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = nobodys.topic AND e.type = nobodys.type
                            ORDER BY e.run_at, e.id LIMIT 1) kind
       CROSS JOIN LATERAL (SELECT e.run_at FROM {schema}.events e
-                           WHERE e.head AND e.status = 'waiting' AND e.topic = nobodys.topic AND e.type = nobodys.type
+                           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = nobodys.topic AND e.type = nobodys.type
                              AND e.run_at <= now() AND kind.mode = 'sequential'
                            ORDER BY e.run_at, e.id LIMIT $1) head
       WHERE nobodys.topic = found.topic) kept

@@ -20,24 +20,24 @@ WITH running AS MATERIALIZED (
      CROSS JOIN LATERAL (
          (SELECT s.* FROM {schema}.story s
            WHERE s.hot AND s.kind = 'command' AND s.causation_id = p.uuid AND s.batch_id IS NULL
-             AND s.status = 'failed' LIMIT $4)
+             AND s.status LIKE 'failed' LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
            WHERE s.causation_id = p.uuid AND s.batch_id IS NULL AND s.status <> 'running'
              AND (s.finished_at IS NULL OR s.finished_at >= $3::timestamptz) LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
-           WHERE s.hot AND s.kind = 'command' AND s.batch_id = p.batch AND s.status = 'failed' LIMIT $4)
+           WHERE s.hot AND s.kind = 'command' AND s.batch_id = p.batch AND s.status LIKE 'failed' LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
            WHERE s.batch_id = p.batch AND s.status <> 'running'
              AND (s.finished_at IS NULL OR s.finished_at >= $3::timestamptz) LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
-           WHERE s.kind = 'batch' AND s.status LIKE 'running' AND s.causation_id = p.uuid AND s.batch_id IS NULL LIMIT $4)
+           WHERE s.kind = 'batch' AND s.status = 'running' AND s.causation_id = p.uuid AND s.batch_id IS NULL LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
-           WHERE s.kind = 'batch' AND s.status LIKE 'running' AND s.batch_id = p.batch LIMIT $4)
+           WHERE s.kind = 'batch' AND s.status = 'running' AND s.batch_id = p.batch LIMIT $4)
          UNION
          (SELECT r.* FROM running r
            WHERE (r.causation_id = p.uuid AND r.batch_id IS NULL) OR r.batch_id = p.batch LIMIT $4)

@@ -6,25 +6,25 @@
 -- locks: nothing
 WITH RECURSIVE line(queue, type) AS (
     (SELECT queue, type FROM {schema}.commands
-      WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
+      WHERE status LIKE 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL
       ORDER BY queue, type LIMIT 1)
     UNION ALL
     SELECT following.queue, following.type
       FROM line
      CROSS JOIN LATERAL (
          SELECT c.queue, c.type FROM {schema}.commands c
-          WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+          WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
             AND (c.queue, c.type) > (line.queue, line.type)
           ORDER BY c.queue, c.type LIMIT 1) following
 ), again(queue, type) AS (
-    (SELECT queue, type FROM {schema}.commands WHERE status = 'waiting' AND line_at IS NOT NULL
+    (SELECT queue, type FROM {schema}.commands WHERE status LIKE 'waiting' AND (line_at IS NULL)::integer = 0
       ORDER BY queue, type LIMIT 1)
     UNION ALL
     SELECT following.queue, following.type
       FROM again
      CROSS JOIN LATERAL (
          SELECT c.queue, c.type FROM {schema}.commands c
-          WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+          WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
             AND (c.queue, c.type) > (again.queue, again.type)
           ORDER BY c.queue, c.type LIMIT 1) following
 )
@@ -34,22 +34,22 @@ SELECT queue, type, extract(epoch FROM clock_timestamp() - min(due))::double pre
   FROM (
     SELECT queue, type,
            (SELECT c.run_at FROM {schema}.commands c
-             WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+             WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
                AND c.queue = line.queue AND c.type = line.type AND c.run_at <= now()
              ORDER BY c.run_at LIMIT 1) AS due,
            (SELECT c.run_at FROM {schema}.commands c
-             WHERE c.status = 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
+             WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
                AND c.queue = line.queue AND c.type = line.type AND c.run_at > now()
              ORDER BY c.run_at LIMIT 1) AS later
       FROM line
     UNION ALL
     SELECT queue, type,
            (SELECT c.run_at FROM {schema}.commands c
-             WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+             WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
                AND c.queue = again.queue AND c.type = again.type AND c.run_at <= now()
              ORDER BY c.run_at LIMIT 1),
            (SELECT c.run_at FROM {schema}.commands c
-             WHERE c.status = 'waiting' AND c.line_at IS NOT NULL
+             WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
                AND c.queue = again.queue AND c.type = again.type AND c.run_at > now()
              ORDER BY c.run_at LIMIT 1)
       FROM again) AS seen
