@@ -33,7 +33,7 @@ _WAYS: dict[str, str] = {
     "close quietly": "",
     "deferred": "ForeignKeyViolationError",
     "raise text with NUL": "ValueError: ab",
-    "send to no queue": "CheckViolationError",
+    "send to no queue": "UsageError: test.noop: queue has 300 bytes",
 }
 
 

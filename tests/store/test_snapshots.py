@@ -13,6 +13,7 @@ import pytest
 from inboxd.model.lane import BEGINNING, Key, Lane, Lanes
 from inboxd.store import commands, events, statistics, workers
 from inboxd.store.connections import Connection
+from tests.plans.stand import undone
 from tests.support import Database
 from tests.support.plans import told, touched_by
 from tests.support.rows import SQL, daemon_session, emit, join, send
@@ -91,6 +92,7 @@ async def test_a_sweep_passes_what_is_dead_once(session: Connection, place: str)
             rows = await events.claim(session, SQL, [lane], 9)
         assert [row["id"] for row in rows] == ids
 
+    await undone(session, claim())  # the first time, the driver asks for types
     assert await pages(session, claim()) < 0.75 * once
 
 
