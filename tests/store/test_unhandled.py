@@ -85,11 +85,16 @@ async def test_who_handles_what(session: Connection, served: tuple[str, ...]) ->
     }
     assert set(found) == expected
     visited = {topic for (topic, _), visits in found.items() if visits}
-    assert visited == {"default", "lined", "listed"} & {topic for topic, _ in expected} & (
-        set(served) or {"default", "lined", "listed"}
-    )
+    topics = {topic for topic, _ in expected}
+    assert visited == (topics & set(served) if served else topics)
     await join(session, subscriptions=[("default", "anywhere")])
     assert not await unhandled(session, "listed", "anywhere"), "this one knows of no lists there"
+
+
+async def test_who_has_handlers_in_other_topics_alone_visits_none(session: Connection) -> None:
+    await join(session, subscriptions=[("lined", "named")])
+    found = await workers.unhandled(session, SQL, [("lined", "other"), ("free", "other")])
+    assert found == {("lined", "other"): True, ("free", "other"): False}
 
 
 @pytest.mark.parametrize("served", [(), ("default",), ("default", "listed")])
