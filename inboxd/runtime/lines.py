@@ -9,7 +9,7 @@ Known limit: while a page runs, nobody else processes what comes into its bucket
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from inboxd.model.arrivals import Arrivals, Bucket
@@ -21,7 +21,7 @@ from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Survey
 from inboxd.runtime.readings import Readings
 from inboxd.runtime.standing import Standing, serves
-from inboxd.store import lines
+from inboxd.store import lines, workers
 from inboxd.store.connections import Connection, Row
 from inboxd.store.lines import Line, Stretch
 
@@ -58,6 +58,8 @@ class Lines:
         named = (topic for topic, _ in parts.registry.in_topics)
         self._topics = frozenset(filter(parts.registry.takes, named))
         self._arrivals = Arrivals()
+        # Of topics and types that are none of ours: whether nobody handles them, since the survey.
+        self._nobodys: dict[tuple[str, str], bool] = {}
         self._heads: dict[Key, Lane] = {}
         # Lines with filed rows to go on with: their heads are behind the cursors.
         self._going: dict[Line, None] = {}
@@ -68,6 +70,7 @@ class Lines:
     def forget(self) -> None:
         """Drop everything remembered of the server."""
         self._arrivals.forget()
+        self._nobodys.clear()
         self._heads.clear()
         self._going.clear()
         self._wanting = False
@@ -86,11 +89,14 @@ class Lines:
         # Before the look: what is complete then is what it sees.
         complete, held = self._readings.horizon.bounds(), self._readings.horizon.held
         arrived = await lines.survey_arrivals(connection, sql)
+        arrived = [each for each in arrived if each.mode == "sequential"]
+        self._nobodys.clear()
+        ours = await self._ours(connection, [(each.topic, each.type) for each in arrived])
         found = [
             # What is being taken into a topic comes to lie before what is there.
             ((each.topic, each.bucket), 1 if each.topic in held else each.first)
             for each in arrived
-            if each.mode == "sequential" and self._takes(each.topic, each.type)
+            if (each.topic, each.type) in ours
         ]
         self._arrivals.survey(found, complete)
         seen = await lines.survey_heads(connection, sql)
@@ -234,8 +240,9 @@ class Lines:
         cursors = [each for each in self._arrivals.after.items() if each[0] not in held]
         if cursors:
             found = await lines.look(connection, self._parts.sql, cursors)
+            ours = await self._ours(connection, [(lane[0], type_) for lane, _, type_ in found])
             self._arrivals.look(
-                (lane, first) for lane, first, type_ in found if self._takes(lane[0], type_)
+                (lane, first) for lane, first, type_ in found if (lane[0], type_) in ours
             )
 
     async def _claim_filed(
@@ -270,15 +277,38 @@ class Lines:
             drained |= _drained(cut, more, room)
         return rows, drained
 
-    def _takes(self, topic: str, type_: str) -> bool:
-        """Whether arrivals are ours to take or to file: handlers without a topic serve any.
+    async def _ours(
+        self, connection: Connection, pairs: Iterable[tuple[str, str]]
+    ) -> set[tuple[str, str]]:
+        """Those of these topics and types whose arrivals are ours to take, or to file.
+
+        What nobody handles we file wherever a handler without a topic may have others to run: else
+        it would hold up the other keys of its bucket. What another worker handles is left to it.
+        """
+        open_ = {pair for pair in pairs if self._is_open(pair[0])}
+        ours = {pair for pair in open_ if self._takes(*pair)}
+        if self._parts.registry.anywhere:
+            foreign = open_ - ours
+            if asked := foreign - self._nobodys.keys():
+                found = await workers.unhandled(connection, self._parts.sql, asked)
+                self._nobodys |= {pair: pair in found for pair in asked}
+            ours |= {pair for pair in foreign if self._nobodys[pair]}
+        return ours
+
+    def _is_open(self, topic: str) -> bool:
+        """Whether arrivals of the topic may be taken here, as far as lines go.
 
         Those of a topic that is `batch` by now go into its lists, whatever it was when they came.
         """
-        if topic in self._parts.registry.lists:
-            return False
-        ours = topic in self._topics or bool(self._parts.registry.handlers_of(topic, type_))
-        return ours and self._parts.controls.allow("topic", topic, "")
+        registry = self._parts.registry
+        listed = topic in registry.lists
+        return (
+            not listed and registry.takes(topic) and self._parts.controls.allow("topic", topic, "")
+        )
+
+    def _takes(self, topic: str, type_: str) -> bool:
+        """Whether arrivals are among what our handlers serve: those without a topic serve any."""
+        return topic in self._topics or bool(self._parts.registry.handlers_of(topic, type_))
 
     def _serves(self, lane: Key) -> bool:
         listed = lane[0] in self._parts.registry.lists

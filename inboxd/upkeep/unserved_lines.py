@@ -1,11 +1,11 @@
 """Events in lines of sequential topics that no live worker handles: each keeps its place.
 
-Owns the same judgement as `inboxd.upkeep.unhandled`, for lines: arrivals of a topic that nobody has
-handlers in are filed, in their order, so that each key that stands still can be seen; a head that
-nobody handles is kept and blocks its line, or becomes a dead letter, or is ignored with what
-follows it alike. Promises that the order is kept: what waits, or is replayed later, when the
-handler is there, still stands before what came after it. Known limit: of a line, only the head is
-a dead letter; the others wait behind it.
+Owns the same judgement as `inboxd.upkeep.unhandled`, for lines: arrivals of a topic that no worker
+visits, since none has handlers that could serve it, are filed, in their order, so that each key
+that stands still can be seen; a head that nobody handles is kept and blocks its line, or becomes a
+dead letter, or is ignored with what follows it alike. Promises that the order is kept: what waits,
+or is replayed later, when the handler is there, still stands before what came after it. Known
+limit: of a line, only the head is a dead letter; the others wait behind it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

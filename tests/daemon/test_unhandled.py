@@ -34,6 +34,17 @@ async def turn(event: Event[dict], ctx: EventContext) -> None:
         event.topic, event.ordering_key, event.id,
     )
 """
+# It has all that the topic "far" gets.
+FAR = """
+from inboxd import Event, EventContext, Handlers
+
+handlers = Handlers("far")
+handlers.topic("far", mode="sequential", key="/key")
+
+
+@handlers.event("far.turn", topic="far")
+async def turn(event: Event[dict], ctx: EventContext) -> None: ...
+"""
 QUICK: Config = {
     # A worker that comes hears of what waits by looking, not by a poll.
     "worker": {"unserved_grace": "300ms", "poll_interval": "60s"},
@@ -207,6 +218,58 @@ async def test_a_kept_event_blocks_its_key_and_is_shown_until_a_handler_comes(
         await start_worker(both)
         await settled(database, 18, within=15)
     await in_order(database)
+
+
+async def test_what_nobody_handles_holds_up_no_other_key(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """In a topic without handlers of its own, where a handler without a topic serves the others.
+
+    Each bucket begins with what nobody handles, also when the worker knows the buckets already.
+    """
+    long: Config = {"worker": {"unserved_grace": "10m"}}
+    await start_worker({**long, "topics": {"free": {"mode": "sequential", "key": "/key"}}})
+    for n in (1, 2):
+        for type_, keys in (("nobody.handles", 300), ("test.noop", 64)):
+            await database.execute(
+                "insert into inboxd.events (topic, type, payload) select 'free', $1,"
+                " jsonb_build_object('key', $1 || n) from generate_series(1, $2) n",
+                type_,
+                keys,
+            )
+        await settled(database, 64 * n, within=15)
+    left = "select count(*), count(place), count(*) filter (where head) from inboxd.events"
+    (row,) = await database.fetch(left)
+    assert tuple(row) == (600, 600, 300)
+
+
+async def test_what_another_worker_handles_is_left_to_it_and_not_filed(
+    database: Database, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    """A filed event costs an update: what others handle is not ours to file."""
+    lease = {"lease": "60s"}
+    await start_worker({"worker": lease})
+    with found(install(tmp_path / "far", "far", FAR)):
+        holder = await start_worker({"worker": {**lease, "plugins": ["far"]}})
+    holder.pause()
+    # All are seen by one survey: when those of the other topics have moved, "far" was left alone.
+    write = (
+        "insert into inboxd.events (topic, type, mode, payload) select topic, type, 'sequential',"
+        " jsonb_build_object('key', n) from generate_series(1, 20) n, (values ('far', 'far.turn'),"
+        " ('free', 'nobody.handles'), ('other', 'test.noop')) as t (topic, type)"
+    )
+    await database.execute(write)
+    await settled(database, 20)
+
+    async def filed() -> bool:
+        count = "select count(*) from inboxd.events where topic = 'free' and place is not null"
+        return bool(await database.fetchval(count) == 20)
+
+    await eventually(filed)
+    waiting = "select count(*) from inboxd.events where topic = 'far' and place is null"
+    assert await database.fetchval(waiting) == 20
+    holder.resume()
+    await settled(database, 40)
 
 
 async def test_ignored_events_of_a_line_go_and_the_line_goes_on(

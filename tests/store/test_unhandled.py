@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from inboxd.model.lane import Lane, Sighting
-from inboxd.store import events, lines, workers
+from inboxd.store import events, lines, lists, workers
 from inboxd.store import topics as store_topics
 from inboxd.store.connections import Connection
 from inboxd.store.lines import Line, Stretch
@@ -85,11 +85,55 @@ async def test_who_handles_what(session: Connection, served: tuple[str, ...]) ->
     }
     assert set(found) == expected
     visited = {topic for (topic, _), visits in found.items() if visits}
-    assert visited == {"default", "lined", "listed"} & {topic for topic, _ in expected} & (
-        set(served) or {"default", "lined", "listed"}
-    )
+    topics = {topic for topic, _ in expected}
+    assert visited == (topics & set(served) if served else topics)
     await join(session, subscriptions=[("default", "anywhere")])
     assert not await unhandled(session, "listed", "anywhere"), "this one knows of no lists there"
+
+
+async def test_who_has_handlers_in_other_topics_alone_visits_none(session: Connection) -> None:
+    await join(session, subscriptions=[("lined", "named")])
+    found = await workers.unhandled(session, SQL, [("lined", "other"), ("free", "other")])
+    assert found == {("lined", "other"): True, ("free", "other"): False}
+
+
+@pytest.mark.parametrize("served", [(), ("default",), ("default", "listed")])
+async def test_what_a_worker_of_other_topics_declares_gets_into_no_list(
+    session: Connection, served: tuple[str, ...]
+) -> None:
+    """It would wait there, fill the list, and not be shown as kept."""
+    await session.execute(
+        "insert into inboxd.topics (name, mode, source) values ('listed', 'batch', 't');"
+        "insert into inboxd.events (topic, type, ordering_key) values ('listed', 'other', 'k')"
+    )
+    await join(
+        session, subscriptions=[("listed", "item"), ("listed", "other")], served_topics=served
+    )
+    await join(session, subscriptions=[("listed", "item")])
+    nobodys = await unhandled(session, "listed", "other")
+    bucket = await session.fetchval("select bucket from inboxd.events")
+    arrived = Stretch("listed", bucket, 0, _ALL)
+    await lists.file_arrivals(session, SQL, arrived, 10, timedelta(hours=1), [], ["item"])
+    (row,) = await session.fetch("select status, place from inboxd.events")
+    assert tuple(row) == (("pending", None) if nobodys else ("waiting", 1))
+    assert nobodys == (served == ("default",))
+
+
+async def test_whoever_asks_what_living_workers_handle_heeds_what_they_serve(
+    session: Connection,
+) -> None:
+    """A worker declares more than it serves; what is declared is all that one statement asks."""
+    functions = await session.fetch(
+        "select proname, prosrc from pg_proc where pronamespace = 'inboxd'::regnamespace"
+    )
+    asked = {**SQL, **dict(map(tuple, functions))}
+    living = {
+        name: "served_topics" in text
+        for name, text in asked.items()
+        if "state IN ('running', 'draining')" in text and "subscriptions" in text
+    }
+    assert living.pop("mark_subscriptions") is False
+    assert living == dict.fromkeys(("file_arrivals", "unhandled", "is_unhandled"), True)
 
 
 async def test_a_worker_of_a_release_without_topics_declares_types_alone(

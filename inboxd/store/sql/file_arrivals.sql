@@ -15,7 +15,8 @@ WITH arrived AS MATERIALIZED (
     SELECT e.id, e.ordering_key, e.created_at, e.errors IS NOT NULL AS again,
            e.type <> ALL ($8::text[]) AND NOT EXISTS (
                SELECT FROM {schema}.workers w
-                WHERE w.state IN ('running', 'draining') AND w.subscriptions @> ARRAY[$1 || E'\n' || e.type]) AS strange
+                WHERE w.state IN ('running', 'draining') AND w.subscriptions @> ARRAY[$1 || E'\n' || e.type]
+                  AND (cardinality(w.served_topics) = 0 OR $1 = ANY (w.served_topics))) AS strange
       FROM {schema}.events e
      WHERE e.topic = $1 AND e.status = 'waiting' AND e.place IS NULL
        AND (e.bucket, e.id) > ($2::smallint, $3::bigint) AND (e.bucket, e.id) <= ($2::smallint, $4::bigint)
