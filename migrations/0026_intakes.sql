@@ -34,6 +34,39 @@ BEGIN
 END
 $$;
 
+-- Whether this very transaction takes events: it has written the intake, which producers may not. What is taken was
+-- accepted once, by the bounds of its time (0023).
+CREATE FUNCTION {schema}.is_taking() RETURNS boolean
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM {schema}.intakes i WHERE i.xmin = pg_current_xact_id_if_assigned()::xid);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION {schema}.refuse_bytes(name text, size integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT {schema}.is_taking() THEN
+        RAISE EXCEPTION '% has % bytes; at most 255 fit: shorten it, or put it into the payload', name, size
+            USING ERRCODE = 'check_violation', COLUMN = name;
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION {schema}.refuse_headers() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF {schema}.is_taking() THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION '%', CASE WHEN jsonb_typeof(NEW.headers) <> 'object'
+            THEN format('headers must be a JSON object, not %s: name each value', jsonb_typeof(NEW.headers))
+            ELSE format('headers have %s bytes as JSON; at most 16384 fit: put what is larger into the payload',
+                        octet_length(NEW.headers::text)) END
+        USING ERRCODE = 'check_violation', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, COLUMN = 'headers';
+END
+$$;
+
 -- The declaration of announced intakes: reserves ids. The caller's transaction has their rows locked.
 --
 -- A topic's block mirrors the ids of all that waits for it, so whoever takes an event knows its new id from the
@@ -126,6 +159,9 @@ BEGIN
     END IF;
     page := ARRAY(SELECT e FROM {schema}.events e WHERE e.id = ANY (ids));
     DELETE FROM {schema}.events e WHERE e.id = ANY (ids);
+    -- Before anything is written: `is_taking` looks for it, and from here on nobody finishes the intake.
+    UPDATE {schema}.intakes i SET taken = i.taken + cardinality(ids)
+     WHERE i.origin = of_origin AND i.type = of_type;
     -- What takes its key at once, or has none, is written together; the rest is judged one by one.
     FOR rest IN
         WITH moved AS (
@@ -213,13 +249,12 @@ BEGIN
         END IF;
         INSERT INTO {schema}.events OVERRIDING SYSTEM VALUE SELECT (given).*;
     END LOOP;
-    UPDATE {schema}.intakes i SET taken = i.taken + cardinality(ids)
-     WHERE i.origin = of_origin AND i.type = of_type;
     RETURN cardinality(ids);
 END
 $$;
 
-REVOKE EXECUTE ON FUNCTION {schema}.held_topics, {schema}.open_intakes, {schema}.take_events FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION {schema}.held_topics, {schema}.is_taking, {schema}.open_intakes, {schema}.take_events
+  FROM PUBLIC;
 
 DO $do$
 BEGIN

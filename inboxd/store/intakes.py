@@ -19,7 +19,7 @@ from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 
 # Of each statement that takes: producers with the same keys wait for it.
-_PAGE = 1_000
+PAGE = 1_000
 
 
 class Intake(NamedTuple):
@@ -88,10 +88,10 @@ async def writers(connection: Connection, sql: Statements) -> frozenset[str]:
     return frozenset(row["holder"] for row in await connection.fetch(sql["read_writers"]))
 
 
-async def take(connection: Connection, sql: Statements, waiting: Waiting) -> int:
+async def take(connection: Connection, sql: Statements, waiting: Waiting, most: int = PAGE) -> int:
     """Take a page; how many, 0 also where others take, or have what would have to be waited for."""
     try:
-        taken = await connection.fetchval(sql["take_events"], *waiting.key, _PAGE)
+        taken = await connection.fetchval(sql["take_events"], *waiting.key, most)
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         return 0
     return taken or 0

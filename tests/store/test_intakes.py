@@ -17,7 +17,7 @@ from inboxd.upkeep.intakes import Intakes
 from tests.support import Database
 from tests.support.plans import told as ran
 from tests.support.plans import touched_by
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import SQL, daemon_session, no_bounds
 
 pytestmark = pytest.mark.anyio
 
@@ -332,6 +332,68 @@ async def test_an_announcement_of_somebody_who_died_is_forgotten(database: Datab
         await declare(connection, [REWARDS], ("rewards", "a.b"))
         await taking.turn()
     assert await told(database, "topic") == [("rewards",)]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("headers", {"a": "x" * 20_000}), ("headers", [])),
+        *((name, "x" * 300) for name in ("entity_id", "source")),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 20 else "",
+)
+async def test_what_is_from_before_the_bounds_is_taken(
+    database: Database, column: str, value: object
+) -> None:
+    given = json.dumps(value) if column == "headers" else value
+    async with no_bounds(database):
+        await emit(database, {"user": "u"}, {"user": "v"}, **{column: given})
+        await emit(database, {"user": "w"}, **{column: given}, dedup_key="k")
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "a.b"))
+        taking = taker(connection)
+        await taking.turn()
+        assert taking.open == []
+    assert sorted(await told(database, "topic")) == [("audit",)] * 3 + [("rewards",)] * 3
+    with pytest.raises(asyncpg.CheckViolationError):
+        await emit(database, {}, **{column: given})
+
+
+async def test_nobody_else_gets_around_the_bounds(database: Database) -> None:
+    """Who writes while events are taken is bounded as ever."""
+    await emit(database, {})
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS], ("rewards", "a.b"))
+        async with connection.transaction():
+            assert await connection.fetchval(SQL["take_events"], "default", "a.b", 10) == 1
+            for size in ({"entity_id": "x" * 300}, {"headers": "[]"}):
+                with pytest.raises(asyncpg.CheckViolationError):
+                    await emit(database, {}, **size)
+
+
+async def test_an_intake_that_fails_holds_up_nothing_else(database: Database) -> None:
+    """Nor does a row that fails hold up those before it."""
+    await emit(database, *[{"n": n} for n in range(20)])
+    await emit(database, {"poison": True})
+    await database.execute(
+        "insert into inboxd.events (type) values ('z.z');"
+        "create function broken() returns trigger language plpgsql as"
+        " 'begin raise exception ''broken'' using errcode = ''check_violation''; end';"
+        "create trigger broken before insert on inboxd.events for each row"
+        " when (new.payload ? 'poison') execute function broken()"
+    )
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "z.z"))
+        taking = taker(connection)
+        await taking.turn()
+        assert [each.topics for each in taking.open] == [("rewards",)]
+        for _ in range(3):
+            await taking.turn()
+        assert set(await told(database, "topic")) == {("audit",), ("default",), ("rewards",)}
+        assert taking.taken >= 11
+        await database.execute("drop trigger broken on inboxd.events")
+        await taking.turn()
+        assert taking.open == []
 
 
 async def test_a_producer_with_the_same_keys_is_given_way(database: Database) -> None:
