@@ -72,6 +72,11 @@ async def hold(connection: Connection, sql: Statements, announced: Sequence[Inta
     return len(rows) == len(announced)
 
 
+async def withdraw(connection: Connection, sql: Statements, announced: Sequence[Intake]) -> None:
+    """Take back what was announced and is not going to be declared."""
+    await connection.execute(sql["withdraw_intakes"], *_columns(announced))
+
+
 async def open_(connection: Connection, sql: Statements, announced: Sequence[Intake]) -> None:
     """Reserve the ids, in the transaction that holds them and makes the declaration."""
     await connection.execute(sql["open_intakes"], *_columns(announced))
