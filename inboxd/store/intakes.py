@@ -18,6 +18,9 @@ from inboxd.api.topics import Topic
 from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 
+# What the server raises, unlike a connection that is lost.
+Refused = asyncpg.PostgresError
+
 # Of each statement that takes: producers with the same keys wait for it.
 PAGE = 1_000
 
@@ -112,6 +115,11 @@ async def finish(
 async def forget(connection: Connection, sql: Statements) -> None:
     """Remove those from which nothing is to be taken any more."""
     await connection.execute(sql["forget_intakes"])
+
+
+async def held(connection: Connection, sql: Statements) -> int:
+    """How many topics' arrivals are left alone."""
+    return int(await connection.fetchval(sql["count_held_topics"]))
 
 
 async def count(

@@ -13,8 +13,6 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import NamedTuple
 
-import asyncpg
-
 from inboxd.model.outcome import explain
 from inboxd.store import intakes, wakeups
 from inboxd.store.connections import Connection
@@ -114,7 +112,7 @@ class Intakes:
                 rows = await intakes.take(connection, self._sql, each, page)
             if rows < page and await self._finish(each):
                 self.open = [other for other in self.open if other.key != each.key]
-        except asyncpg.PostgresError as error:
+        except intakes.Refused as error:
             self._pages[each.key] = max(1, page // _LESS)
             reason = explain(error).error
             _log.warning("events that wait were not taken", **_named(*each.key), reason=reason)
@@ -136,4 +134,5 @@ class Intakes:
 
 
 def _named(origin: str, type_: str) -> dict[str, object]:
-    return {"waited_in": origin} | ({"type": type_} if type_ else {})
+    kind = {"type": type_} if type_ else {}
+    return {"waited_in": origin, **kind}
