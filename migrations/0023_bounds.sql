@@ -46,15 +46,15 @@ CREATE TRIGGER events_above_text BEFORE INSERT ON {schema}.events FOR EACH ROW
     EXECUTE FUNCTION {schema}.refuse_long('type', 'topic', 'source', 'ordering_key', 'dedup_key', 'tenant',
         'entity_type', 'entity_id', 'correlation_id', 'traceparent');
 
--- A replay is the same row once more. What a handler sends inherits from a row that was accepted once; what it
--- gives itself is checked by ctx.send.
+-- A replay is the same row once more. What a handler sends, and a member of a batch, inherits from a row that was
+-- accepted once; what a handler gives itself is checked by ctx.send.
 CREATE TRIGGER commands_above_text BEFORE INSERT ON {schema}.commands FOR EACH ROW
     WHEN (NEW.replay_of IS NULL
           AND greatest(octet_length(NEW.type), octet_length(NEW.queue), octet_length(NEW.ordering_key),
                        octet_length(NEW.unique_key), octet_length(NEW.entity_type), octet_length(NEW.entity_id),
                        octet_length(NEW.tenant), octet_length(NEW.correlation_id),
                        octet_length(NEW.traceparent)) > 255
-          AND (NEW.origin_kind NOT IN ('event', 'command')
+          AND (NEW.origin_kind NOT IN ('event', 'command') AND NEW.batch_id IS NULL
                OR greatest(octet_length(NEW.type), octet_length(NEW.queue), octet_length(NEW.ordering_key),
                            octet_length(NEW.unique_key), octet_length(NEW.entity_type),
                            octet_length(NEW.entity_id)) > 255))

@@ -19,11 +19,18 @@ CREATE TABLE {schema}.intakes (
     reserved    bigint,         -- the last id of all blocks; 16384 above it, shifted, are in this one too
     late_shift  bigint,
     taken       bigint NOT NULL DEFAULT 0,  -- events that left the origin
-    declared_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    declared_at timestamptz NOT NULL DEFAULT clock_timestamp(),  -- when it was announced first
+    announced_at timestamptz NOT NULL DEFAULT clock_timestamp(),  -- and last
     opened_at   timestamptz,    -- when the declaration was made; NULL: it is only announced
     finished_at timestamptz,
     PRIMARY KEY (origin, type, topic)
 );
+
+-- What waits in `default` for a type that is subscribed to already died there, or will: it is taken when it is
+-- replayed. (What is single in a topic with lines was written so on purpose, or before its mode changed: it stays.)
+INSERT INTO {schema}.intakes (origin, type, topic, opened_at, finished_at)
+SELECT 'default', s.type, s.topic, clock_timestamp(), clock_timestamp() FROM {schema}.subscriptions s
+ WHERE NOT EXISTS (SELECT FROM {schema}.subscriptions own WHERE own.type = s.type AND own.topic = 'default');
 
 -- The topics whose arrivals are to be left alone. Volatile, so that its snapshot is younger than what the
 -- calling statement has read before.
@@ -31,6 +38,39 @@ CREATE FUNCTION {schema}.held_topics() RETURNS text[]
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN ARRAY(SELECT DISTINCT i.topic FROM {schema}.intakes i WHERE i.finished_at IS NULL);
+END
+$$;
+
+-- Whether this very transaction takes events: it has written the intake, which producers may not. What is taken was
+-- accepted once, by the bounds of its time (0023).
+CREATE FUNCTION {schema}.is_taking() RETURNS boolean
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM {schema}.intakes i WHERE i.xmin = pg_current_xact_id_if_assigned()::xid);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION {schema}.refuse_bytes(name text, size integer) RETURNS void
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT {schema}.is_taking() THEN
+        RAISE EXCEPTION '% has % bytes; at most 255 fit: shorten it, or put it into the payload', name, size
+            USING ERRCODE = 'check_violation', COLUMN = name;
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION {schema}.refuse_headers() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF {schema}.is_taking() THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION '%', CASE WHEN jsonb_typeof(NEW.headers) <> 'object'
+            THEN format('headers must be a JSON object, not %s: name each value', jsonb_typeof(NEW.headers))
+            ELSE format('headers have %s bytes as JSON; at most 16384 fit: put what is larger into the payload',
+                        octet_length(NEW.headers::text)) END
+        USING ERRCODE = 'check_violation', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, COLUMN = 'headers';
 END
 $$;
 
@@ -126,6 +166,9 @@ BEGIN
     END IF;
     page := ARRAY(SELECT e FROM {schema}.events e WHERE e.id = ANY (ids));
     DELETE FROM {schema}.events e WHERE e.id = ANY (ids);
+    -- Before anything is written: `is_taking` looks for it, and from here on nobody finishes the intake.
+    UPDATE {schema}.intakes i SET taken = i.taken + cardinality(ids)
+     WHERE i.origin = of_origin AND i.type = of_type;
     -- What takes its key at once, or has none, is written together; the rest is judged one by one.
     FOR rest IN
         WITH moved AS (
@@ -213,13 +256,12 @@ BEGIN
         END IF;
         INSERT INTO {schema}.events OVERRIDING SYSTEM VALUE SELECT (given).*;
     END LOOP;
-    UPDATE {schema}.intakes i SET taken = i.taken + cardinality(ids)
-     WHERE i.origin = of_origin AND i.type = of_type;
     RETURN cardinality(ids);
 END
 $$;
 
-REVOKE EXECUTE ON FUNCTION {schema}.held_topics, {schema}.open_intakes, {schema}.take_events FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION {schema}.held_topics, {schema}.is_taking, {schema}.open_intakes, {schema}.take_events
+  FROM PUBLIC;
 
 DO $do$
 BEGIN

@@ -8,9 +8,11 @@ otherwise or nobody has declared it for a week.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
+
+from anyio import move_on_after
 
 from inboxd.api.schedules import Schedule
 from inboxd.errors import Conflict
@@ -23,8 +25,11 @@ from inboxd.store.intakes import Intake
 from inboxd.store.listing import COUNTED
 from inboxd.store.statements import Statements
 
-# An announcement counts for a minute: who takes longer than that announces again.
+# An announcement counts for ten seconds: who takes longer than that announces again.
 _TRIES = 3
+
+# Seconds in which a failed declaration takes its announcement back.
+_WITHDRAWAL = 2.0
 
 Begin = Callable[[], AbstractAsyncContextManager[object]]
 Declared = Mapping[tuple[str, str], Mapping[str, Any]]
@@ -66,12 +71,25 @@ async def declare(connection: Connection, begin: Begin, declaration: Declaration
     for _ in range(_TRIES):
         async with begin():
             announced = await declaration.announce(connection)
-        async with begin():
-            if await intakes.hold(connection, declaration.sql, announced):
-                changed = await declaration.make(connection)
-                await intakes.open_(connection, declaration.sql, announced)
-                return changed
+        try:
+            async with begin():
+                if await intakes.hold(connection, declaration.sql, announced):
+                    changed = await declaration.make(connection)
+                    await intakes.open_(connection, declaration.sql, announced)
+                    return changed
+        except BaseException:
+            await _withdraw(connection, begin, declaration, announced)
+            raise
     raise Conflict("what was about to be declared was forgotten again and again: try once more")
+
+
+async def _withdraw(
+    connection: Connection, begin: Begin, declaration: Declaration, announced: Sequence[Intake]
+) -> None:
+    """Hold the topics no longer; where that fails too, the announcement runs out by itself."""
+    with move_on_after(_WITHDRAWAL, shield=True), suppress(Exception):
+        async with begin():
+            await intakes.withdraw(connection, declaration.sql, announced)
 
 
 @dataclass(frozen=True, slots=True)

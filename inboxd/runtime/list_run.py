@@ -262,7 +262,7 @@ class ListRun:
             written.leaving.append(row["id"])
         reader = handler.readers.get(row["type"])
         if isinstance(error, NoHandler) and reader is None:
-            # Another worker may take it; if none does, it will be a dead letter.
+            # Another worker may take it; if none does, `events.unhandled` decides.
             written.results.setbacks.append(Setback(row["id"], "pending", delay=0.0))
             return
         outcome: Outcome = self._events.judge(error, row, reader)

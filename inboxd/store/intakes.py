@@ -18,8 +18,11 @@ from inboxd.api.topics import Topic
 from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 
+# What the server raises, unlike a connection that is lost.
+Refused = asyncpg.PostgresError
+
 # Of each statement that takes: producers with the same keys wait for it.
-_PAGE = 1_000
+PAGE = 1_000
 
 
 class Intake(NamedTuple):
@@ -72,6 +75,11 @@ async def hold(connection: Connection, sql: Statements, announced: Sequence[Inta
     return len(rows) == len(announced)
 
 
+async def withdraw(connection: Connection, sql: Statements, announced: Sequence[Intake]) -> None:
+    """Take back what was announced and is not going to be declared."""
+    await connection.execute(sql["withdraw_intakes"], *_columns(announced))
+
+
 async def open_(connection: Connection, sql: Statements, announced: Sequence[Intake]) -> None:
     """Reserve the ids, in the transaction that holds them and makes the declaration."""
     await connection.execute(sql["open_intakes"], *_columns(announced))
@@ -88,10 +96,10 @@ async def writers(connection: Connection, sql: Statements) -> frozenset[str]:
     return frozenset(row["holder"] for row in await connection.fetch(sql["read_writers"]))
 
 
-async def take(connection: Connection, sql: Statements, waiting: Waiting) -> int:
+async def take(connection: Connection, sql: Statements, waiting: Waiting, most: int = PAGE) -> int:
     """Take a page; how many, 0 also where others take, or have what would have to be waited for."""
     try:
-        taken = await connection.fetchval(sql["take_events"], *waiting.key, _PAGE)
+        taken = await connection.fetchval(sql["take_events"], *waiting.key, most)
     except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
         return 0
     return taken or 0
@@ -107,6 +115,11 @@ async def finish(
 async def forget(connection: Connection, sql: Statements) -> None:
     """Remove those from which nothing is to be taken any more."""
     await connection.execute(sql["forget_intakes"])
+
+
+async def held(connection: Connection, sql: Statements) -> int:
+    """How many topics' arrivals are left alone."""
+    return int(await connection.fetchval(sql["count_held_topics"]))
 
 
 async def count(

@@ -126,6 +126,10 @@ class Metrics:
             "How long the first of them stands still.",
             *("topic", "held_by"),
         )
+        self.held_topics = self._gauge(
+            "inboxd_held_topics",
+            "Topics whose arrivals wait until a declaration has taken in what was written before.",
+        )
         self.horizon_seconds = self._histogram(
             "inboxd_horizon_seconds",
             "What a look at who may still commit events of sequential or batch topics took.",

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import NamedTuple
 
+from inboxd.model.outcome import explain
 from inboxd.store import intakes, wakeups
 from inboxd.store.connections import Connection
 from inboxd.store.intakes import Waiting
@@ -23,6 +24,9 @@ _log = get_logger(__name__)
 
 # Turns from one look for what was written late to the next.
 _RARELY = 6
+
+# After a failure, a page is so many times smaller.
+_LESS = 10
 
 # A connection for one statement, in a transaction of its own.
 Borrow = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -47,6 +51,7 @@ class Intakes:
         self._looks: dict[tuple[str, str], _Look] = {}
         self.open: list[Waiting] = []
         self._turns = 0
+        self._pages: dict[tuple[str, str], int] = {}
 
     def holds(self, topic: str, type_: str) -> bool:
         """Whether events of this topic are about to be taken, or others into it."""
@@ -55,21 +60,32 @@ class Intakes:
         )
 
     async def turn(self) -> None:
-        """Take all there is, and finish what is complete."""
+        """Take all there is, and finish each as soon as it is complete."""
         late = self._turns % _RARELY == 0
         self._turns += 1
+        taken: Counter[tuple[str, str]] = Counter()
+        found = await self._list(late=late)
+        while found:
+            await self._look()
+            rows = {each: await self._take(each) for each in found}
+            taken.update({each.key: count for each, count in rows.items()})
+            again = [each for each, count in rows.items() if count]
+            found = await self._list() if again else []
+            found += [each for each in again if each.finished]
+        for (origin, type_), count in taken.items():
+            if count:
+                _log.info("took events that waited", **_named(origin, type_), events=count)
+        still = {each.key for each in self.open}
+        self._looks = {key: look for key, look in self._looks.items() if key in still}
+
+    async def _list(self, *, late: bool = False) -> list[Waiting]:
+        """What is to be looked at; what is only announced waits for its declaration."""
         async with self._borrow() as connection:
             if late:
                 await intakes.forget(connection, self._sql)
             found = await intakes.listed(connection, self._sql, late=late)
         self.open = [each for each in found if not each.finished]
-        if found:
-            await self._look()
-            await self._take(found)
-            finished = [each for each in self.open if await self._finish(each)]
-            self.open = [each for each in self.open if each not in finished]
-        still = {each.key for each in self.open}
-        self._looks = {key: look for key, look in self._looks.items() if key in still}
+        return [each for each in found if each.opened]
 
     async def _look(self) -> None:
         """Who has ended of those who may not have known a declaration."""
@@ -84,22 +100,25 @@ class Intakes:
             else:
                 self._looks[each.key] = look._replace(left=look.left & writers)
 
-    async def _take(self, found: list[Waiting]) -> None:
-        """Page by page, each in its turn, as long as there is anything."""
-        taken: Counter[Waiting] = Counter()
-        while found:
-            again = []
-            for each in found:
-                async with self._borrow() as connection:
-                    rows = await intakes.take(connection, self._sql, each)
-                taken[each] += rows
-                self.taken += rows
-                if rows:
-                    again.append(each)
-            found = again
-        for each, rows in taken.items():
-            if rows:
-                _log.info("took events that waited", **_named(each), events=rows)
+    async def _take(self, each: Waiting) -> int:
+        """Take a page; with less than a page, see whether that was all.
+
+        What fails holds up neither the other intakes nor, the page being smaller next time, what
+        comes before it.
+        """
+        page = self._pages.pop(each.key, intakes.PAGE)
+        try:
+            async with self._borrow() as connection:
+                rows = await intakes.take(connection, self._sql, each, page)
+            if rows < page and await self._finish(each):
+                self.open = [other for other in self.open if other.key != each.key]
+        except intakes.Refused as error:
+            self._pages[each.key] = max(1, page // _LESS)
+            reason = explain(error).error
+            _log.warning("events that wait were not taken", **_named(*each.key), reason=reason)
+            return 0
+        self.taken += rows
+        return rows
 
     async def _finish(self, each: Waiting) -> bool:
         look = self._looks.get(each.key)
@@ -110,10 +129,10 @@ class Intakes:
             if done and self._notify:
                 await wakeups.notify(connection, self._sql, "events")
         if done:
-            _log.debug("nothing waits any more for a declaration", **_named(each))
+            _log.debug("nothing waits any more for a declaration", **_named(*each.key))
         return done
 
 
-def _named(each: Waiting) -> dict[str, object]:
-    kind = {"type": each.type} if each.type else {}
-    return {"waited_in": each.origin, **kind, "topics": list(each.topics)}
+def _named(origin: str, type_: str) -> dict[str, object]:
+    kind = {"type": type_} if type_ else {}
+    return {"waited_in": origin, **kind}

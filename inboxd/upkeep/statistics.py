@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from inboxd.settings import Queue
-from inboxd.store import lines, queues, statistics
+from inboxd.store import intakes, lines, queues, statistics
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.metrics import Lane, Metrics
@@ -42,6 +42,8 @@ class Statistics:
             seen = await statistics.backlog(connection, self._sql)
             blocked = await queues.blocked(connection, self._sql, settings)
             standing = await lines.count_blocked(connection, self._sql)
+            held = await intakes.held(connection, self._sql)
         self._metrics.show_lanes(Lane(*row) for row in seen)  # type: ignore[arg-type]
         self._metrics.show_blocked(blocked)
         self._metrics.show_blocked_lines(standing)
+        self._metrics.held_topics.set(held)

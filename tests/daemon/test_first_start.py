@@ -12,7 +12,7 @@ import pytest
 
 from inboxd_testplugin.listed import TABLES
 from tests.daemon.inbox import Inbox
-from tests.support import Database, StartWorker, eventually
+from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.order import TRAIL, settled
 from tests.support.worker import looked_again
 
@@ -45,6 +45,12 @@ async def write(
     """An event for each number, one of so many keys; in one statement."""
     payloads = [json.dumps({"key": f"k{n % keys}", "n": n}) for n in numbers]
     await where.execute(_WRITE, type_, topic, payloads)
+
+
+async def shows_held(worker: Worker, count: int) -> bool:
+    """Whether /metrics says that so many topics wait."""
+    found = await worker.metric("inboxd_held_topics")
+    return found > 0 if count else found == 0
 
 
 async def steps(database: Database, table: str = "trail") -> dict[str, list[int]]:
@@ -138,13 +144,15 @@ async def test_what_an_open_transaction_wrote_before_comes_first(
 ) -> None:
     async with virgin.connect() as producer, producer.transaction():
         await write(producer, "test.turn", [0], keys=1)
-        worker = await start_worker()
+        worker = await start_worker({"upkeep": {"stats_interval": "200ms"}})
         await write(virgin, "test.turn", [1], keys=1)
         held = "select topic from inboxd.intakes where type = 'test.turn' and finished_at is null"
         assert await virgin.fetchval(held) == "ordered"
         await looked_again(virgin, "event", worker)
+        await eventually(partial(shows_held, worker, 1))
         assert await steps(virgin) == {}
     await settled(virgin, 2)
+    await eventually(partial(shows_held, worker, 0))
     assert await steps(virgin) == {"k0": [0, 1]}
 
 

@@ -247,6 +247,16 @@ async def test_a_folder_that_died_after_the_append_is_made_up_for(database: Data
         assert await _fold(another, batch) == "succeeded"
 
 
+async def test_a_member_inherits_what_its_batch_had_before_the_bounds(database: Database) -> None:
+    insert = "insert into inboxd.commands (type, batch_id, {}) values ('a', $1, repeat('x', 300))"
+    async with database.connect() as connection:
+        batch = (await _open_batch(connection))["id"]
+        for inherited in ("tenant", "correlation_id", "traceparent"):
+            await connection.execute(insert.format(inherited), batch)
+        with pytest.raises(asyncpg.CheckViolationError):
+            await connection.execute(insert.format("entity_id"), batch)
+
+
 async def test_an_open_batch_releases_nothing_before_its_close(database: Database) -> None:
     async with daemon_session(database) as connection:
         me = await join(connection)

@@ -11,13 +11,16 @@ import asyncpg
 import pytest
 
 from inboxd.api.topics import Topic
-from inboxd.store import intakes, topics
+from inboxd.daemon import declaring
+from inboxd.daemon.declaring import Declaration
+from inboxd.embedded import Server
+from inboxd.store import intakes, migrations, topics
 from inboxd.store.connections import Connection
 from inboxd.upkeep.intakes import Intakes
-from tests.support import Database
+from tests.support import Database, ExternalServer, create, drop
 from tests.support.plans import told as ran
 from tests.support.plans import touched_by
-from tests.support.rows import SQL, daemon_session
+from tests.support.rows import SQL, daemon_session, no_bounds, settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -324,7 +327,7 @@ async def test_an_announcement_of_somebody_who_died_is_forgotten(database: Datab
         await taking.turn()
         assert {each.opened for each in taking.open} == {None}
         assert await told(database, "topic") == [("default",)]
-        await database.execute("update inboxd.intakes set declared_at = now() - interval '2 min'")
+        await database.execute("update inboxd.intakes set announced_at = now() - interval '11 s'")
         for _ in range(6):
             await taking.turn()
         assert taking.open == []
@@ -332,6 +335,173 @@ async def test_an_announcement_of_somebody_who_died_is_forgotten(database: Datab
         await declare(connection, [REWARDS], ("rewards", "a.b"))
         await taking.turn()
     assert await told(database, "topic") == [("rewards",)]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("headers", {"a": "x" * 20_000}), ("headers", [])),
+        *((name, "x" * 300) for name in ("entity_id", "source")),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 20 else "",
+)
+async def test_what_is_from_before_the_bounds_is_taken(
+    database: Database, column: str, value: object
+) -> None:
+    given = json.dumps(value) if column == "headers" else value
+    async with no_bounds(database):
+        await emit(database, {"user": "u"}, {"user": "v"}, **{column: given})
+        await emit(database, {"user": "w"}, **{column: given}, dedup_key="k")
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "a.b"))
+        taking = taker(connection)
+        await taking.turn()
+        assert taking.open == []
+    assert sorted(await told(database, "topic")) == [("audit",)] * 3 + [("rewards",)] * 3
+    with pytest.raises(asyncpg.CheckViolationError):
+        await emit(database, {}, **{column: given})
+
+
+async def test_nobody_else_gets_around_the_bounds(database: Database) -> None:
+    """Who writes while events are taken is bounded as ever."""
+    await emit(database, {})
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS], ("rewards", "a.b"))
+        async with connection.transaction():
+            assert await connection.fetchval(SQL["take_events"], "default", "a.b", 10) == 1
+            for size in ({"entity_id": "x" * 300}, {"headers": "[]"}):
+                with pytest.raises(asyncpg.CheckViolationError):
+                    await emit(database, {}, **size)
+
+
+async def test_an_intake_that_fails_holds_up_nothing_else(database: Database) -> None:
+    """Nor does a row that fails hold up those before it."""
+    await emit(database, *[{"n": n} for n in range(20)])
+    await emit(database, {"poison": True})
+    await database.execute(
+        "insert into inboxd.events (type) values ('z.z');"
+        "create function broken() returns trigger language plpgsql as"
+        " 'begin raise exception ''broken'' using errcode = ''check_violation''; end';"
+        "create trigger broken before insert on inboxd.events for each row"
+        " when (new.payload ? 'poison') execute function broken()"
+    )
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "z.z"))
+        taking = taker(connection)
+        await taking.turn()
+        assert [each.topics for each in taking.open] == [("rewards",)]
+        for _ in range(3):
+            await taking.turn()
+        assert set(await told(database, "topic")) == {("audit",), ("default",), ("rewards",)}
+        assert taking.taken >= 11
+        await database.execute("drop trigger broken on inboxd.events")
+        await taking.turn()
+        assert taking.open == []
+
+
+async def test_an_announcement_that_is_renewed_shows_its_age(database: Database) -> None:
+    """Whoever dies again and again before declaring it is seen; what is opened is not forgotten."""
+    async with daemon_session(database) as connection:
+        await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
+        first = await database.fetchval("select max(declared_at) from inboxd.intakes")
+        await database.execute("update inboxd.intakes set announced_at = now() - interval '11 s'")
+        await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
+        await intakes.forget(connection, SQL)
+        assert await database.fetchval("select max(declared_at) from inboxd.intakes") == first
+        await declare(connection, [REWARDS], ("rewards", "a.b"))
+        await database.execute("update inboxd.intakes set announced_at = now() - interval '11 s'")
+        await intakes.forget(connection, SQL)
+        assert len(await intakes.listed(connection, SQL)) == 2
+
+
+async def test_a_declaration_that_fails_holds_nothing(database: Database) -> None:
+    class Broken(Declaration):
+        async def announce(self, connection: Connection) -> list[intakes.Intake]:
+            return await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
+
+        async def make(self, connection: Connection) -> list[asyncpg.Record]:
+            assert await connection.fetchval("select count(*) from inboxd.intakes") == 2
+            return await connection.fetch("select 1 / 0")
+
+    async with daemon_session(database) as connection:
+        broken = Broken(SQL, None, None, ())  # type: ignore[arg-type]
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            await declaring.declare(connection, connection.transaction, broken)
+        assert await intakes.listed(connection, SQL) == []
+
+
+async def test_nothing_is_taken_while_another_topic_is_announced(database: Database) -> None:
+    await emit(database, {"user": "u"})
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS], ("rewards", "a.b"))
+        async with announced(connection, [AUDIT], [("audit", "a.b")]):
+            await taker(connection).turn()
+            assert await told(database, "topic") == [("default",)]
+        await taker(connection).turn()
+    assert await told(database, "topic") == [("audit",), ("rewards",)]
+
+
+async def test_a_small_intake_does_not_wait_for_a_large_one(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await emit(database, *[{"user": "u"}] * 30)
+    monkeypatch.setattr(intakes, "PAGE", 10)
+    held = []
+    async with daemon_session(database) as connection:
+        await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "z.z"))
+        taking = taker(connection)
+
+        async def take(*given: Any) -> int:
+            held.append({topic for each in taking.open for topic in each.topics})
+            return await real(*given)
+
+        real = intakes.take
+        monkeypatch.setattr(intakes, "take", take)
+        await taking.turn()
+        assert taking.open == []
+    assert held[0] == {"rewards", "audit"}
+    assert held[-1] == {"rewards"}
+
+
+async def test_kept_events_of_a_batch_topic_cost_a_look_little(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        await declare(connection, [LEDGER], ("ledger", "a.b"))
+        await taker(connection).turn()
+        await database.execute(
+            "insert into inboxd.events (type, topic) select 'x.y', 'ledger'"
+            " from generate_series(1, 5000);"
+            "update inboxd.events set status = 'pending'"
+        )
+        nodes = await ran(connection, intakes.listed(connection, SQL, late=True))
+    read = [n["Actual Rows"] + n.get("Rows Removed by Filter", 0) for n in nodes]
+    assert 1_000 <= max(read) <= 1_100
+
+
+async def test_an_installation_that_is_upgraded(server: Server | ExternalServer) -> None:
+    """What died in `default` for want of a handler is taken when it is replayed."""
+    database = create(server)
+    try:
+        await migrations.migrate(settings_of(database), to=25)
+        await database.execute(
+            "insert into inboxd.topics (name, mode, key_path, source)"
+            " values ('rewards', 'sequential', '{user}', 'test');"
+            "insert into inboxd.events (type, payload) values ('a.b', '{}'), ('c.d', '{}');"
+            "update inboxd.events set status = 'failed';"
+            "insert into inboxd.subscriptions (type, topic)"
+            " values ('a.b', 'rewards'), ('c.d', 'rewards'), ('c.d', 'default')"
+        )
+        await migrations.migrate(settings_of(database))
+        async with daemon_session(database) as connection:
+            taking = taker(connection)
+            await declare(connection, [REWARDS], ("rewards", "a.b"), ("rewards", "c.d"))
+            await taking.turn()
+            assert await told(database, "topic") == [("default",)] * 2
+            await database.execute("update inboxd.events set status = 'pending'")
+            for _ in range(6):
+                await taking.turn()
+        assert await told(database, "topic", "type") == [("default", "c.d"), ("rewards", "a.b")]
+    finally:
+        drop(server, database)
 
 
 async def test_a_producer_with_the_same_keys_is_given_way(database: Database) -> None:

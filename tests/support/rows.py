@@ -132,6 +132,7 @@ async def no_bounds(database: Database) -> AsyncIterator[None]:
         ("events", "events_above_text"),
         ("events", "events_above_headers"),
         ("commands", "commands_above_text"),
+        ("dedup", "dedup_above_text"),
     ]
     for table, trigger in triggers:
         await database.execute(f"alter table inboxd.{table} disable trigger {trigger}")

@@ -1,6 +1,7 @@
 -- Say what is about to be declared, so that nobody processes the lines of these topics until the events that
 -- wait have been taken into them: topics with lines that are new, and types that nobody is subscribed to, or
--- whose intake is under way. What has a subscriber in the topic `default` stays there.
+-- whose intake is under way. What has a subscriber in the topic `default` stays there. What was announced before
+-- keeps its first time: whoever dies again and again before declaring it is seen by its age.
 -- parameters: $1 text[] topics and $2 text[] modes, as they are declared; $3 text[] topics and $4 text[] types,
 --             one entry a subscription
 -- returns: origin, type and topic of each that waits for its declaration
@@ -23,7 +24,8 @@ SELECT origin, type, topic
          WHERE t.mode <> 'single' AND NOT EXISTS (SELECT FROM {schema}.topics k WHERE k.name = t.name)) AS new
  ORDER BY origin, type, topic
 ON CONFLICT (origin, type, topic) DO UPDATE
-   SET declared_at = clock_timestamp(), opened_at = NULL, finished_at = NULL, low = NULL, high = NULL,
+   SET declared_at = CASE WHEN old.finished_at IS NULL THEN old.declared_at ELSE clock_timestamp() END,
+       announced_at = clock_timestamp(), opened_at = NULL, finished_at = NULL, low = NULL, high = NULL,
        shift = NULL, reserved = NULL, late_shift = NULL, taken = 0
  WHERE old.finished_at IS NOT NULL OR old.opened_at IS NULL
 RETURNING origin, type, topic

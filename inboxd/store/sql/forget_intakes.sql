@@ -1,5 +1,6 @@
 -- Remove finished intakes whose subscription or topic has ended, or whose events are served where they are, so that
--- nothing is taken from there any more; and what was announced by somebody who died before declaring it.
+-- nothing is taken from there any more; and what was announced by somebody who died before declaring it. Who is just
+-- declaring it has its rows locked.
 -- parameters: none
 -- returns: nothing
 -- locks: the rows
@@ -10,4 +11,7 @@ DELETE FROM {schema}.intakes i
                 ELSE NOT EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = i.type AND s.topic = i.topic)
                      OR EXISTS (SELECT FROM {schema}.subscriptions s WHERE s.type = i.type AND s.topic = i.origin)
            END
-    OR i.opened_at IS NULL AND i.declared_at < clock_timestamp() - interval '1 minute'
+    OR (i.origin, i.type, i.topic) IN (
+           SELECT a.origin, a.type, a.topic FROM {schema}.intakes a
+            WHERE a.opened_at IS NULL AND a.announced_at < clock_timestamp() - interval '10 seconds'
+              FOR UPDATE SKIP LOCKED)

@@ -1,5 +1,6 @@
 -- The intakes that are not finished; and those that are, though something waits again: a dead letter that is
 -- replayed, or what was written long after the declaration under a snapshot from before it.
+-- Of a topic's events the first 1,000 are looked at: in a batch topic, many may be kept that nobody handles.
 -- (EXISTS would drop the order, and with it the index.)
 -- parameters: $1 boolean: whether to look for the latter
 -- returns: origin, type; opened (when the last of its topics was declared; null: one is only announced),
@@ -16,8 +17,10 @@ SELECT i.origin, i.type, CASE WHEN bool_and(i.opened_at IS NOT NULL) THEN max(i.
             WHERE e.status = 'pending' AND e.topic = i.origin AND e.type = i.type AND e.mode = 'single'
             ORDER BY e.topic, e.type, e.run_at, e.id LIMIT 1) IS NOT NULL
     OR $1 AND i.type = '' AND (
-           SELECT e.id FROM {schema}.events e
-            WHERE e.status = 'pending' AND e.topic = i.origin AND e.mode = 'single'
-            ORDER BY e.topic, e.type, e.run_at, e.id LIMIT 1) IS NOT NULL
+           SELECT few.id FROM (
+               SELECT e.id, e.mode FROM {schema}.events e
+                WHERE e.status = 'pending' AND e.topic = i.origin
+                ORDER BY e.topic, e.type, e.run_at, e.id LIMIT 1000) AS few
+            WHERE few.mode = 'single' LIMIT 1) IS NOT NULL
  GROUP BY i.origin, i.type
  ORDER BY i.origin, i.type
