@@ -584,7 +584,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         _match(["failed"], type="dead key", lane="keyed"),
         _DEAD,
     ),
-    "match_commands to replay, of a group": (_match(["failed"], fingerprint="f"), ("commands_failures",)),
+    "match_commands to replay, of a group": (
+        _match(["failed"], fingerprint="f"),
+        ("commands_failures",),
+    ),
     "match_events to replay": (
         _operator(
             lambda s, k: operations.matching(
