@@ -111,18 +111,11 @@ class Bench:
         """A worker as a user runs it; `settings` are environment variables without `INBOXD_`."""
         self._count += 1
         port, path = free_port(), self.folder / f"marks-{self._count}"
-        given = {
-            "DATABASE__DSN": self.dsn,
-            "HTTP__PORT": str(port),
-            "WORKER__PLUGINS": "bench",
-            "LOG__LEVEL": "warning",
-            **(settings or {}),
-        }
-        environment = {f"INBOXD_{key}": value for key, value in given.items()}
         marks = Marks.at(path)
         process = subprocess.Popen(
             [sys.executable, "-m", "inboxd", "run"],
-            env={**os.environ, **environment, **Marks.environment(path)},
+            env=self._environment({"HTTP__PORT": str(port), **(settings or {})})
+            | Marks.environment(path),
         )
         try:
             yield Daemon(process.pid, f"http://127.0.0.1:{port}", marks)
@@ -134,6 +127,21 @@ class Bench:
                 process.kill()
                 process.wait()
 
+    def declare(self, settings: dict[str, str] | None = None) -> None:
+        """Declare what the workers will: the first time, that asks for events that wait."""
+        environment = self._environment(settings or {})
+        command = [sys.executable, "-m", "inboxd", "declare"]
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    def _environment(self, settings: Mapping[str, str]) -> dict[str, str]:
+        given = {
+            "DATABASE__DSN": self.dsn,
+            "WORKER__PLUGINS": "bench",
+            "LOG__LEVEL": "warning",
+            **settings,
+        }
+        return {**os.environ, **{f"INBOXD_{key}": value for key, value in given.items()}}
+
     @asynccontextmanager
     async def held_daemons(
         self, count: int, settings: dict[str, str] | None = None
@@ -141,6 +149,7 @@ class Bench:
         """Workers that are ready and wait for a lock; the function that takes it off."""
         async with AsyncExitStack() as stack:
             processes = stack.enter_context(ExitStack())
+            await asyncio.to_thread(self.declare, settings)
             holder = await self.connect()
             stack.push_async_callback(holder.close)
             # Readers wait too: a claim of lines is a plain SELECT, and would come before the start.

@@ -450,9 +450,9 @@ async def _take(session: Connection, _: Known) -> None:
     """Take ten events out of `default` that a declaration made a topic's."""
     await session.execute(
         "insert into inboxd.subscriptions (type, topic) values ('big', 'lines');"
-        "insert into inboxd.intakes (origin, type, topic) values ('default', 'big', 'lines')"
+        "insert into inboxd.intakes (origin, type, topic, opened_at, low, high, shift, reserved,"
+        " late_shift) values ('default', 'big', 'lines', now(), 0, 0, 0, 0, 0)"
     )
-    await session.fetch(SQL["open_intakes"], ["default"], ["big"], ["lines"])
     await session.fetch(SQL["take_events"], "default", "big", 10)
 
 
