@@ -33,6 +33,12 @@ $(READY): pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
 	@$(PIP) install --editable '.[test,check]' $(foreach plugin,$(PLUGINS),--editable $(plugin))
 	@touch $@
 
+# The long tests and the benchmarks run the peers too.
+PEERS := $(VENV)/.bench
+$(PEERS): $(READY)
+	@$(PIP) install --editable '.[bench]'
+	@touch $@
+
 check: $(READY) ## lint, formatting, types, and which room may import which
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
@@ -51,17 +57,18 @@ test test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES
 JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long,$@),2,3))
 SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
 
-test: $(READY) ## every test but the long ones (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin JOBS=3)
-	@$(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE)
+# TESTS: folders, files or tests; nothing means all.
+test: $(READY) ## every test but the long ones (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
+	@$(BIN)/pytest -m 'not long and not states' $(SIDE_BY_SIDE) $(TESTS)
 
 # CI leaves out what is a shorter test again, with more seeds or rounds: LONG='long and not soak'
 LONG ?= long
 
-test-long: $(READY) ## the long tests, within an hour on two cores (LONG='long and not soak')
+test-long: $(PEERS) ## the long tests, within an hour on two cores (LONG='long and not soak')
 	@$(BIN)/pytest -m '$(LONG)' $(SIDE_BY_SIDE)
 
 test-plans: $(READY) ## the plans of all statements in all states of statistics (POSTGRES=/usr/lib/postgresql/15/bin)
-	@$(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/plans
+	@$(BIN)/pytest -m 'not long' -k 'not fewstates' $(SIDE_BY_SIDE) tests/plans
 
 test-pooler: $(READY) ## the tests of whole workers and of producers, through PgBouncer
 	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/cli tests/daemon tests/faults tests/producers
@@ -87,10 +94,6 @@ demo: $(READY) ## a school sends e-mails: real input, real processes, its own Po
 # growth fills the disk first, with 20 million rows: only when it is asked for.
 SUBJECTS := $(filter-out growth profiles,$(basename $(notdir $(wildcard benchmarks/*.py))))
 comma := ,
-PEERS := $(VENV)/.bench
-$(PEERS): $(READY)
-	@$(PIP) install --editable '.[bench]'
-	@touch $@
 
 bench: $(PEERS) ## how fast it is, beside limits and peers (ONLY=drain,emit ROWS= REPEAT= LINES=)
 	@set -e; for subject in $(or $(subst $(comma), ,$(ONLY)),$(SUBJECTS)); do \

@@ -22,8 +22,9 @@ from drain import SQL, Drain
 from harness.bench import Bench, emptied, main
 from harness.figures import Comparison, Line, Run, Target
 from inboxd.api.connection import Connection
-from inboxd.api.context import EventContext, Route
+from inboxd.api.context import EventContext
 from inboxd.model.lineage import Lineage
+from inboxd.runtime.registry import make_registry
 from inboxd.store import batches
 from inboxd.store.commands import Parent
 
@@ -103,12 +104,13 @@ def build(steps: int) -> EventContext:
     """A graph as a handler builds it."""
     row: dict[str, Any] = {"id": 1, "tenant": None}
     ctx: EventContext = EventContext(
-        row, _no_connection, lambda _: Route("bench.noop", "default"), structlog.get_logger()
+        row, _no_connection, make_registry({}, {}), structlog.get_logger()
     )
     workflow = ctx.workflow("graph")
     for n in range(steps):
         after = [f"step {m}" for m in range(max(0, n - 3), n)] if n % 2 else []
-        workflow.step(f"step {n}", {"n": n, "pad": ""}, after=after)
+        command = {"n": n, "pad": ""}
+        workflow.step(f"step {n}", command, after=after, type="bench.noop", queue="default")
     return ctx
 
 

@@ -14,6 +14,7 @@ page is new to the process as well. CPU is that of the connection's backend. At 
 written in bulk from one checkpoint to the next, and all of that time counts.
 """
 
+import asyncio
 import json
 import time
 from collections import defaultdict
@@ -42,6 +43,9 @@ TOUCH_A_ROW = 5
 MOMENTS = ("checkpoint", "later", "in use")
 WHOLE = "bulk, from a checkpoint to the next"
 STEP = 1_000_000
+CHECKPOINTS = "select num_timed + num_requested from pg_stat_checkpointer"
+# Seconds until the server has counted a checkpoint, at most.
+COUNTED = 30.0
 PAYLOAD = {"pad": "x" * 170}
 GROWING = "'order-' || lpad(n::text, 12, '0')"
 RANDOM = "gen_random_uuid()::text"
@@ -153,16 +157,25 @@ async def _measure(
         await producer.close()
 
 
+async def _checkpointed(admin: asyncpg.Connection) -> int:
+    """A checkpoint, and how many there were with it: the server counts it some time after its end."""
+    before = await admin.fetchval(CHECKPOINTS)
+    await admin.execute("checkpoint")
+    async with asyncio.timeout(COUNTED):
+        while (now := await admin.fetchval(CHECKPOINTS)) == before:
+            await asyncio.sleep(0.01)
+    return int(now)
+
+
 async def _between_checkpoints(bench: Bench, admin: asyncpg.Connection, used: int) -> str:
     """What random keys lose beside those kept in all the time from a checkpoint to the next."""
     both = [way for way in ways() if way.bulk and way.key is random]
     producers = [await asyncpg.connect(bench.dsn) for _ in both]
     for way, producer in zip(both, producers, strict=True):
         await way.use(producer, used)
-    begun = "select num_timed + num_requested from pg_stat_checkpointer"
-    await admin.execute("checkpoint")
-    before, pages, seconds = await admin.fetchval(begun), 0, [0.0 for _ in both]
-    while await admin.fetchval(begun) == before:
+    before = await _checkpointed(admin)
+    pages, seconds = 0, [0.0 for _ in both]
+    while not pages or await admin.fetchval(CHECKPOINTS) == before:
         await admin.execute("truncate inboxd.dedup, inboxd.events, kept.events")
         for _ in range(20):
             pages += 1

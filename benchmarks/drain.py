@@ -194,11 +194,18 @@ TARGETS = (
 
 
 def of_one_worker(bench: Bench) -> Iterator[Comparison]:
-    """One worker, beside the raw SQL; and events together with the commands that they send."""
+    """One worker, beside the raw SQL; events that emit, and those with the commands they send."""
     for drain, target in zip(drains(bench), TARGETS, strict=True):
         raw = RAW.get(drain.type, raw_events if drain.table == "events" else raw_commands)
         other = partial(drain.measure_raw, raw, bench)
         yield Comparison(drain.what, partial(drain.measure, bench), target, "raw SQL", other)
+    what = "events that each emit one event"
+    emit = Drain(
+        what, "events", bench.rows, "bench.emit", tables=("events where type = 'bench.emit'",)
+    )
+    sending = replace(emit, type="bench.keep", settings={"WORKER__QUEUES": "default"})
+    other = partial(replace(sending, tables=()).measure, bench)
+    yield Comparison(what, partial(emit.measure, bench), None, "a command in its place", other)
     what = "events that each send one command, with the commands"
     tables = ("events", "commands")
     send = Drain(what, "events", bench.rows, "bench.send", calls_a_row=2, tables=tables)

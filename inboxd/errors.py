@@ -57,8 +57,16 @@ class UniqueKeyTaken(InboxdError):
     """Another unsettled command of its type has this unique key, and was not to be touched."""
 
 
+class DedupKeyHeld(InboxdError):
+    """A dedup key is recorded in a transaction that is open: end it, or wait until it ends."""
+
+
 class NotFound(InboxdError):
     """There is no such row: look the id up with `inboxd events list` or `commands list`."""
+
+
+class UnknownName(NotFound):
+    """Nothing declares this name: correct it, or insist with --force."""
 
 
 class Conflict(InboxdError):

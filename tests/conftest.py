@@ -5,14 +5,18 @@ started, once for the whole run. With INBOXD_TEST_POOLER what a test starts reac
 through a PgBouncer in transaction mode, while the test itself looks at it directly. Fixtures are
 lazy: a test of pure rules starts no server.
 
+In CI (INBOXD_TEST_EVERYTHING) no test skips itself: what it misses is a failure there, while on a
+developer's machine the summary says what is missing.
+
 `make test` runs several processes side by side (pytest-xdist), each with a server of its own: most
 of the time tests wait, for leases, retries and polls to pass.
 """
 
 import os
+import random
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,14 +36,26 @@ from tests.support import (
 )
 from tests.support.pooler import EVERYWHERE, way_to
 
+# Whether a test that skips itself has failed: what it needs is missing.
+_EVERYTHING = bool(os.environ.get("INBOXD_TEST_EVERYTHING")) and not EVERYWHERE
+
 # Folders whose tests wait for leases and faults.
 _WAITING = ("chaos", "faults", "machine")
+# The seed of tests that look for what nobody knows yet: another one each time, unless it is given.
+_FRESH = "INBOXD_TEST_SEED"
 
 
 def pytest_configure() -> None:
     """Let Ctrl-C reach what tests start, also where a shell runs this in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Here, before other processes are started, so that all of a run have the same.
+    os.environ.setdefault(_FRESH, str(random.randrange(10**6)))
+
+
+def pytest_report_header() -> str:
+    """The seed of what is drawn anew in each run, to repeat it."""
+    return f"fresh seed: {_FRESH}={os.environ[_FRESH]}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,6 +75,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: item.path.parent.name not in _WAITING)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where everything is to be tested, let a test that skips itself fail with its reason."""
+    report = yield
+    if _EVERYTHING and report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"INBOXD_TEST_EVERYTHING is set, so no test may be left out. {reason}"
+    return report
+
+
 def _shared(item: pytest.Item) -> str | None:
     """The name of what this test shares with others of its module, if it does."""
     fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 - pytest has no other way
@@ -75,6 +102,14 @@ def _shared(item: pytest.Item) -> str | None:
 def anyio_backend() -> tuple[str, dict[str, bool]]:
     """The loop that the daemon runs on."""
     return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture
+def fresh_seed() -> int:
+    """Another one in each run; the head of pytest's output has it, and a test that fails."""
+    seed = int(os.environ[_FRESH])
+    sys.stdout.write(f"{_FRESH}={seed}\n")  # captured, and so shown only if the test failed
+    return seed
 
 
 @pytest.fixture(scope="session")

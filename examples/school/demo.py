@@ -1,11 +1,12 @@
 """A school signs up, publishes activities and mails its students: real processes, then a check.
 
-`make demo` runs it: a PostgreSQL of its own, a mail server on loopback, inboxd as a process of its
-own with this folder's plugin. A workflow of five steps sets the institution up. One student has no
-mailbox, so that some batches of e-mails fail; then it is made, the dead letters are replayed, and
-the batches heal. It ends by itself with the story of one of them: exit code 0 if every student got
-exactly the e-mails that were due, and every teacher was told once and last, 1 if not, 130 after
-Ctrl-C. Nothing is left behind.
+`make demo` runs it: a PostgreSQL of its own, a mail server on loopback, the school's service, and
+inboxd as a process of its own with this folder's plugin. A workflow of five steps sets the
+institution up. One student has no mailbox, so that some batches of e-mails fail; then it is made,
+the dead letters are replayed, and the batches heal. At last answers are handed in and graded, where
+no mail server sets the pace. It ends by itself with the story of one activity: exit code 0 if every
+student got exactly the e-mails that were due, every teacher was told once and last, and every
+answer has one grade; 1 if not, 130 after Ctrl-C. Nothing is left behind.
 Known limit: everything shares this machine, so the numbers are those of all parts together.
 """
 
@@ -14,9 +15,11 @@ import shutil
 import signal
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import anyio
 import asyncpg
@@ -25,12 +28,25 @@ from anyio.abc import Process
 from inboxd import InboxdError
 from inboxd.embedded import Server, free_port
 from school.stage.daemon import Daemon, DaemonError
-from school.stage.judge import count_due, find_faults, find_missed, is_set_up, look, measure
+from school.stage.judge import (
+    count_all,
+    count_due,
+    count_grades,
+    find_faults,
+    find_missed,
+    is_set_up,
+    look,
+    measure_answers,
+    measure_emails,
+)
 from school.stage.mailbox import Mailbox, open_mailbox
-from school.stage.people import found_school, publish
-from school.stage.screen import Screen
+from school.stage.people import answer, found_school, publish
+from school.stage.screen import Screen, lines_of_all, lines_of_answers, lines_of_emails
+from school.stage.service import Service, ServiceError
+from school.stage.service import running as service_running
 
 _CONFIG = Path(__file__).with_name("config.toml")
+_EMAILS_AT_ONCE = tomllib.loads(_CONFIG.read_text())["queues"]["email"]["concurrency"]
 _LOOK_SECONDS = 0.2
 _MISSING = "student7@school.example"
 _ANNOUNCED = """
@@ -52,7 +68,7 @@ def main() -> int:
     except KeyboardInterrupt:
         screen.say("Stopped.")
         return 130
-    except (DaemonError, InboxdError) as error:
+    except (DaemonError, ServiceError, InboxdError) as error:
         screen.faults([str(error)])
         return 1
 
@@ -61,11 +77,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--students", type=_positive, default=1000)
     parser.add_argument("--activities", type=_positive, default=20)
-    parser.add_argument("--quick", action="store_true", help="90 students, 6 activities")
+    parser.add_argument("--answers", type=_positive, default=10_000)
+    parser.add_argument(
+        "--quick", action="store_true", help="90 students, 6 activities, 300 answers"
+    )
     parser.add_argument("--timeout", type=_positive, default=300, help="seconds for the work")
     options = parser.parse_args()
     if options.quick:
-        options.students, options.activities = 90, 6
+        options.students, options.activities, options.answers = 90, 6, 300
     return options
 
 
@@ -90,8 +109,21 @@ def _postgresql(screen: Screen) -> Iterator[tuple[Server, Path]]:
         yield server, folder
 
 
+class _Stage(NamedTuple):
+    """What a run is played on."""
+
+    options: argparse.Namespace
+    screen: Screen
+    connection: "asyncpg.Connection[asyncpg.Record]"
+    mailbox: Mailbox
+    daemon: Daemon
+    service: Service
+
+
 async def _play(options: argparse.Namespace, screen: Screen, server: Server, folder: Path) -> int:
-    async with open_mailbox() as (mailbox, address):
+    async with AsyncExitStack() as stack:
+        mailbox, address = await stack.enter_async_context(open_mailbox())
+        mailbox.unknown = {_MISSING}
         daemon = Daemon(
             _CONFIG,
             folder / "inboxd.log",
@@ -102,44 +134,42 @@ async def _play(options: argparse.Namespace, screen: Screen, server: Server, fol
         with screen.step("inboxd migrated its schema"):
             await daemon.migrate()
         connection = await asyncpg.connect(server.dsn(), timeout=10)
-        try:
-            with screen.step("school signed up"):
-                await found_school(connection, options.students)
-            return await _work(options, screen, connection, mailbox, daemon)
-        finally:
-            connection.terminate()
+        stack.callback(connection.terminate)
+        with screen.step("school signed up; its service listens (POST /activities)"):
+            await found_school(connection, options.students)
+            running = service_running(server.dsn(), folder / "service.log")
+            service = await stack.enter_async_context(running)
+        stage = _Stage(options, screen, connection, mailbox, daemon, service)
+        await _work(stage)
+        return await _judge(stage)
 
 
-async def _work(
-    options: argparse.Namespace,
-    screen: Screen,
-    connection: "asyncpg.Connection[asyncpg.Record]",
-    mailbox: Mailbox,
-    daemon: Daemon,
-) -> int:
-    """Let the daemon work off the activities, mend what failed, and judge what came of it."""
-    mailbox.unknown = {_MISSING}
+async def _work(stage: _Stage) -> None:
+    """Let the daemon work off the activities, mend what failed, and grade the answers."""
+    options, screen, connection, mailbox = stage[:4]
     async with AsyncExitStack() as stack:
         with screen.step("inboxd started"):
-            process = await stack.enter_async_context(daemon.running())
+            process = await stack.enter_async_context(stage.daemon.running())
         with anyio.move_on_after(options.timeout):
-            with screen.step(f"{options.students:,} students in 3 classes, set up in five steps"):
+            with screen.step(f"{options.students:,} students in 3 courses, set up in five steps"):
                 await _until_set_up(connection, process)
-            with screen.step(f"{options.activities:,} activities published"):
-                await publish(connection, options.activities)
+            with screen.step(f"{options.activities:,} activities published for 6 classes"):
+                await publish(stage.service, connection, options.activities)
             due = await count_due(connection)
             missed = await find_missed(connection, mailbox.unknown)
             with screen.step(f"{due - len(missed):,} of {due:,} e-mails sent"):
-                await _watch(screen, connection, mailbox, process, emails=due)
+                await _watch(stage, process, emails=due)
             screen.say(f"          {_MISSING} has no mailbox: {len(missed)} batches failed,")
             screen.say("          the office was told, their teachers wait")
             with screen.step("mailbox made, dead letters replayed, batches healed"):
-                await _mend(mailbox, daemon)
-                await _watch(screen, connection, mailbox, process, emails=due)
+                await _mend(mailbox, stage.daemon)
+                await _watch(stage, process, emails=due)
+            with screen.step(f"{options.answers:,} answers handed in and graded, without e-mails"):
+                await answer(connection, options.answers)
+                await _watch(stage, process, answers=options.answers)
         # The step is not printed when the time is up; the check then tells what is missing.
         if process.returncode is not None:
-            raise daemon.failure(f"ended with exit code {process.returncode}")
-    return await _judge(screen, connection, mailbox, daemon)
+            raise stage.daemon.failure(f"ended with exit code {process.returncode}")
 
 
 async def _until_set_up(connection: "asyncpg.Connection[asyncpg.Record]", process: Process) -> None:
@@ -156,40 +186,40 @@ async def _mend(mailbox: Mailbox, daemon: Daemon) -> None:
     await daemon.ask("commands", "replay", "--type", "school.send_email", "--reason", why, "--yes")
 
 
-async def _judge(
-    screen: Screen,
-    connection: "asyncpg.Connection[asyncpg.Record]",
-    mailbox: Mailbox,
-    daemon: Daemon,
-) -> int:
+async def _judge(stage: _Stage) -> int:
+    options, screen, connection, mailbox = stage[:4]
     missed = await find_missed(connection, [_MISSING])
-    faults = await find_faults(connection, mailbox, missed)
+    faults = await find_faults(connection, mailbox, missed, options.answers)
     if missed and not faults:
         announced = await connection.fetchval(_ANNOUNCED, missed[-1])
         screen.say(f"\nThe story of activity {missed[-1]} (inboxd trace event {announced}):\n")
-        screen.say(await daemon.ask("trace", "event", str(announced), "--each", "4"))
-    screen.table(await measure(connection), mailbox)
+        screen.say(await stage.daemon.ask("trace", "event", str(announced), "--each", "4"))
+    emails = await measure_emails(connection, [_MISSING])
+    screen.table(
+        "E-mails: the mail server sets the pace", lines_of_emails(emails, mailbox, _EMAILS_AT_ONCE)
+    )
+    screen.table(
+        "Answers: inboxd sets the pace", lines_of_answers(await measure_answers(connection))
+    )
+    screen.table("In all", lines_of_all(await count_all(connection)))
     screen.faults(faults)
     if not faults:
         due = await count_due(connection)
         screen.say(f"Every student got exactly the e-mails that were due: {due:,}, each once;")
-        screen.say("every teacher was told once, after the last e-mail of the class.")
+        screen.say("every teacher was told once, after the last e-mail of the class;")
+        screen.say(f"every answer has one grade: {options.answers:,}.")
     return 1 if faults else 0
 
 
-async def _watch(
-    screen: Screen,
-    connection: "asyncpg.Connection[asyncpg.Record]",
-    mailbox: Mailbox,
-    process: Process,
-    *,
-    emails: int,
-) -> None:
+async def _watch(stage: _Stage, process: Process, **totals: int) -> None:
     """Show the progress until nothing moves any more, or the daemon is gone."""
-    with screen.bars(emails=emails) as bars:
+    with stage.screen.bars(**totals) as bars:
         while process.returncode is None:
-            progress = await look(connection)
-            bars.show(emails=mailbox.delivered.total())
+            progress = await look(stage.connection)
+            if "emails" in totals:
+                bars.show(emails=stage.mailbox.delivered.total())
+            else:
+                bars.show(answers=await count_grades(stage.connection))
             if not progress.open:
                 return
             await anyio.sleep(_LOOK_SECONDS)

@@ -1,8 +1,8 @@
 """What a handler has beside its payload: the transaction, what it sends, its identity, its log.
 
-Owns the two contexts and the gathering of commands. Promises: what is sent is written with the
-settlement or not at all (promise 2); once the handler has ended, its context refuses to send or
-to give its connection, so that a task it left behind changes nothing.
+Owns the two contexts and the gathering of commands and events. Promises: what is sent is written
+with the settlement or not at all (promise 2); once the handler has ended, its context refuses to
+send or to give its connection, so that a task it left behind changes nothing.
 Known limit: a connection that was taken out of the context earlier is the runtime's to close.
 """
 
@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Protocol, Unpack, cast, overload
+from typing import Any, ClassVar, Generic, Protocol, Unpack, cast, overload
 from uuid import UUID
 
 from typing_extensions import TypeVar
 
 from inboxd.api.batches import Batch, filled
 from inboxd.api.connection import BlockingConnection, Connection
-from inboxd.api.drafts import CommandDraft, OnConflict, SendOptions, encode
+from inboxd.api.drafts import CommandDraft, EventDraft, OnConflict, SendOptions, encode
+from inboxd.api.emitting import NOTHING, EmitOptions, event_draft
 from inboxd.api.groups import Groups, Plan, check_batch_id, check_many
 from inboxd.api.messages import Row
 from inboxd.api.progress import Say, checked
+from inboxd.api.routes import ENDED, Routes, ended
 from inboxd.api.workflows import Workflow
 from inboxd.errors import UsageError
 from inboxd.model import duration
@@ -54,35 +56,23 @@ class Log(Protocol):
         """Log an error with the traceback being handled."""
 
 
-class Route(NamedTuple):
-    """Where a command goes that says no more than what it is; queue None: the declared one."""
-
-    type: str
-    queue: str | None = None
-    schema_version: int = 1
-    priority: int = 0
-
-
-# From a payload's class, or a type's name; raises UsageError for a class that no command takes.
-Resolve = Callable[[type[object] | str], Route]
-
-
 class _Context(Generic[C]):
     """What both contexts share; made anew for each execution of a handler."""
 
-    __slots__ = ("_groups", "_lend", "_resolve", "_row", "drafts", "log")
+    __slots__ = ("_groups", "_lend", "_routes", "_row", "drafts", "events", "log")
     _KEY: ClassVar[str]  # the column of the row's uuid
 
-    def __init__(self, row: Row, lend: Callable[[], C], resolve: Resolve, log: Log) -> None:
+    def __init__(self, row: Row, lend: Callable[[], C], routes: Routes, log: Log) -> None:
         """Serve one execution for `row`, a row of `events` or `commands`.
 
         `lend` gives the connection, the same each time; who never asks pays for none.
         """
         self._row = row
         self._lend = lend
-        self._resolve = resolve
+        self._routes = routes
         self.log = log
         self.drafts: list[CommandDraft] = []
+        self.events: list[EventDraft] = []
         self._groups: Groups | None = None
 
     @property
@@ -92,7 +82,7 @@ class _Context(Generic[C]):
 
     @property
     def tenant(self) -> str | None:
-        """The tenant of the row; commands that are sent belong to it unless told otherwise."""
+        """The tenant of the row; what is sent and emitted belongs to it unless told otherwise."""
         return cast("str | None", self._row["tenant"])
 
     @property
@@ -125,16 +115,17 @@ class _Context(Generic[C]):
     ) -> UUID:
         """Send a command with this row's settlement; returns its id.
 
-        `command` is a payload whose class a command handler takes, or anything that fits JSON with
-        `type=`. Queue and priority default to what the type declares. `delay` counts from the
-        settlement. Commands of a queue with the same `ordering_key` run one after the other, in
+        `command` is a payload whose class a command handler takes, or that names its type itself
+        (`inboxd_command`), or anything that fits JSON with `type=`. Queue and priority default to
+        what the type declares. `delay` counts from the settlement.
+        Commands of a queue with the same `ordering_key` run one after the other, in
         the order in which they were sent. At most one unsettled command of a type has a
         `unique_key`: if there is one when this is written, `on_conflict` says whether it is kept
         (and this one not written), replaced (cancelled, unless it runs), or this handler fails
         (`reject`). Raises UsageError for arguments that do not fit together, and PayloadError for
         a payload that cannot be stored.
         """
-        route = self._resolve(command.__class__ if type is None else type)
+        route = self._routes.resolve(command.__class__ if type is None else type)
         if run_at is not None or deadline is not None:
             _check_times(route.type, run_at, deadline, delay)
         if queue or tenant or entity_type or entity_id:
@@ -162,6 +153,28 @@ class _Context(Generic[C]):
         )
         self.drafts.append(draft)
         return draft.command_id
+
+    @overload
+    def emit(self, event: str, payload: object = None, **options: Unpack[EmitOptions]) -> UUID: ...
+
+    @overload
+    def emit(self, event: object, **options: Unpack[EmitOptions]) -> UUID: ...
+
+    def emit(
+        self, event: object, payload: object = NOTHING, **options: Unpack[EmitOptions]
+    ) -> UUID:
+        """Emit an event with this row's settlement; returns its `event_id`.
+
+        `event` is a payload whose class a handler of events takes, or that names its type itself
+        (`inboxd_event`); or a type, and `payload` anything that fits JSON. It continues this row's
+        story. Without a `topic` it goes to every topic that its type is subscribed to; the options
+        are as a producer gives them, and `delay` counts from the settlement. Of the events of a
+        topic and `source` with the same `dedup_key` one is written. Raises UsageError for what no
+        event can have, and PayloadError for a payload that cannot be stored.
+        """
+        draft = event_draft(self._routes, event, payload, options, self.tenant)
+        self.events.append(draft)
+        return draft.event_id
 
     def batch(
         self,
@@ -205,8 +218,8 @@ class _Context(Generic[C]):
 
     def _grouping(self) -> Groups:
         if self._groups is None:
-            if self._resolve is _ended:
-                _ended()
+            if self._routes is ENDED:
+                ended()
             self._groups = Groups(self.send, self.drafts, self.tenant)
         return self._groups
 
@@ -219,7 +232,7 @@ class _Context(Generic[C]):
 
     def close(self) -> None:
         """End the context; the runtime calls this when the handler has ended."""
-        self._resolve = self._lend = _ended
+        self._routes, self._lend = ENDED, ended
         if self._groups is not None:
             self._groups.end()
 
@@ -248,13 +261,13 @@ class CommandContext(_Context[C]):
         self,
         row: Row,
         lend: Callable[[], C],
-        resolve: Resolve,
+        routes: Routes,
         log: Log,
         results: Results | None = None,
         say: Say | None = None,
     ) -> None:
         """As for events; `results` reads those of earlier steps, `say` takes the progress."""
-        super().__init__(row, lend, resolve, log)
+        super().__init__(row, lend, routes, log)
         self._results = results
         self._say = say
 
@@ -280,8 +293,8 @@ class CommandContext(_Context[C]):
         As often as one likes, and from a thread: the newest is written about once a second,
         outside the handler's transaction. Raises UsageError for what is no progress.
         """
-        if self._resolve is _ended:
-            _ended()
+        if self._routes is ENDED:
+            ended()
         if self._say is not None:
             self._say(self._row, checked(done, of, note))
 
@@ -313,13 +326,6 @@ class CommandContext(_Context[C]):
 
 BlockingEventContext = EventContext[BlockingConnection]
 BlockingCommandContext = CommandContext[BlockingConnection]
-
-
-_ENDED = "The handler has ended: await what it starts, so that nothing outlives it."
-
-
-def _ended(*_: object) -> NoReturn:
-    raise UsageError(_ENDED)
 
 
 def _check_times(

@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 from inboxd.api.context import SMALLINT, CommandContext, EventContext
 from inboxd.api.middleware import Middleware
 from inboxd.api.payload import Envelope
-from inboxd.api.records import CommandHandler, EventHandler, Upcaster
+from inboxd.api.records import CommandHandler, EventHandler, PayloadType, Upcaster
 from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.api.signature import Signature, is_async, read_signature
 from inboxd.api.topics import DEFAULT, TopicDeclaration
@@ -26,12 +26,13 @@ from inboxd.errors import UsageError
 from inboxd.model import duration
 from inboxd.model.backoff import Policy
 from inboxd.model.duration import Duration
+from inboxd.model.naming import command_of, event_of
 
 NAME_BYTES = 255  # what the tables' columns for types and queues hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class HandlerDeclaration:
     """One use of a decorator, as it was written."""
 
     kind: Literal["event", "command"]
@@ -72,7 +73,7 @@ class Declared:
 
 def build(
     plugin: str,
-    declarations: Sequence[Declaration],
+    declarations: Sequence[HandlerDeclaration],
     upcastings: Sequence[Upcasting],
     middleware: Sequence[Middleware],
 ) -> Declared:
@@ -94,7 +95,7 @@ def build(
 
 def _records(
     plugin: str,
-    declared: Declaration,
+    declared: HandlerDeclaration,
     upcastings: Iterable[Upcasting],
     middleware: tuple[Middleware, ...],
 ) -> tuple[EventHandler | None, CommandHandler | None]:
@@ -107,6 +108,7 @@ def _records(
         context=EventContext if is_event and not declared.as_command else CommandContext,
         process=declared.executor == "process",
     )
+    _check_named(declared, signature.payload)
     common: dict[str, Any] = {
         "plugin": plugin,
         "name": _name(declared.func),
@@ -125,6 +127,7 @@ def _records(
         type=declared.type,
         topic=declared.topic,
         adapter=_adapter(signature.payload),
+        payload_type=_own_class(signature.payload),
         lists=declared.lists,
         split=declared.split,
     )
@@ -135,20 +138,20 @@ def _records(
 
 
 def _command(
-    declared: Declaration, signature: Signature, common: Mapping[str, Any]
+    declared: HandlerDeclaration, signature: Signature, common: Mapping[str, Any]
 ) -> CommandHandler:
     return CommandHandler(
         **common,
         type=declared.type,
         adapter=_adapter(signature.payload),
-        payload_type=signature.payload if _is_own_class(signature.payload) else None,
+        payload_type=_own_class(signature.payload),
         queue=declared.queue or "default",
         priority=declared.priority,
     )
 
 
 def _carrier(
-    declared: Declaration, signature: Signature, common: Mapping[str, Any]
+    declared: HandlerDeclaration, signature: Signature, common: Mapping[str, Any]
 ) -> CommandHandler:
     """The command that carries the event to its handler."""
     return CommandHandler(
@@ -169,18 +172,39 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
         raise UsageError(f"its payload is no type that pydantic can read: {error}") from error
 
 
-def _is_own_class(annotation: Any) -> bool:
-    """Whether `send` can tell the command's type from the class of the payload."""
+def _own_class(annotation: Any) -> PayloadType | None:
+    """The class from which `send` and `emit` can tell the type, if it is the plugin's own."""
     if not isinstance(annotation, type):
-        return False
-    return issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)
+        return None
+    is_own = issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)
+    return annotation if is_own else None
+
+
+def _check_named(declared: HandlerDeclaration, payload: Any) -> None:
+    """A class that says what it is the payload of is taken for nothing else."""
+    if not isinstance(payload, type):
+        return
+    named = (event_of if declared.kind == "event" else command_of)(payload)
+    if named is None:
+        return
+    name = payload.__qualname__
+    if named.type != declared.type:
+        raise UsageError(
+            f"it takes {name}, whose inboxd_{declared.kind} is {named.type!r}, for "
+            f"{declared.type!r}: give each type a class of its own, or correct one of the two."
+        )
+    if named.schema_version != declared.schema_version:
+        raise UsageError(
+            f"it takes {name} as version {declared.schema_version}, but {name} is written as "
+            f"version {named.schema_version}: correct its inboxd_version, or schema_version=."
+        )
 
 
 def _upcasters(type_: str, upcastings: Iterable[Upcasting]) -> Mapping[int, Upcaster]:
     return {each.from_version: each.func for each in upcastings if each.type == type_}
 
 
-def _check_options(plugin: str, declared: Declaration) -> None:
+def _check_options(plugin: str, declared: HandlerDeclaration) -> None:
     for what, text in (
         ("plugin", plugin),
         ("type", declared.type),
@@ -205,7 +229,7 @@ def _check_options(plugin: str, declared: Declaration) -> None:
         _check_in_memory(declared)
 
 
-def _check_in_memory(declared: Declaration) -> None:
+def _check_in_memory(declared: HandlerDeclaration) -> None:
     """An event handler runs inside its page's transaction, which must not wait for slow work."""
     if declared.queue is not None:
         raise UsageError("queue= belongs to commands: add as_command=True, or drop it.")
@@ -214,7 +238,7 @@ def _check_in_memory(declared: Declaration) -> None:
 
 
 def _upcasting_problems(
-    declarations: Sequence[Declaration], upcastings: Sequence[Upcasting]
+    declarations: Sequence[HandlerDeclaration], upcastings: Sequence[Upcasting]
 ) -> list[str]:
     versions: dict[str, int] = {}
     for each in declarations:

@@ -1,6 +1,6 @@
-"""Commands that were sent but are not written yet, and the JSON that they and results hold.
+"""Commands and events that are not written yet, and the JSON that they and results hold.
 
-Owns the draft and the encoder. Promises: what is encoded can be stored as jsonb and read back as
+Owns the drafts and the encoder. Promises: what is encoded can be stored as jsonb and read back as
 it was; a NUL, a NaN or an infinity is refused with the path of the field, where a plain encoder
 would store null or fail the whole page.
 Known limit: integers beyond 64 bits fit only in pydantic models.
@@ -55,6 +55,32 @@ class CommandDraft(NamedTuple):
     origin: UUID | None = None
     needs: int = 0
     awaited: bool = False
+
+
+class EventDraft(NamedTuple):
+    """An event to be inserted with the settlement of the row whose handler emitted it.
+
+    payload and headers are JSON text; topic None means those that the type is subscribed to;
+    occurred_at and run_at None mean the insert's time; delay is in seconds from it, and excludes
+    run_at.
+    """
+
+    event_id: UUID
+    type: str
+    payload: str
+    schema_version: int = 1
+    topic: str | None = None
+    source: str | None = None
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    headers: str | None = None
+    occurred_at: datetime | None = None
+    run_at: datetime | None = None
+    mode: str | None = None
+    ordering_key: str | None = None
+    dedup_key: str | None = None
+    delay: float | None = None
 
 
 class SendOptions(TypedDict, total=False):

@@ -19,7 +19,7 @@ from inboxd.api.context import (
     EventContext,
 )
 from inboxd.api.cron import Missed
-from inboxd.api.declaration import Declaration, Declared, Upcasting, build
+from inboxd.api.declaration import Declared, HandlerDeclaration, Upcasting, build
 from inboxd.api.lists import BlockingEventList, EventList
 from inboxd.api.messages import Event
 from inboxd.api.middleware import Middleware
@@ -62,7 +62,7 @@ class Handlers:
     def __init__(self, name: str) -> None:
         """Collect declarations under the plugin's `name`."""
         self.name = name
-        self._declarations: list[Declaration] = []
+        self._declarations: list[HandlerDeclaration] = []
         self._upcastings: list[Upcasting] = []
         self._middleware: list[Middleware] = []
         self._schedules: list[ScheduleDeclaration] = []
@@ -167,7 +167,7 @@ class Handlers:
             for type_ in types:
                 given = schema_version
                 self._declarations.append(
-                    Declaration(
+                    HandlerDeclaration(
                         kind="event",
                         func=func,
                         type=type_,
@@ -358,7 +358,9 @@ class Handlers:
             raise UsageError(f'Name the type: @handlers.{kind}("…"), not @handlers.{kind}.')
 
         def declare(func: Any) -> Any:
-            self._declarations.append(Declaration(kind=kind, func=func, type=type_, **options))
+            self._declarations.append(
+                HandlerDeclaration(kind=kind, func=func, type=type_, **options)
+            )
             return func
 
         return declare

@@ -28,6 +28,12 @@ def moment(at: datetime | float) -> datetime:
     return at if isinstance(at, datetime) else datetime.fromtimestamp(at, UTC)
 
 
+def occurred(row: Row) -> datetime:
+    """When an event happened; a claim says it only where that is not when it was due."""
+    at = row["occurred_at"]
+    return moment(row["run_at"]) if at is None else cast("datetime", at)
+
+
 def row_of(event: Event[Any]) -> Any:
     """The row that an event is a view of; for the runtime."""
     return event._row  # noqa: SLF001 - a plugin's author should not find it
@@ -123,8 +129,7 @@ class Event(Generic[P_co]):
     @property
     def occurred_at(self) -> datetime:
         """When it happened, by the producer's clock."""
-        occurred_at = self._row["occurred_at"]
-        return self.created_at if occurred_at is None else cast("datetime", occurred_at)
+        return occurred(self._row)
 
     @property
     def created_at(self) -> datetime:

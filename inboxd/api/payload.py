@@ -23,7 +23,7 @@ from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
 from inboxd.api.drafts import CommandDraft, encode
-from inboxd.api.messages import Event, Row, moment
+from inboxd.api.messages import Event, Row, moment, occurred
 from inboxd.api.records import CommandHandler, Handler
 from inboxd.errors import PayloadError, TooNew
 from inboxd.model.lineage import uuid7
@@ -118,7 +118,7 @@ def wrap_event(handler: CommandHandler, row: Row, raw: str) -> CommandDraft:
     """The command that carries on the event `row`, whose payload is the JSON text `raw`."""
     fields = {name: row[name] for name in _FIELDS}
     fields["created_at"] = moment(fields["created_at"])
-    fields["occurred_at"] = fields["occurred_at"] or fields["created_at"]
+    fields["occurred_at"] = occurred(row)
     if isinstance(fields["headers"], str):
         fields["headers"] = orjson.Fragment(fields["headers"])
     # The driver's UUIDs are a class of their own, which orjson leaves to `default`.

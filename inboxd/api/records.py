@@ -26,6 +26,7 @@ Upcaster = Callable[[Any], Any]
 class EventHandler:
     """One handler of one event type, in one topic or (None) in those without; `timeout` in seconds.
 
+    `payload_type` is the class by which `emit` finds the type, if it is one of the plugin's own.
     With `command_type`, the event is sent on as a command of that type, and `func` is run by the
     CommandHandler of the same name. With `lists`, `func` is run by the ListHandler of its topic,
     and this says how the events of one type are read.
@@ -42,6 +43,7 @@ class EventHandler:
     executor: Executor
     upcasters: Mapping[int, Upcaster]
     middleware: tuple[Middleware, ...]
+    payload_type: PayloadType | None = None
     command_type: str | None = None
     topic: str | None = None
     # Of a batch topic: `func` takes lists; whether a failing one may be split.

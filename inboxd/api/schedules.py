@@ -7,18 +7,20 @@ run, but for the time that `time_field` asks for.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
 import orjson
 
-from inboxd.api.context import SMALLINT, Resolve
+from inboxd.api.context import SMALLINT
 from inboxd.api.cron import Cron, Missed, check_missed
 from inboxd.api.drafts import encode
 from inboxd.api.groups import check_text
+from inboxd.api.routes import Resolve
 from inboxd.errors import UsageError
+from inboxd.model.spelling import did_you_mean
 
 _NAME_BYTES = 255
 
@@ -72,7 +74,7 @@ def checked(
     declared: ScheduleDeclaration,
     resolve: Resolve,
     event_versions: Mapping[str, int],
-    commands: Container[str],
+    commands: Collection[str],
 ) -> Schedule:
     """What a declaration leads to among the handlers that there are. Raises UsageError."""
     _check(declared)
@@ -83,7 +85,8 @@ def checked(
     common["payload"] = _payload(declared)
     if declared.event is not None:
         if declared.event not in event_versions:
-            raise UsageError(f"no plugin declares the event type {declared.event!r}.")
+            meant = did_you_mean(declared.event, event_versions) or "."
+            raise UsageError(f"no plugin declares the event type {declared.event!r}{meant}")
         version = event_versions[declared.event]
         return Schedule(
             **common,
@@ -95,7 +98,8 @@ def checked(
         )
     route = resolve(declared.command or declared.payload.__class__)
     if route.type not in commands:
-        raise UsageError(f"no plugin declares the command type {route.type!r}.")
+        meant = did_you_mean(route.type, commands) or "."
+        raise UsageError(f"no plugin declares the command type {route.type!r}{meant}")
     return Schedule(
         **common,
         kind="command",

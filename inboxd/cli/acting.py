@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli import rows
-from inboxd.cli.options import ask, load_settings, read_id, read_since
+from inboxd.cli.options import ask, load_settings, named_in, read_id, read_since
 from inboxd.cli.output import print_json, print_table
 from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
-    from inboxd.operations import Action, Preview, RowId, Selection
+    from inboxd.operations import Action, ActionPreview, RowId, Selection
+    from inboxd.settings import Settings
     from inboxd.store.session import Session
     from inboxd.store.wakeups import Place
 
@@ -34,7 +35,11 @@ ByError = Annotated[
 ]
 ByGroup = Annotated[
     str | None,
-    typer.Option("--group", metavar="GROUP", help="Only this group of `inboxd failures list`."),
+    typer.Option(
+        "--group",
+        metavar="GROUP",
+        help="Only this group of `inboxd failures list`, or the beginning of its name.",
+    ),
 ]
 ByBatch = Annotated[
     str | None, typer.Option("--batch", metavar="ID", help="Only what is in this batch.")
@@ -63,11 +68,13 @@ class Options:
         everything: bool,
         dry_run: bool,
         yes: bool,
+        force: bool,
         json: bool,
     ) -> None:
         """Hold them."""
         self.reason, self.rate, self.config = reason, rate, config
         self.everything, self.dry_run, self.yes, self.json = everything, dry_run, yes, json
+        self.force = force
 
 
 def act(
@@ -88,8 +95,6 @@ def act(
         )
     if not ids:
         _on_matching(place, action, Selection(**wanted), given)
-    elif given.dry_run or given.rate is not None:
-        raise UsageError("--dry-run and --rate go with a filter: rows that are named are few.")
     else:
         _on_named(place, action, [read_id(each) for each in ids], given)
 
@@ -97,7 +102,7 @@ def act(
 def _on_named(place: "Place", action: "Action", ids: "list[RowId]", given: Options) -> None:
     from inboxd import operations
 
-    who, why = rows.actor(), given.reason
+    who, why, settings = rows.actor(), given.reason, load_settings(given.config)
 
     async def do(session: "Session") -> dict[str, list[Any]]:
         if action == "replay":
@@ -109,7 +114,11 @@ def _on_named(place: "Place", action: "Action", ids: "list[RowId]", given: Optio
         done = await operations.cancel(session, ids, actor=who, reason=why)
         return {"cancelled": list(done.at_once), "requested": list(done.requested)}
 
-    done = ask(load_settings(given.config), do)
+    if given.dry_run:
+        found = ask(settings, lambda session: operations.preview_named(session, place, action, ids))
+        _print_preview(place, action, found, json=given.json)
+        return
+    done = ask(settings, do)
     if given.json:
         print_json(done)
         return
@@ -131,19 +140,44 @@ def _on_matching(place: "Place", action: "Action", wanted: "Selection", given: O
     if given.dry_run or (sys.stdin.isatty() and not (given.yes or given.json)):
         from inboxd.operations import preview
 
-        found = ask(settings, lambda session: preview(session, place, action, wanted))
-        if given.json:
-            print_json({"action": action, "count": found.count, "sample": found.sample})
-        else:
-            _print(place, action, found)
+        async def look(session: "Session") -> "ActionPreview":
+            found = await preview(session, place, action, wanted)
+            await _check_names(session, settings, place, wanted, given, found.count)
+            return found
+
+        found = ask(settings, look)
+        _print_preview(place, action, found, json=given.json)
         if given.dry_run or not found.count:
             return
         typer.confirm(f"{action.capitalize()} them now?", abort=True)
-    count = ask(settings, lambda session: _in_pages(session, place, action, wanted, given))
+
+    async def run(session: "Session") -> int:
+        count = await _in_pages(session, place, action, wanted, given)
+        await _check_names(session, settings, place, wanted, given, count)
+        return count
+
+    count = ask(settings, run)
     if given.json:
         print_json({"action": action, "count": count})
     else:
         typer.echo(f"{_DONE[action]}: {count:,} {place}")
+
+
+async def _check_names(
+    session: "Session",
+    settings: "Settings",
+    place: "Place",
+    wanted: "Selection",
+    given: Options,
+    count: int,
+) -> None:
+    """Raise UnknownName where nothing matched a name that nobody declared and no row has."""
+    if count or given.force:
+        return
+    from inboxd import operations
+
+    for kind, name in rows.names_of(place, wanted):
+        await operations.check_known(session, kind, name, also=named_in(settings, kind))
 
 
 async def _in_pages(
@@ -167,7 +201,10 @@ async def _in_pages(
     return await operations.cancel_matching(session, wanted, terms)
 
 
-def _print(place: "Place", action: "Action", found: "Preview") -> None:
+def _print_preview(place: "Place", action: "Action", found: "ActionPreview", *, json: bool) -> None:
+    if json:
+        print_json({"action": action, "count": found.count, "sample": found.sample})
+        return
     if found.sample:
         columns = ("id", "type", "lane", "status", "tenant", "created_at", "error")
         print_table(columns, ([row[name] for name in columns] for row in found.sample))

@@ -20,6 +20,7 @@ from inboxd.cli.dev import dev
 from inboxd.cli.doctor import doctor
 from inboxd.cli.erasure import erase
 from inboxd.cli.exits import exit_code
+from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import examples
 from inboxd.cli.produce import emit, send
 from inboxd.cli.running import run
@@ -28,7 +29,7 @@ from inboxd.cli.status import status, workers
 from inboxd.cli.trace import trace
 from inboxd.errors import InboxdError
 
-app = typer.Typer(
+app = CommandGroup(
     name="inboxd",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -1,10 +1,10 @@
 """`inboxd check`: is everything right for the daemon to start, and if not, what is to be done?
 
-Promises: every line has a verdict, and a line that is not right says what to do; nothing is
-changed. Known limit: it judges this machine's settings and plugins, as the user who runs it.
+Promises: every line has a verdict, and says what to do when it is not right, and only then; nothing
+is changed. Known limit: it judges this machine's settings and plugins, as the user who runs it.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +18,8 @@ from inboxd.errors import DatabaseError, PluginError, SchemaError, SettingsError
 if TYPE_CHECKING:
     from inboxd.operations.doctor import Finding
     from inboxd.settings import Settings
+    from inboxd.store.connections import Row
+    from inboxd.store.names import Names
     from inboxd.store.session import Session
 
 
@@ -27,6 +29,9 @@ _VERDICTS: dict[str, Literal["ok", "warn", "fail"]] = {
     "warning": "warn",
     "critical": "fail",
 }
+
+
+_IF_MEANT = "correct it; if a producer or a plugin to come will name it so, nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,12 @@ class Line:
 
 
 def check(
-    settings: Annotated[
-        bool, typer.Option("--settings", help="List every setting, not only those that were set.")
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="List every setting, also where it is the default."),
+    ] = False,
+    grants: Annotated[
+        bool, typer.Option("--grants", help="List each missing privilege by itself.")
     ] = False,
     config: Config = None,
     json: Json = False,
@@ -50,16 +59,16 @@ def check(
     """Check settings, database, schema, privileges, partitions and plugins."""
     import anyio
 
-    from inboxd.settings import describe
-
     loaded = load_settings(config)
-    lines = [*anyio.run(_database, loaded), *_plugins(loaded)]
-    listed = [one for one in describe(loaded) if json or settings or one[2] != "default"]
+    lines, declared = anyio.run(_database, loaded, grants)
+    lines += _plugins(loaded, declared)
+    listed = _settings(loaded, everything=everything or json)
     if json:
         keyed = {key: {"value": value, "source": source} for key, value, source in listed}
         print_json({"settings": keyed, "checks": [asdict(line) for line in lines]})
     else:
-        print_table(("setting", "value", "from"), listed)
+        if listed:
+            print_table(("setting", "value", "from"), listed)
         print_table(
             ("check", "verdict", "found", "what to do"),
             ([line.subject, line.verdict, line.found, line.remedy] for line in lines),
@@ -67,22 +76,38 @@ def check(
     raise typer.Exit(max((line.code for line in lines), default=Exit.OK))
 
 
-async def _database(settings: "Settings") -> list[Line]:
+def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, str]]:
+    """Key, value and source of those that are not as they are by default; or of all."""
+    from inboxd.settings import Settings, describe
+
+    usual = {} if everything else {key: value for key, value, _ in describe(Settings())}
+    return [
+        (key, value, source)
+        for key, value, source in describe(loaded)
+        if everything or (source != "default" and usual.get(key) != value)
+    ]
+
+
+async def _database(settings: "Settings", grants: bool) -> "tuple[list[Line], Names]":
+    """What is to be said of it, and the names that are declared there."""
+    from inboxd.store import names
     from inboxd.store.session import open_session
 
     lines: list[Line] = []
+    declared: names.Names = {}
     try:
         async with open_session(settings.database) as session:
-            async for line in _look(session, settings):
+            async for line in _look(session, settings, grants=grants):
                 lines.append(line)  # noqa: PERF401 - what was found before an error is kept
+            declared = await names.declared(session.connection, session.sql) or {}
     except DatabaseError as error:
         lines.append(_failure("database", error))
     except SchemaError as error:
         lines.append(_failure("schema", error))
-    return lines
+    return lines, declared
 
 
-async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]:
+async def _look(session: "Session", settings: "Settings", *, grants: bool) -> AsyncIterator[Line]:
     """Line by line, as long as one rests on another."""
     from inboxd.operations.doctor import Verdict, only
     from inboxd.operations.doctor.fleet import silenced
@@ -97,10 +122,9 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
     if server["read_only"]:
         yield _fail("database", "read-only: a standby", "name the primary in database.dsn")
     missing = await listing.missing_privileges(session)
-    for lacking in missing:
-        found = f"{lacking['privilege']} on {lacking['object']} is missing"
-        yield _fail("privileges", found, lacking["remedy"])
     if missing:
+        for line in await _privileges(session, server["role"], missing, grants=grants):
+            yield line
         return  # what follows cannot be read without them
     connection, sql = session.connection, session.sql
     await migrations.check(connection, sql)
@@ -115,37 +139,77 @@ async def _look(session: "Session", settings: "Settings") -> AsyncIterator[Line]
                 yield _line(finding)
 
 
+async def _privileges(
+    session: "Session", role: str, missing: "Sequence[Row]", *, grants: bool
+) -> list[Line]:
+    """One grant where it is enough; else, or where they are asked for, each by itself."""
+    from inboxd.store import listing
+
+    all_of_them = None if grants else await listing.worker_role(session)
+    if all_of_them is not None:
+        lacking = {row["object"] for row in await listing.missing_privileges(session, all_of_them)}
+        if not lacking:
+            found = f"the role {role!r} lacks {len(missing)} (--grants lists them)"
+            return [_fail("privileges", found, f"GRANT {all_of_them} TO {_quoted(role)};")]
+    return [
+        _fail("privileges", f"{row['privilege']} on {row['object']} is missing", row["remedy"])
+        for row in missing
+    ]
+
+
+def _quoted(name: str) -> str:
+    """As SQL wants a role's name."""
+    plain = name.isidentifier() and name.isascii() and name == name.lower()
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
 def _line(finding: "Finding", subject: str | None = None) -> Line:
     """What `inboxd doctor` says too."""
     verdict = _VERDICTS[finding.verdict]
     code = Exit.PROBLEMS if verdict == "fail" else Exit.OK
-    return Line(subject or finding.subject, verdict, finding.found, finding.remedy, code)
+    remedy = "" if verdict == "ok" else finding.remedy
+    return Line(subject or finding.subject, verdict, finding.found, remedy, code)
 
 
 async def _retention(session: "Session", settings: "Settings") -> Line:
     """How long history is kept, and how it goes."""
     from inboxd.store import partitions
-    from inboxd.upkeep.retention import kept
+    from inboxd.upkeep.retention import by_default, kept
 
     keep = kept(settings)
     if set(keep.values()) == {None}:
-        remedy = "set history.events and history.commands, unless disks are for ever, too"
-        return Line("retention", "ok", "history is kept for ever", remedy)
+        return Line("retention", "ok", "history is kept for ever, as the settings say")
     days = (f"{table} {'for ever' if age is None else age.days}" for table, age in keep.items())
     found = f"days kept: {', '.join(days)}"
-    if all(each.owned for each in await partitions.listed(session.connection, session.sql)):
+    listed = await partitions.listed(session.connection, session.sql, sizes=True)
+    if going := by_default(listed, settings):
+        since, names = min(each.low for each in going), sorted({each.parent for each in going})
+        return Line(
+            "retention",
+            "warn",
+            f"{found}; nobody set that, and what is older is dropped as soon as a worker leads: "
+            f"{' and '.join(names)}, from {since:%Y-%m-%d} on",
+            'set history.events and history.commands to what is to stay ("forever": all of it) '
+            "before a worker starts",
+        )
+    if all(each.owned for each in listed):
         return Line("retention", "ok", f"{found}; detached concurrently")
-    remedy = "nothing; or grant the role of the schema's owner, so that it detaches concurrently"
-    return Line("retention", "ok", f"{found}; detached in moments without readers", remedy)
+    # No fault: the role of the schema's owner would detach concurrently (docs/growth.md).
+    return Line("retention", "ok", f"{found}; detached in moments without readers")
 
 
-def _plugins(settings: "Settings") -> Iterator[Line]:
+def _plugins(settings: "Settings", declared: "Names") -> Iterator[Line]:
+    from inboxd.runtime.doubts import doubts
     from inboxd.runtime.plugins import load_registry
     from inboxd.runtime.scheduling import scheduled
 
     try:
         registry = load_registry(settings)
-    except (PluginError, SettingsError) as error:
+    except SettingsError as error:
+        for problem in str(error).splitlines():
+            yield _fail("settings", problem, "correct what it names, in the settings")
+        return
+    except PluginError as error:
         yield _fail("plugins", str(error), "correct what it names, or uninstall the plugin")
         return
     events, commands = len(registry.events), len(registry.commands)
@@ -156,6 +220,8 @@ def _plugins(settings: "Settings") -> Iterator[Line]:
         yield Line("plugins", "ok", found)
     else:
         yield Line("plugins", "warn", found, "install a plugin into this Python environment")
+    for each in doubts(settings, registry, declared):
+        yield Line("settings", "warn", f"{each.setting}: {each.found}", _IF_MEANT)
 
 
 def _fail(subject: str, found: str, remedy: str) -> Line:

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from inboxd.cli import acting, rows
+from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import (
     At,
     Config,
+    Force,
     Id,
     Ids,
     Json,
@@ -23,7 +25,7 @@ from inboxd.cli.options import (
 )
 from inboxd.cli.output import print_json
 
-app = typer.Typer(no_args_is_help=True, help="Look at commands, replay dead letters, cancel.")
+app = CommandGroup(no_args_is_help=True, help="Look at commands, replay dead letters, cancel.")
 
 ByQueue = Annotated[str | None, typer.Option("--queue", metavar="TEXT", help="Only this queue.")]
 
@@ -91,13 +93,21 @@ def replay(
     dry_run: acting.DryRun = False,
     rate: acting.Rate = None,
     yes: acting.Yes = False,
+    force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Let dead letters run again now: those named, all or none; or all that match."""
     given = acting.Options(
-        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+        reason,
+        rate,
+        config,
+        everything=everything,
+        dry_run=dry_run,
+        yes=yes,
+        force=force,
+        json=json,
     )
     acting.act(
         "commands",
@@ -134,13 +144,21 @@ def dismiss(
     dry_run: acting.DryRun = False,
     rate: acting.Rate = None,
     yes: acting.Yes = False,
+    force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Put dead letters away for good: those named, all or none; or all that match."""
     given = acting.Options(
-        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+        reason,
+        rate,
+        config,
+        everything=everything,
+        dry_run=dry_run,
+        yes=yes,
+        force=force,
+        json=json,
     )
     acting.act(
         "commands",
@@ -175,13 +193,21 @@ def cancel(
     dry_run: acting.DryRun = False,
     rate: acting.Rate = None,
     yes: acting.Yes = False,
+    force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Cancel what has not ended: at once, or by asking its worker when it runs."""
     given = acting.Options(
-        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+        reason,
+        rate,
+        config,
+        everything=everything,
+        dry_run=dry_run,
+        yes=yes,
+        force=force,
+        json=json,
     )
     acting.act(
         "commands",

@@ -3,13 +3,16 @@
 Known limit: what runs already when a pause begins goes on.
 """
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from inboxd.cli import rows
-from inboxd.cli.options import Config, Json, Reason, ask, load_settings
+from inboxd.cli.options import Config, Force, Json, Reason, ask, load_settings, named_in
 from inboxd.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from inboxd.store.session import Session
 
 Kind = Annotated[
     Literal["type", "topic", "queue", "schedule"],
@@ -19,7 +22,13 @@ Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 
 
 def pause(
-    kind: Kind, name: Name, reason: Reason = None, config: Config = None, json: Json = False
+    kind: Kind,
+    name: Name,
+    *,
+    reason: Reason = None,
+    force: Force = False,
+    config: Config = None,
+    json: Json = False,
 ) -> None:
     """Let all workers leave a type, topic, queue or schedule alone, within a second.
 
@@ -27,11 +36,15 @@ def pause(
     """
     from inboxd import operations
 
-    who = rows.actor()
-    waiting = ask(
-        load_settings(config),
-        lambda session: operations.pause(session, kind, name, actor=who, reason=reason),
-    )
+    who, settings = rows.actor(), load_settings(config)
+
+    async def run(session: "Session") -> int:
+        if not force and kind != "schedule":
+            also = named_in(settings, kind)
+            await operations.check_known(session, kind, name, also=also)
+        return await operations.pause(session, kind, name, actor=who, reason=reason)
+
+    waiting = ask(settings, run)
     _tell("paused", kind, name, waiting, json=json)
 
 

@@ -14,7 +14,7 @@ from inboxd.cli.options import Config, Json, ask, load_settings
 from inboxd.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from inboxd.daemon.declaring import Declaration, Declared
+    from inboxd.daemon.declaring import DeclaredByName, WorkerDeclaration
     from inboxd.settings import Settings
     from inboxd.store.connections import Connection
     from inboxd.store.session import Session
@@ -80,25 +80,25 @@ def declare(
         _print(told, dry_run=dry_run)
 
 
-def _declaration(settings: "Settings") -> "Declaration":
-    from inboxd.daemon.declaring import Declaration
+def _declaration(settings: "Settings") -> "WorkerDeclaration":
+    from inboxd.daemon.declaring import WorkerDeclaration
     from inboxd.runtime.plugins import load_registry
     from inboxd.runtime.scheduling import scheduled
     from inboxd.store.statements import Statements
 
     registry = load_registry(settings)
     to_send = scheduled(registry, settings.schedules)
-    return Declaration(Statements(settings.database.schema_name), settings, registry, to_send)
+    return WorkerDeclaration(Statements(settings.database.schema_name), settings, registry, to_send)
 
 
-async def _preview(session: "Session", declaration: "Declaration") -> _Told:
+async def _preview(session: "Session", declaration: "WorkerDeclaration") -> _Told:
     from inboxd.daemon.declaring import preview
 
     found = await preview(session.connection, declaration)
     return _Told(_changes(found.before, found.after), found.waiting)
 
 
-async def _declare(session: "Session", declaration: "Declaration", wait: timedelta) -> _Told:
+async def _declare(session: "Session", declaration: "WorkerDeclaration", wait: timedelta) -> _Told:
     from contextlib import asynccontextmanager
     from functools import partial
 
@@ -129,7 +129,7 @@ async def _declare(session: "Session", declaration: "Declaration", wait: timedel
     return _Told(_changes(before, after), taken=taking.taken, left=left)
 
 
-def _changes(before: "Declared", after: "Declared") -> list[_Change]:
+def _changes(before: "DeclaredByName", after: "DeclaredByName") -> list[_Change]:
     return [
         _Change(*key, "new" if key not in before else _difference(before[key], after[key]))
         for key in sorted(after)

@@ -1,18 +1,14 @@
 """`inboxd dev`: a whole inboxd for a developer: PostgreSQL, schema, daemon, reload.
 
-Promises: Ctrl-C or TERM ends the daemon first (it drains), then PostgreSQL; a daemon that does not
-start stays down until a file changes. Known limits: a killed `inboxd dev` (SIGKILL) takes its
-PostgreSQL along but leaves the daemon, which then waits for a database; new plugins are found by
-starting it again.
+Promises: Ctrl-C, TERM or the end of the terminal (HUP) ends the daemon first (it drains), then
+PostgreSQL; both end when `inboxd dev` is killed; a daemon that does not start stays down until
+something changes. Known limit: the schema is migrated once, at its start.
 """
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.metadata import entry_points
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,9 +16,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inboxd.cli.options import Config, load_settings
-from inboxd.errors import UsageError
+from inboxd.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
+    from inboxd.cli.dev_daemon import Daemon
+    from inboxd.cli.plugin_files import Installed
     from inboxd.embedded import Server
     from inboxd.settings import Settings
 
@@ -30,13 +28,20 @@ if TYPE_CHECKING:
 _PORT = 25432
 _HOME = Path(".inboxd")
 _LOOK_MILLISECONDS = 500
-_GRACE_SECONDS = 10.0
+_ORDERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def dev(
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="Of PostgreSQL; 0: any free one.")
-    ] = _PORT,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=65535,
+            help=f"PostgreSQL's port; 0: any free one. Without it: {_PORT}, or else a free one.",
+            show_default=False,
+        ),
+    ] = None,
     config: Config = None,
 ) -> None:
     """Run PostgreSQL, the schema and the daemon here, and reload it when a plugin's files change.
@@ -45,19 +50,22 @@ def dev(
     """
     import anyio
 
+    from inboxd.cli.dev_daemon import port_of_its_own
     from inboxd.embedded import Server
     from inboxd.store.migrations import migrate
 
     _require_watchfiles()
-    signal.signal(signal.SIGTERM, _interrupt)
-    typer.echo("Starting PostgreSQL ...")
-    with Server.start(_HOME, port=port or None) as server:
+    _hear_signals()
+    _hide_from_git()
+    _say("Starting PostgreSQL ...")
+    given = port_of_its_own("127.0.0.1", _PORT, 0) if port is None else port
+    with Server.start(_HOME, port=given or None) as server:
         os.environ["INBOXD_DATABASE__DSN"] = server.dsn()
         settings = load_settings(config)
         anyio.run(migrate, settings.database)
-        folders = _plugin_files(settings)
-        _introduce(server, settings, folders)
-        _serve(config, [*folders, *([config] if config else [])], settings)
+        with suppress(KeyboardInterrupt):
+            _Dev(server, config, settings).serve()
+        _say("Stopped.")
 
 
 def _require_watchfiles() -> None:
@@ -65,82 +73,187 @@ def _require_watchfiles() -> None:
         raise UsageError("inboxd dev needs watchfiles: run `pip install 'inboxd[dev]'`.")
 
 
+def _hear_signals() -> None:
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        signal.signal(signal.SIGHUP, _hang_up)
+
+
 def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _introduce(server: "Server", settings: "Settings", folders: list[Path]) -> None:
-    typer.echo(f"database: {server.dsn()} ({server.home})")
-    if settings.http.enabled:
-        typer.echo(f"health:   http://{settings.http.host}:{settings.http.port}/readyz")
-        typer.echo(f"metrics:  http://{settings.http.host}:{settings.http.port}/metrics")
-    typer.echo(f"plugins:  {', '.join(map(str, folders)) or 'none is installed'}")
-    typer.echo(f"commands: export INBOXD_DATABASE__DSN={server.dsn()}   # in another terminal")
-    typer.echo("Ctrl-C stops everything.")
-
-
-def _plugin_files(settings: "Settings") -> list[Path]:
-    """Where the plugins' code lies. Found without importing it: only the daemon runs it."""
-    wanted = settings.worker.plugins
-    found: set[Path] = set()
-    for point in entry_points(group="inboxd.handlers"):
-        if wanted and point.name not in wanted:
-            continue
-        spec = find_spec(point.module.partition(".")[0])
-        if spec is not None and spec.submodule_search_locations:
-            found |= {Path(place) for place in spec.submodule_search_locations}
-        elif spec is not None and spec.origin:
-            found.add(Path(spec.origin))
-    return sorted(path for path in found if path.exists())
-
-
-def _serve(config: Path | None, watched: list[Path], settings: "Settings") -> None:
-    """Run the daemon, a new one after each change, until interrupted."""
-    from watchfiles import DefaultFilter, watch
-
-    drain = settings.worker.drain_timeout.total_seconds() + _GRACE_SECONDS
-    changes = watch(
-        *(watched or [Path()]),
-        # Without a plugin this folder is watched, and the database's files change all the time.
-        watch_filter=DefaultFilter(ignore_paths=[_HOME.absolute()]),
-        rust_timeout=_LOOK_MILLISECONDS,
-        yield_on_timeout=True,
-        raise_interrupt=True,
-    )
-    try:
-        while True:
-            with _daemon(config, drain) as process:
-                _wait_for_change(changes, process)
-            typer.echo("A file changed: reloading.")
-    except KeyboardInterrupt:
-        typer.echo("Stopped.")
-
-
-def _wait_for_change(changes: Iterator[object], process: "subprocess.Popen[bytes]") -> None:
-    ended = False
-    for change in changes:
-        if change:
-            return
-        if not ended and process.poll() is not None:
-            ended = True
-            typer.echo(
-                f"The daemon ended with exit code {process.returncode}; it starts again when a "
-                "file changes.",
-                err=True,
-            )
+def _hang_up(_number: int, _frame: object) -> None:
+    """The terminal went away; a shell may say it again, which is no second order."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 @contextmanager
-def _daemon(config: Path | None, drain: float) -> "Iterator[subprocess.Popen[bytes]]":
-    """A daemon in a session of its own: Ctrl-C reaches it once, from here, and so drains it."""
-    command = [sys.executable, "-m", "inboxd", "run", *(["-c", str(config)] if config else [])]
-    process = subprocess.Popen(command, start_new_session=True)
+def _undisturbed() -> Iterator[None]:
+    """Let an order to end wait: in the midst of it there is a process that nobody would end."""
+    heard: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in _ORDERS}
+    for number, handler in handlers.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _frame: heard.append(number))
     try:
-        yield process
+        yield
     finally:
-        process.terminate()
-        try:
-            process.wait(drain)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for first in heard[:1]:
+        signal.raise_signal(first)
+
+
+def _hide_from_git() -> None:
+    _HOME.mkdir(exist_ok=True)
+    ignored = _HOME / ".gitignore"
+    if not ignored.exists():
+        ignored.write_text("*\n")
+
+
+def _say(text: str, *, err: bool = False) -> None:
+    with suppress(OSError):  # a terminal that went away must not keep us from ending in order
+        typer.echo(text, err=err)
+
+
+class _Dev:
+    """What runs beside the server: one daemon after the other, and the look-out for changes."""
+
+    def __init__(self, server: "Server", config: Path | None, settings: "Settings") -> None:
+        from inboxd.cli.plugin_files import look_up
+
+        self._server = server
+        self._config = config
+        self._settings = settings
+        self._look_up = look_up
+        self._installed = self._find_plugins()
+        self._port = 0
+        self._shown: dict[str, str] = {}
+
+    def serve(self) -> None:
+        """Run the daemon, a new one after each change, until interrupted."""
+        from inboxd.cli.dev_daemon import Daemon
+
+        arguments = ["-c", str(self._config)] if self._config else []
+        changes = self._watch()
+        while True:
+            environ = self._environ()
+            self._introduce()
+            daemon = None
+            try:
+                with _undisturbed():
+                    daemon = Daemon(arguments, environ)
+                # Before the drain that it explains.
+                _say(f"{self._wait_for_change(changes, daemon)}: reloading.")
+            finally:
+                if daemon is not None:
+                    daemon.stop(self._settings.worker.drain_timeout.total_seconds())
+            self._read_settings()
+            before, self._installed = self._installed, self._find_plugins()
+            if self._installed.paths != before.paths:
+                changes = self._watch()
+
+    # ------------------------------------------------------------------------------ what there is
+
+    def _find_plugins(self) -> "Installed":
+        return self._look_up(self._settings.worker.plugins)
+
+    def _read_settings(self) -> None:
+        with suppress(SettingsError):  # the daemon says what is wrong with them
+            self._settings = load_settings(self._config)
+
+    def _environ(self) -> Mapping[str, str]:
+        """What the daemon is told beside the settings: a port that it can have; to tell of rows."""
+        from inboxd.cli.dev_daemon import port_of_its_own
+
+        http = self._settings.http
+        told = {}
+        if http.enabled:
+            self._port = port_of_its_own(http.host, http.port, self._port)
+            told["INBOXD_HTTP__PORT"] = str(self._port)
+        if self._settings.source_of("log.rows") == "default":
+            told["INBOXD_LOG__ROWS"] = "true"
+        return told
+
+    def _introduce(self) -> None:
+        """Say what there is, and later what is not as it was said."""
+        http, paths = self._settings.http, self._installed.paths
+        facts = {"database": f"{self._server.dsn()} ({self._server.home})"}
+        if http.enabled:
+            host = f"[{http.host}]" if ":" in http.host else http.host
+            facts["health"] = f"http://{host}:{self._port}/readyz"
+            facts["metrics"] = f"http://{host}:{self._port}/metrics"
+        facts["plugins"] = ", ".join(map(str, paths)) or "none is installed"
+        facts["commands"] = (
+            f"export INBOXD_DATABASE__DSN={self._server.dsn()}   # in another terminal"
+        )
+        is_first = not self._shown
+        for label, text in facts.items():
+            if self._shown.get(label) != text:
+                _say(f"{label + ':':<9} {text}")
+                if label == "plugins":
+                    self._warn_of_copies()
+        self._shown = facts
+        if is_first:
+            _say("Ctrl-C stops everything.")
+
+    def _warn_of_copies(self) -> None:
+        for plugin in self._installed.plugins:
+            if plugin.is_copy:
+                origin = plugin.copied_from or "its folder"
+                _say(
+                    f"warning:  the plugin {plugin.name} is installed as a copy: changes in "
+                    f"{origin} are not seen; run `pip install -e {plugin.copied_from or 'FOLDER'}`",
+                    err=True,
+                )
+
+    # ---------------------------------------------------------------------------------- changes
+
+    def _watch(self) -> Iterator[object]:
+        from watchfiles import DefaultFilter, watch
+
+        watched = [*self._installed.paths, *([self._config] if self._config else [])]
+        return watch(
+            *(watched or [Path()]),
+            # Without a plugin this folder is watched, and the database's files change all the time.
+            watch_filter=DefaultFilter(ignore_paths=[_HOME.absolute()]),
+            rust_timeout=_LOOK_MILLISECONDS,
+            yield_on_timeout=True,
+            raise_interrupt=True,
+        )
+
+    def _wait_for_change(self, changes: Iterator[object], daemon: "Daemon") -> str:
+        """Wait until there is a reason to start again, which is returned."""
+        files = [path for path in self._installed.paths if path.is_file()]
+        code, places = _ages(files), _ages(map(Path, self._installed.places))
+        told, unsettled = False, False
+        for change in changes:
+            # An editor that puts a new file in the old one's place ends the watch of a single file.
+            if change or _ages(files) != code:
+                return "A file changed"
+            before, places = places, _ages(map(Path, self._installed.places))
+            if before != places:
+                unsettled = True  # somebody installs: looked at when it is done
+            elif unsettled:
+                unsettled = False
+                if self._find_plugins().plugins != self._installed.plugins:
+                    return "Plugins were installed or removed"
+            if not told and (exit_code := daemon.ended()) is not None:
+                told = True
+                _say(
+                    f"The daemon ended with exit code {exit_code}; it starts again when a file "
+                    "changes.",
+                    err=True,
+                )
+        raise KeyboardInterrupt  # the watch was interrupted
+
+
+def _ages(paths: Iterable[Path]) -> dict[Path, int]:
+    """When each of these that is there was changed last."""
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            found[path] = path.stat().st_mtime_ns
+    return found

@@ -13,7 +13,7 @@ from inboxd.cli import rows
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Config, Json, Reason, ask, load_settings
 from inboxd.cli.output import print_fields, print_json
-from inboxd.errors import UsageError
+from inboxd.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from inboxd.operations.erasing import About
@@ -41,6 +41,9 @@ def erase(
         bool, typer.Option("--dry-run", help="Change nothing: say what it would reach.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="End with 0 though no row is about it.")
+    ] = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
@@ -59,6 +62,8 @@ def erase(
     if dry_run or asks:
         found = ask(settings, lambda session: survey(session, subject, _tell))
         _show(found, json=json)
+        if not (found.total or force):
+            raise _unknown(subject)
         if dry_run or not found.total:
             return
         typer.confirm("Erase them now? There is no way back.", abort=True)
@@ -67,6 +72,8 @@ def erase(
         print_json({"erased": _counts(about), "left": left})
     else:
         typer.echo(f"Erased: {about.total:,} rows, {about.bodies:,} bodies")
+    if not (about.total or left or force):
+        raise _unknown(subject)
     if left:
         typer.echo(f"{left:,} rows still run or came meanwhile: erase again soon", err=True)
         raise typer.Exit(Exit.PROBLEMS)
@@ -84,6 +91,14 @@ def _erase(
         return await do(session, subject, terms, unsettled=unsettled, on_step=_tell)
 
     return ask(settings, run)
+
+
+def _unknown(subject: "Subject") -> UnknownName:
+    """What is meant to be erased and is not there: a slip of the pen must not look like success."""
+    return UnknownName(
+        f"no row is about {subject}: nothing was erased. Was it erased before "
+        "(inboxd audit --action erase)? --force takes it for success"
+    )
 
 
 def _tell(share: float, found: int) -> None:

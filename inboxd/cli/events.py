@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from inboxd.cli import acting, rows
+from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import (
     At,
     Config,
+    Force,
     Id,
     Ids,
     Json,
@@ -19,7 +21,7 @@ from inboxd.cli.options import (
     read_since,
 )
 
-app = typer.Typer(no_args_is_help=True, help="Look at events, replay dead letters.")
+app = CommandGroup(no_args_is_help=True, help="Look at events, replay dead letters.")
 
 ByTopic = Annotated[str | None, typer.Option("--topic", metavar="TEXT", help="Only this topic.")]
 
@@ -86,13 +88,21 @@ def replay(
     dry_run: acting.DryRun = False,
     rate: acting.Rate = None,
     yes: acting.Yes = False,
+    force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Let dead letters run again now: those named, all or none; or all that match."""
     given = acting.Options(
-        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+        reason,
+        rate,
+        config,
+        everything=everything,
+        dry_run=dry_run,
+        yes=yes,
+        force=force,
+        json=json,
     )
     acting.act(
         "events",
@@ -127,13 +137,21 @@ def dismiss(
     dry_run: acting.DryRun = False,
     rate: acting.Rate = None,
     yes: acting.Yes = False,
+    force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Put dead letters away for good: those named, all or none; or all that match."""
     given = acting.Options(
-        reason, rate, config, everything=everything, dry_run=dry_run, yes=yes, json=json
+        reason,
+        rate,
+        config,
+        everything=everything,
+        dry_run=dry_run,
+        yes=yes,
+        force=force,
+        json=json,
     )
     acting.act(
         "events",

@@ -15,6 +15,7 @@ from inboxd.errors import (
     PluginError,
     SchemaError,
     SettingsError,
+    UnknownName,
     UsageError,
 )
 
@@ -25,6 +26,8 @@ class Exit(IntEnum):
     OK = 0
     PROBLEMS = 1
     USAGE = 2
+    DEAD_LETTER = 65
+    UNKNOWN_NAME = 66
     UNAVAILABLE = 69
     INTERNAL = 70
     TEMPORARY = 75
@@ -36,19 +39,23 @@ class Exit(IntEnum):
 _TEMPORARY = ("08", "40", "53", "55P03", "57014", "57P")
 
 
+# The first that fits counts: what is more special stands before.
+_CODES: tuple[tuple[type[BaseException], Exit], ...] = (
+    (SettingsError, Exit.CONFIG),
+    (PluginError, Exit.CONFIG),
+    (SchemaError, Exit.CONFIG),
+    (UsageError, Exit.USAGE),
+    (UnknownName, Exit.UNKNOWN_NAME),
+    (NotFound, Exit.PROBLEMS),
+    (Conflict, Exit.PROBLEMS),
+    (ExportError, Exit.PROBLEMS),
+    (PartitionBusy, Exit.TEMPORARY),
+)
+
+
 def exit_code(error: BaseException) -> Exit:
     """The code for an error that ended a command."""
-    match error:
-        case SettingsError() | PluginError() | SchemaError():
-            return Exit.CONFIG
-        case UsageError():
-            return Exit.USAGE
-        case NotFound() | Conflict() | ExportError():
-            return Exit.PROBLEMS
-        case PartitionBusy():
-            return Exit.TEMPORARY
-        case DatabaseError():
-            sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
-            return Exit.TEMPORARY if sqlstate.startswith(_TEMPORARY) else Exit.UNAVAILABLE
-        case _:
-            return Exit.INTERNAL
+    if isinstance(error, DatabaseError):
+        sqlstate = getattr(error.__cause__, "sqlstate", None) or ""
+        return Exit.TEMPORARY if sqlstate.startswith(_TEMPORARY) else Exit.UNAVAILABLE
+    return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.INTERNAL)

@@ -1,6 +1,6 @@
 """`inboxd failures`: dead letters read as problems.
 
-Known limit: a group is the exception's type and place; what the rows say besides is seen by `show`.
+Known limit: a group is the exception's type and line; what the rows say besides is seen by `show`.
 """
 
 from dataclasses import asdict
@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import Config, Json, ask, examples, load_settings
 from inboxd.cli.output import print_fields, print_json, print_table
 from inboxd.cli.output import show as shown
 
 if TYPE_CHECKING:
-    from inboxd.operations import Group, Preview
+    from inboxd.operations import ActionPreview, Group
     from inboxd.store.session import Session
     from inboxd.store.wakeups import Place
 
-app = typer.Typer(no_args_is_help=True, help="Read dead letters as groups of equal failures.")
+app = CommandGroup(no_args_is_help=True, help="Read dead letters as groups of equal failures.")
 
 _TYPES = 2  # named in a line
-_GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="As listed.", show_default=False)]
+_GroupName = Annotated[
+    str, typer.Argument(metavar="GROUP", help="As listed, or its beginning.", show_default=False)
+]
 
 
 @app.command("list", epilog=examples("inboxd failures list", "inboxd failures list --json"))
@@ -48,11 +51,11 @@ def show(group: _GroupName, config: Config = None, json: Json = False) -> None:
     from inboxd import operations
     from inboxd.operations import Selection
 
-    async def look(session: "Session") -> "list[tuple[Group, Preview]]":
-        wanted = Selection(group=group)
+    async def look(session: "Session") -> "list[tuple[Group, ActionPreview]]":
         return [
-            (each, await operations.preview(session, _place(each), "replay", wanted))
+            (each, await operations.preview(session, _place(each), "replay", Selection(group=name)))
             for each in await operations.failures(session, group)
+            for name in [each.fingerprint]
         ]
 
     found = ask(load_settings(config), look)
@@ -60,10 +63,11 @@ def show(group: _GroupName, config: Config = None, json: Json = False) -> None:
         print_json({"groups": [{**asdict(each), "sample": few.sample} for each, few in found]})
         return
     for each, few in found:
-        print_fields(f"Group {group}", _fields(each))
+        name = each.fingerprint
+        print_fields(f"Group {name}", _fields(each))
         columns = ("id", "type", "lane", "tenant", "created_at", "error")
         print_table(columns, ([row[name] for name in columns] for row in few.sample))
-        typer.echo(f"Run them again: inboxd {_place(each)} replay --group {group} --dry-run")
+        typer.echo(f"Run them again: inboxd {_place(each)} replay --group {name} --dry-run")
 
 
 def _place(group: "Group") -> "Place":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli import acting, rows
+from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import (
     Config,
     Id,
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from inboxd.store.grouping import BatchFilter
     from inboxd.store.session import Session
 
-batches = typer.Typer(no_args_is_help=True, help="Look at batches, cancel, close.")
-workflows = typer.Typer(no_args_is_help=True, help="Look at workflows, cancel, resume.")
+batches = CommandGroup(no_args_is_help=True, help="Look at batches, cancel, close.")
+workflows = CommandGroup(no_args_is_help=True, help="Look at workflows, cancel, resume.")
 
 ByName = Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Only of this name.")]
 Open = Annotated[bool, typer.Option("--open", help="Only those that are filled still.")]
@@ -144,7 +145,7 @@ def resume(
 ) -> None:
     """Go on from where a workflow failed: its dead letters run again, and the rest follows."""
     given = acting.Options(
-        reason, rate, config, everything=False, dry_run=dry_run, yes=yes, json=json
+        reason, rate, config, everything=False, dry_run=dry_run, yes=yes, force=False, json=json
     )
     from inboxd import operations
 
@@ -227,7 +228,9 @@ async def _details(session: "Session", id: "int | UUID", kind: "Kind | None") ->
             "`inboxd workflows list`"
         )
     operations.check_kind(row, kind)
-    created = await operations.created_by(session, row["batch_id"], row["created_at"])
+    created = await operations.created_by(
+        session, "batch", row["id"], row["batch_id"], row["created_at"]
+    )
     keys = ("kind", "id", "type", "status")
     return {
         **dict(row),

@@ -13,6 +13,7 @@ import typer
 
 from inboxd.cli import rows
 from inboxd.cli.acting import DryRun, Yes
+from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import Config, Json, Reason, ask, examples, load_settings
 from inboxd.cli.output import print_json, print_table
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from inboxd.store.partitions import Partition
     from inboxd.store.session import Session
 
-app = typer.Typer(no_args_is_help=True, help="Look at partitions of history; export, drop, make.")
+app = CommandGroup(no_args_is_help=True, help="Look at partitions of history; export, drop, make.")
 
 _EXAMPLE = "inboxd history {} events_history_20260131"
 
@@ -32,7 +33,13 @@ Form = Annotated[Literal["jsonl", "csv"], typer.Option("--format", help="What a 
 
 
 @app.command("list", epilog=examples("inboxd history list", "inboxd history list --json"))
-def list_(config: Config = None, json: Json = False) -> None:
+def list_(
+    all_: Annotated[
+        bool, typer.Option("--all", help="List the empty ones too, such as those of days to come.")
+    ] = False,
+    config: Config = None,
+    json: Json = False,
+) -> None:
     """List partitions: their day, size and state, and which retention lets go next."""
     from inboxd.store import partitions
     from inboxd.upkeep.retention import kept, served
@@ -41,14 +48,21 @@ def list_(config: Config = None, json: Json = False) -> None:
         return await partitions.listed(session.connection, session.sql, sizes=True)
 
     settings = load_settings(config)
-    all_, keep = ask(settings, look), kept(settings)
-    going = {each.part for each in served(all_, keep)}
-    found = [{**_plain(each), "due": each.part in going} for each in all_]
+    listed, keep = ask(settings, look), kept(settings)
+    going = {each.part for each in served(listed, keep)}
+    found = [{**_plain(each), "due": each.part in going} for each in listed]
     if json:
         print_json({"retention": dict(keep), "partitions": found})
         return
     columns = ("partition", "from", "to", "rows", "size", "state", "exported", "due")
-    print_table(columns, (_cells(each) for each in found))
+    hidden = [] if all_ else [each for each in found if _is_dull(each)]
+    print_table(columns, (_cells(each) for each in found if all_ or not _is_dull(each)))
+    if hidden:
+        last = max(each["from"] for each in hidden)
+        typer.echo(
+            f"{len(hidden)} more {'is' if len(hidden) == 1 else 'are'} empty, up to "
+            f"{last:%Y-%m-%d}: --all shows them."
+        )
     for table, age in keep.items():
         typer.echo(f"{table}: kept {'for ever' if age is None else f'for {age.days} days'}")
 
@@ -158,8 +172,14 @@ def _plain(each: "Partition") -> dict[str, Any]:
         "state": each.state,
         "rows": each.rows,
         "bytes": each.bytes,
+        "empty": each.empty,
         "exported": each.exported,
     }
+
+
+def _is_dull(each: dict[str, Any]) -> bool:
+    """Nothing is in it, and nothing happens to it."""
+    return bool(each["empty"]) and each["state"] == "attached" and not each["due"]
 
 
 def _cells(each: dict[str, Any]) -> list[Any]:

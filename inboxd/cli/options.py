@@ -4,7 +4,7 @@ Promises: `-c` means the same before and after the command's name, and the neare
 that cannot be read is refused before anything is asked of the database.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -50,6 +50,7 @@ At = Annotated[
     str,
     typer.Option("--at", metavar="TIME", help="When: now, 2h from now, or a time in ISO 8601."),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Insist on a name that nothing declares.")]
 Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; it is kept in the audit.")]
 
 
@@ -63,6 +64,13 @@ def load_settings(config: Path | None) -> "Settings":
     from inboxd.settings import load
 
     return load(config)
+
+
+def named_in(settings: "Settings", kind: str) -> Collection[str]:
+    """The topics or queues that the settings name in sections of their own."""
+    if kind == "topic":
+        return settings.topics
+    return settings.queues if kind == "queue" else ()
 
 
 def ask(

@@ -5,18 +5,23 @@ Known limit: one row a call, to try a handler or mend a case; services use their
 """
 
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli.options import Config, Json, ask, load_settings, read_uuid
+from inboxd.cli.exits import Exit
+from inboxd.cli.options import Config, Force, Json, ask, load_settings, named_in, read_uuid
 from inboxd.cli.output import print_json
 from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
+    from inboxd.operations import Named
+    from inboxd.settings import Settings
     from inboxd.store.producing import Receipt
+    from inboxd.store.session import Session
 
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="Its type, such as user.created.")]
 Payload = Annotated[
@@ -57,10 +62,11 @@ def emit(
     dedup_key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The same one twice is one event.")
     ] = None,
+    force: Force = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Emit one event."""
+    """Emit one event, of a type that somebody handles."""
     from inboxd.store import producing
 
     entry = producing.Entry(
@@ -79,7 +85,19 @@ def emit(
         dedup_key=dedup_key,
     )
     settings = load_settings(config)
-    _confirm("event", ask(settings, lambda session: producing.emit(session, entry)), json=json)
+
+    async def run(session: "Session") -> "tuple[Receipt, list[dict[str, Any]]]":
+        if not force:
+            await _check(session, settings, {"event type": type, "topic": topic})
+        receipt = await producing.emit(session, entry)
+        if not receipt.conflict:
+            return receipt, []
+        return receipt, [dict(row) for row in await producing.dead_copies(session, receipt.uuid)]
+
+    receipt, dead = ask(settings, run)
+    _confirm("event", receipt, dead, json=json)
+    if receipt.conflict:
+        raise typer.Exit(Exit.DEAD_LETTER)
 
 
 def send(
@@ -113,10 +131,11 @@ def send(
     on_conflict: Annotated[
         str, typer.Option(metavar="keep|replace|reject", help="What happens to the one there is.")
     ] = "keep",
+    force: Force = False,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Send one command."""
+    """Send one command, of a type that somebody handles."""
     from inboxd.store import producing
 
     entry = producing.Entry(
@@ -137,7 +156,25 @@ def send(
         on_conflict=on_conflict,
     )
     settings = load_settings(config)
-    _confirm("command", ask(settings, lambda session: producing.send(session, entry)), json=json)
+
+    async def run(session: "Session") -> "Receipt":
+        if not force:
+            await _check(session, settings, {"command type": type, "queue": queue})
+        return await producing.send(session, entry)
+
+    _confirm("command", ask(settings, run), json=json)
+
+
+async def _check(
+    session: "Session", settings: "Settings", given: "Mapping[Named, str | None]"
+) -> None:
+    """Raise UnknownName for a name that nothing declares."""
+    from inboxd import operations
+
+    for kind, name in given.items():
+        if name:
+            also = named_in(settings, kind)
+            await operations.check_declared(session, kind, name, also=also)
 
 
 def _read_payload(given: str) -> str:
@@ -170,17 +207,24 @@ def _read_delay(given: str | None) -> timedelta | None:
     return None if given is None else duration.parse(given)
 
 
-def _confirm(what: str, receipt: "Receipt", *, json: bool) -> None:
+def _confirm(
+    what: str, receipt: "Receipt", dead: Sequence[Mapping[str, Any]] = (), *, json: bool
+) -> None:
     if json:
-        found = {"id": receipt.id, f"{what}_id": receipt.uuid, "duplicate": receipt.duplicate}
+        found: dict[str, Any] = {"id": receipt.id, f"{what}_id": receipt.uuid}
+        found["duplicate"] = receipt.duplicate
         if what == "event":
-            found["conflict"] = receipt.conflict
+            found |= {"conflict": receipt.conflict, "dead_letters": dead}
         print_json(found)
+    elif receipt.conflict:
+        why = "its dedup key belongs to an event that said something else"
+        many = f"; in {len(dead)} topics, a dead letter in each" if len(dead) > 1 else ""
+        again = ", and was there already" if receipt.duplicate else ""
+        typer.echo(f"{what} {receipt.id} {receipt.uuid} is a dead letter{again}: {why}{many}")
+        for each in dead:
+            typer.echo(f"  {what} {each['id']} in topic {each['topic']}")
     elif receipt.duplicate:
         number = "(settled)" if receipt.id is None else receipt.id
         typer.echo(f"{what} {number} {receipt.uuid} was there already; nothing was written")
-    elif receipt.conflict:
-        why = "its dedup key belongs to an event that said something else"
-        typer.echo(f"{what} {receipt.id} {receipt.uuid} is a dead letter: {why}")
     else:
         typer.echo(f"{what} {receipt.id} {receipt.uuid}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import Config, Json, ask, examples, load_settings
 from inboxd.cli.output import print_fields, print_json, print_table
 from inboxd.cli.status import count, seconds
@@ -15,7 +16,7 @@ from inboxd.cli.status import count, seconds
 if TYPE_CHECKING:
     from inboxd.settings import Queue
 
-app = typer.Typer(no_args_is_help=True, help="Look at queues, their limits and ordering keys.")
+app = CommandGroup(no_args_is_help=True, help="Look at queues, their limits and ordering keys.")
 
 _FROM = "Limits: the settings that this command reads. Give all workers the same."
 
@@ -48,22 +49,27 @@ def show(
     json: Json = False,
 ) -> None:
     """Show one queue, and the ordering keys that stand still in it: who holds them, since when."""
-    from inboxd.errors import NotFound
+    from inboxd.errors import UnknownName
+    from inboxd.model.spelling import did_you_mean
     from inboxd.settings import Queue
     from inboxd.store import listing, queues
 
     settings = load_settings(config)
     own = settings.queues.get(name)
 
-    async def look(session: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    async def look(session: Any) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
         listed = await queues.listed(session, settings.queues)
         keys = await queues.blocked_keys(session, name, own or Queue(), limit)
-        return [row for row in listed if row["queue"] == name], keys
+        return {row["queue"]: row for row in listed}, keys
 
     rows, keys = ask(settings, look)
-    if not rows:
-        raise NotFound(f"There is no queue {name!r}: it has no unsettled commands and no settings.")
-    row = rows[0] | {"limits": _limits(own)}
+    if name not in rows:
+        hint = did_you_mean(name, rows) or "; `inboxd queues list` has the names."
+        raise UnknownName(
+            f"there is no queue {name!r}: no plugin declares it, and it has no unsettled commands "
+            f"and no settings{hint}"
+        )
+    row = rows[name] | {"limits": _limits(own)}
     if json:
         print_json({"counted_to": listing.COUNTED, **row, "blocked_keys": keys})
         return

@@ -15,12 +15,15 @@ from uuid import UUID
 
 import typer
 
-from inboxd.cli.options import ask, load_settings, read_id, read_until
+from inboxd.cli.options import ask, load_settings, named_in, read_id, read_until
 from inboxd.cli.output import print_fields, print_json, print_table, show
 from inboxd.errors import NotFound
 from inboxd.model.lifecycle import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from inboxd.operations import Named, Selection
     from inboxd.settings import Settings
     from inboxd.store.listing import Filter
     from inboxd.store.session import Session
@@ -29,7 +32,11 @@ if TYPE_CHECKING:
 ByType = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")]
 ByStatus = Annotated[
     list[Status] | None,
-    typer.Option("--status", help="Only this status; may be given several times."),
+    typer.Option(
+        "--status",
+        metavar="STATUS",
+        help=f"Only this status ({', '.join(Status)}); may be given several times.",
+    ),
 ]
 ByTenant = Annotated[str | None, typer.Option("--tenant", metavar="TEXT", help="Only this tenant.")]
 Since = Annotated[
@@ -54,10 +61,12 @@ _FIRST = (
     *("id", "event_id", "command_id", "type", "schema_version", "topic", "queue", "status"),
     *("attempts", "run_at", "created_at", "finished_at", "duration"),
 )
+_OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
+_DIED = "WorkerDied"
 _RULE = ("made", "left", "next_at", "policy", "source")
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
-    *("waits_for", "elsewhere"),
+    *("waits_for", "elsewhere", "suspect"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),
 }
@@ -67,7 +76,10 @@ def print_list(
     place: "Place", lane: str, wanted: "Filter", config: Path | None, *, json: bool
 ) -> None:
     """Print a page of a list; `lane` is what a lane is called here: topic or queue."""
-    found = ask(load_settings(config), lambda session: _page(session, place, wanted))
+    settings = load_settings(config)
+    found, doubts = ask(settings, lambda session: _page(session, settings, place, wanted))
+    for doubt in doubts:
+        typer.echo(doubt, err=True)
     if json:
         print_json(found)
         return
@@ -125,12 +137,33 @@ def actor() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-async def _page(session: "Session", place: "Place", wanted: "Filter") -> dict[str, Any]:
-    """A page of a list as JSON values: the rows, and where the next page starts."""
+def names_of(place: "Place", wanted: "Filter | Selection") -> "Iterator[tuple[Named, str]]":
+    """What a filter names that somebody may have declared, by kind."""
+    given: dict[Named, str | None] = (
+        {"event type": wanted.type, "topic": wanted.lane}
+        if place == "events"
+        else {"command type": wanted.type, "queue": wanted.lane}
+    )
+    return ((kind, name) for kind, name in given.items() if name is not None)
+
+
+async def _page(
+    session: "Session", settings: "Settings", place: "Place", wanted: "Filter"
+) -> tuple[dict[str, Any], list[str]]:
+    """A page of a list as JSON values: the rows, and where the next page starts.
+
+    And what to say of names that nobody declared, where no row was found.
+    """
+    from inboxd import operations
     from inboxd.store import listing
 
     rows = [dict(row) for row in await listing.rows(session, place, wanted)]
-    return {place: rows, "next": rows[-1]["id"] if len(rows) == wanted.limit else None}
+    told = [
+        await operations.unknown(session, kind, name, also=named_in(settings, kind))
+        for kind, name in (() if rows else names_of(place, wanted))
+    ]
+    next_ = rows[-1]["id"] if len(rows) == wanted.limit else None
+    return {place: rows, "next": next_}, [each for each in told if each]
 
 
 async def _details(
@@ -138,7 +171,7 @@ async def _details(
 ) -> dict[str, Any]:
     """One row with its retry rules and the commands that it created. Raises NotFound."""
     from inboxd import operations
-    from inboxd.runtime.rules import default_rule
+    from inboxd.runtime.rules import default_rule, rules_in
     from inboxd.store import listing
 
     row = await listing.one(session, place, id, payload=payload)
@@ -146,10 +179,13 @@ async def _details(
         one = place.removesuffix("s")
         raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {place} list`")
     kind = place.removesuffix("s")
-    rules = await listing.rules(session, kind, row["type"]) or [asdict(default_rule(settings))]
-    row["retry"] = [_retry(rule, row) for rule in rules]
+    rules = await listing.rules(session, kind, row["type"])
+    if kind == "event":
+        rules = rules_in(row["topic"], rules, lists=row["mode"] == "batch")
+    row["retry"] = [_retry(rule, row) for rule in rules or [asdict(default_rule(settings))]]
     uuid = UUID(row[f"{kind}_id"])
-    created = await operations.created_by(session, uuid, datetime.fromisoformat(row["created_at"]))
+    made_at = datetime.fromisoformat(row["created_at"])
+    created = await operations.created_by(session, kind, row["id"], uuid, made_at)
     # A row without a story begins one: it is what its descendants carry.
     row["correlation_id"] = row["correlation_id"] or row[f"{kind}_id"]
     row["children"] = [
@@ -159,7 +195,24 @@ async def _details(
     row["replays"] = await operations.replays_of(session, kind, row["id"])
     waits = row["status"] == Status.WAITING
     row["waits_for"] = await operations.waits_of(session, uuid) if waits else []
+    row["suspect"] = await _suspicion(session, row)
     return row
+
+
+async def _suspicion(session: "Session", row: dict[str, Any]) -> dict[str, Any] | None:
+    """Of a command that ran on a worker when it died: on which, and how it runs until it ends."""
+    from inboxd.store import suspects
+
+    group, lone, _ = (row.pop(key, None) for key in _OF_SUSPECTS)
+    if group is None:
+        return None
+    died = [each for each in row["errors"] or () if each.get("error", "").startswith(_DIED)]
+    return {
+        "died_on": died[-1].get("process", died[-1].get("worker")) if died else None,
+        "others": await suspects.others(session, UUID(group), row["id"]),
+        "alone": lone is not None,
+        "deaths_alone": lone or 0,
+    }
 
 
 def _print_details(row: dict[str, Any]) -> None:
@@ -170,6 +223,7 @@ def _print_details(row: dict[str, Any]) -> None:
     print_fields("", told)
     if _is_skipped(row):
         typer.echo("\nSkipped: it was not needed, since what it waited for ended otherwise.")
+    _print_suspicion(row["suspect"])
     if row.get("elsewhere"):
         others = ((each["topic"], each["id"], each["status"]) for each in row["elsewhere"])
         print_table(("also in", "id", "status"), others)
@@ -198,6 +252,20 @@ def _print_details(row: dict[str, Any]) -> None:
 def _is_skipped(row: dict[str, Any]) -> bool:
     """Cancelled by nobody: by the end of what it waited for."""
     return row["status"] == Status.CANCELLED and not row.get("cancel_requested")
+
+
+def _print_suspicion(suspect: dict[str, Any] | None) -> None:
+    """Say why a suspect waits, and how it runs."""
+    if suspect is None:
+        return
+    where = suspect["died_on"] or "(unknown)"
+    others = suspect["others"]
+    how = "beside ordinary commands"
+    if others:
+        how = f"with {others} other{'s' * (others > 1)} of its group, {how}"
+    if suspect["alone"]:
+        how = f"alone; deaths at which it ran alone: {suspect['deaths_alone']}"
+    typer.echo(f"\nSuspect: ran on worker {where} when it died. It runs {how}.")
 
 
 def _child(row: dict[str, Any]) -> list[Any]:

@@ -5,12 +5,11 @@ Known limit: it shows what workers have declared; what the settings say now is s
 
 from typing import Any
 
-import typer
-
+from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import Config, Json, ask, examples, load_settings
 from inboxd.cli.output import print_json, print_table
 
-app = typer.Typer(no_args_is_help=True, help="Look at schedules.")
+app = CommandGroup(no_args_is_help=True, help="Look at schedules.")
 
 
 @app.command("list", epilog=examples("inboxd schedules list", "inboxd schedules list --json"))

@@ -19,6 +19,8 @@ LINES = "(lines)"
 _MOST_WORKERS = 1000
 _OUTCOMES = ("succeeded", "retried", "deferred", "failed", "cancelled", "ignored")
 _MOST_PROGRESS = 50
+# Commands that ran on a worker when it died; shown while there are any.
+_SUSPECTS = ("suspects waiting", "running", "alone", "groups", "oldest")
 # What is counted of a lane, and how it is called.
 _COUNTS = {
     **{name: name for name in ("pending", "due", "running", "failed")},
@@ -80,7 +82,7 @@ def workers(
 
 async def look(session: "Session", minutes: int) -> dict[str, Any]:
     """Everything that a status shows, as JSON values."""
-    from inboxd.store import controls, listing, topics
+    from inboxd.store import controls, listing, suspects, topics
 
     events = [
         {"kind": "event", **dict(row), "running": None, "in_line": None, "unmet": None}
@@ -101,6 +103,7 @@ async def look(session: "Session", minutes: int) -> dict[str, Any]:
         "counted_to": listing.COUNTED,
         "paused": paused,
         "lanes": [*events, *commands],
+        "suspects": await suspects.count(session, listing.COUNTED),
         "workers": [{name: row[name] for name in shown} for row in living],
         "progress": await listing.progress(session, _MOST_PROGRESS),
         "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
@@ -183,7 +186,15 @@ def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]
         ]
         for each in found["progress"]
     ]
+    doubted = found["suspects"]
+    suspects = [
+        [
+            *(doubted[name] for name in ("waiting", "running", "alone", "groups")),
+            seconds(doubted["oldest"]),
+        ]
+    ]
     return [
+        *([(_SUSPECTS, suspects)] if doubted["groups"] else []),
         (("worker", "state", "leads", "in flight", "silence"), workers),
         (("kind", "type", "per second", *_OUTCOMES, "mean", "maximum"), done),
         (("command", "type", "queue", "progress", "note", "for", "worker"), progress),

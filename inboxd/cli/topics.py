@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli import rows
-from inboxd.cli.options import Config, Json, Reason, ask, examples, load_settings
+from inboxd.cli.help import CommandGroup
+from inboxd.cli.options import Config, Json, Reason, ask, examples, load_settings, named_in
 from inboxd.cli.output import print_fields, print_json, print_table
 from inboxd.cli.status import count, seconds
 
 if TYPE_CHECKING:
     from inboxd.store.session import Session
 
-app = typer.Typer(no_args_is_help=True, help="Look at topics, their modes and subscriptions.")
+app = CommandGroup(no_args_is_help=True, help="Look at topics, their modes and subscriptions.")
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
 
@@ -51,13 +52,17 @@ def list_(config: Config = None, json: Json = False) -> None:
 )
 def show(name: Name, config: Config = None, json: Json = False) -> None:
     """Show one topic: what was declared, by whom, and what waits in it."""
-    from inboxd.errors import NotFound
+    from inboxd.errors import UnknownName
+    from inboxd.model.spelling import did_you_mean
     from inboxd.store import listing, topics
 
     found = ask(load_settings(config), topics.listed)
     topic = next((each for each in found if each["topic"] == name), None)
     if topic is None:
-        raise NotFound(f"There is no topic {name!r}: nobody declares it, and no event waits in it.")
+        hint = did_you_mean(name, [each["topic"] for each in found]) or "."
+        raise UnknownName(
+            f"there is no topic {name!r}: nobody declares it, and no event waits in it{hint}"
+        )
     if json:
         print_json({"counted_to": listing.COUNTED, **topic})
         return
@@ -78,9 +83,21 @@ def blocked(
     json: Json = False,
 ) -> None:
     """List ordering keys of sequential topics that stand still: since when, behind which event."""
+    from inboxd import operations
+    from inboxd.errors import UnknownName
     from inboxd.store import lines
 
-    found = ask(load_settings(config), lambda session: lines.blocked(session, topic, limit))
+    settings = load_settings(config)
+
+    async def look(session: "Session") -> list[dict[str, Any]]:
+        found = await lines.blocked(session, topic, limit)
+        if topic is not None and not found:
+            also = named_in(settings, "topic")
+            if told := await operations.unknown(session, "topic", topic, also=also):
+                raise UnknownName(told)
+        return found
+
+    found = ask(settings, look)
     if json:
         print_json({"lines": found})
         return
@@ -129,18 +146,23 @@ def lists(
     json: Json = False,
 ) -> None:
     """Show the lists of a batch topic that wait: key, events, since when, when due."""
-    from inboxd.errors import NotFound
+    from inboxd.errors import NotFound, UnknownName
+    from inboxd.model.spelling import did_you_mean
     from inboxd.store import lists as store
     from inboxd.store import topics
 
-    async def look(session: "Session") -> tuple[str | None, int, list[dict[str, Any]]]:
+    async def look(session: "Session") -> tuple[dict[str, str], int, list[dict[str, Any]]]:
         modes = await topics.modes(session.connection, session.sql)
-        return modes.get(name), *await store.waiting(session, name, limit)
+        return modes, *await store.waiting(session, name, limit)
 
-    mode, arrived, found = ask(load_settings(config), look)
+    known, arrived, found = ask(load_settings(config), look)
+    mode = known.get(name)
     if mode != "batch" and not found:  # lists of the time when it was batch are shown
-        cause = f"it is {mode}" if mode else "nobody declares it"
-        raise NotFound(f"There is no batch topic {name!r}: {cause}; see `inboxd topics list`.")
+        what = f"There is no batch topic {name!r}"
+        if mode:
+            raise NotFound(f"{what}: it is {mode}; see `inboxd topics list`.")
+        hint = did_you_mean(name, known) or "; see `inboxd topics list`."
+        raise UnknownName(f"{what}: nobody declares it{hint}")
     if json:
         print_json({"topic": name, "arrived": arrived, "lists": found})
         return

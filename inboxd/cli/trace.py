@@ -102,12 +102,24 @@ def _below(node: Node, asked: Key | None, indent: str) -> Iterator[str]:
 
 def _line(node: Node, asked: Key | None) -> str:
     member = node.member
-    parts = [member.name, member.type, member.status, *_figures(member), *node.notes]
+    parts = [
+        member.name,
+        member.type,
+        _topic(member),
+        member.status,
+        *_figures(member),
+        *node.notes,
+    ]
     if member.error and member.status != "succeeded":
         parts.append(member.error.splitlines()[0])
     if member.key == asked:
         parts.append("◀")
     return show("  ".join(part for part in parts if part))
+
+
+def _topic(member: Member) -> str:
+    """Where an event is: in several topics it has several rows, each with a story of its own."""
+    return f"in {member.lane}" if member.kind == "event" else ""
 
 
 def _figures(member: Member) -> Iterator[str]:
@@ -141,7 +153,7 @@ def diagram(top: Node) -> Iterator[str]:
     for node in top.walk():
         name, member = names[node.member.key], node.member
         style = f":::{member.status}" if member.status in _STYLES else ""
-        texts = (member.name, member.type, member.status, *node.notes)
+        texts = (member.name, member.type, _topic(member), member.status, *node.notes)
         yield f'  {name}["{"<br/>".join(map(_escaped, filter(None, texts)))}"]{style}'
         for child in node.children:
             yield f"  {name} --> {names[child.member.key]}"

@@ -8,12 +8,12 @@ Known limits: a receipt is kept for each row (about 0.2 KB), so a caller with te
 writes them in several calls; without a transaction each page of 1,000 commits by itself.
 """
 
-from collections.abc import Coroutine, Iterable
-from typing import Any, Unpack, overload
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeAlias, Unpack, overload
 from uuid import UUID
 
 from inboxd.client import batches
-from inboxd.client.batches import BatchFields, BatchSent, NewStep
+from inboxd.client.batches import ACommand, BatchFields, BatchSent, NewStep
 from inboxd.client.drafts import (
     COMMANDS,
     EVENTS,
@@ -28,11 +28,17 @@ from inboxd.client.drivers import AsyncConnection, SyncConnection, write
 from inboxd.client.pages import queries
 from inboxd.errors import UsageError
 from inboxd.model.duration import Duration
+from inboxd.model.naming import CommandPayload, EventPayload
+
+# An event with its fields, or a payload whose class names its type.
+AnEvent: TypeAlias = NewEvent | EventPayload
 
 __all__ = [
     "AsyncConnection",
     "BatchSent",
+    "CommandPayload",
     "Emitted",
+    "EventPayload",
     "Inbox",
     "NewCommand",
     "NewEvent",
@@ -75,6 +81,11 @@ class Inbox:
 
     @overload
     def emit(
+        self, connection: AsyncConnection, type: EventPayload, **fields: Unpack[EventFields]
+    ) -> Coroutine[Any, Any, Emitted]: ...
+
+    @overload
+    def emit(
         self,
         connection: SyncConnection,
         type: str,
@@ -82,33 +93,43 @@ class Inbox:
         **fields: Unpack[EventFields],
     ) -> Emitted: ...
 
+    @overload
+    def emit(
+        self, connection: SyncConnection, type: EventPayload, **fields: Unpack[EventFields]
+    ) -> Emitted: ...
+
     def emit(
         self,
         connection: AsyncConnection | SyncConnection,
-        type: str,
+        type: str | EventPayload,
         payload: object = None,
         **fields: Unpack[EventFields],
     ) -> Emitted | Coroutine[Any, Any, Emitted]:
-        """Write one event; `fields` are those of `NewEvent`."""
-        pages = queries(EVENTS, self._schema, [NewEvent(type, payload, **fields)])
+        """Write one event; `fields` are those of `NewEvent`.
+
+        In place of type and payload, a payload whose class names its type (`inboxd_event`).
+        """
+        draft: Callable[..., NewEvent] = NewEvent
+        pages = queries(EVENTS, self._schema, [draft(type, payload, **fields)])
         return write(connection, pages, lambda receipts: receipts[0])
 
     @overload
     def emit_many(
-        self, connection: AsyncConnection, events: Iterable[NewEvent]
+        self, connection: AsyncConnection, events: Iterable[AnEvent]
     ) -> Coroutine[Any, Any, list[Emitted]]: ...
 
     @overload
-    def emit_many(
-        self, connection: SyncConnection, events: Iterable[NewEvent]
-    ) -> list[Emitted]: ...
+    def emit_many(self, connection: SyncConnection, events: Iterable[AnEvent]) -> list[Emitted]: ...
 
     def emit_many(
-        self, connection: AsyncConnection | SyncConnection, events: Iterable[NewEvent]
+        self,
+        connection: AsyncConnection | SyncConnection,
+        events: Iterable[AnEvent],
     ) -> list[Emitted] | Coroutine[Any, Any, list[Emitted]]:
         """Write events, a round trip for each page of 1,000; the receipts in the order given.
 
-        Events without an `event_id` of their own get row ids in the order given.
+        Each is a `NewEvent`, or a payload whose class names its type. Those without an `event_id`
+        of their own get row ids in the order given.
         """
         return write(connection, queries(EVENTS, self._schema, events), list)
 
@@ -123,6 +144,11 @@ class Inbox:
 
     @overload
     def send(
+        self, connection: AsyncConnection, type: CommandPayload, **fields: Unpack[CommandFields]
+    ) -> Coroutine[Any, Any, Sent]: ...
+
+    @overload
+    def send(
         self,
         connection: SyncConnection,
         type: str,
@@ -130,29 +156,36 @@ class Inbox:
         **fields: Unpack[CommandFields],
     ) -> Sent: ...
 
+    @overload
+    def send(
+        self, connection: SyncConnection, type: CommandPayload, **fields: Unpack[CommandFields]
+    ) -> Sent: ...
+
     def send(
         self,
         connection: AsyncConnection | SyncConnection,
-        type: str,
+        type: str | CommandPayload,
         payload: object = None,
         **fields: Unpack[CommandFields],
     ) -> Sent | Coroutine[Any, Any, Sent]:
-        """Write one command; `fields` are those of `NewCommand`."""
-        pages = queries(COMMANDS, self._schema, [NewCommand(type, payload, **fields)])
+        """Write one command; `fields` are those of `NewCommand`.
+
+        In place of type and payload, a payload whose class names its type (`inboxd_command`).
+        """
+        draft: Callable[..., NewCommand] = NewCommand
+        pages = queries(COMMANDS, self._schema, [draft(type, payload, **fields)])
         return write(connection, pages, lambda receipts: receipts[0])
 
     @overload
     def send_many(
-        self, connection: AsyncConnection, commands: Iterable[NewCommand]
+        self, connection: AsyncConnection, commands: Iterable[ACommand]
     ) -> Coroutine[Any, Any, list[Sent]]: ...
 
     @overload
-    def send_many(
-        self, connection: SyncConnection, commands: Iterable[NewCommand]
-    ) -> list[Sent]: ...
+    def send_many(self, connection: SyncConnection, commands: Iterable[ACommand]) -> list[Sent]: ...
 
     def send_many(
-        self, connection: AsyncConnection | SyncConnection, commands: Iterable[NewCommand]
+        self, connection: AsyncConnection | SyncConnection, commands: Iterable[ACommand]
     ) -> list[Sent] | Coroutine[Any, Any, list[Sent]]:
         """Write commands, a round trip for each page of 1,000; the receipts in the order given."""
         return write(connection, queries(COMMANDS, self._schema, commands), list)
@@ -162,7 +195,7 @@ class Inbox:
         self,
         connection: AsyncConnection,
         name: str,
-        commands: Iterable[NewCommand],
+        commands: Iterable[ACommand],
         **fields: Unpack[BatchFields],
     ) -> Coroutine[Any, Any, BatchSent]: ...
 
@@ -171,7 +204,7 @@ class Inbox:
         self,
         connection: SyncConnection,
         name: str,
-        commands: Iterable[NewCommand],
+        commands: Iterable[ACommand],
         **fields: Unpack[BatchFields],
     ) -> BatchSent: ...
 
@@ -179,7 +212,7 @@ class Inbox:
         self,
         connection: AsyncConnection | SyncConnection,
         name: str,
-        commands: Iterable[NewCommand],
+        commands: Iterable[ACommand],
         **fields: Unpack[BatchFields],
     ) -> BatchSent | Coroutine[Any, Any, BatchSent]:
         """Write a whole batch, with what runs when it has ended (`BatchFields` says how).
@@ -226,19 +259,19 @@ class Inbox:
 
     @overload
     def add_to_batch(
-        self, connection: AsyncConnection, batch_id: UUID, commands: Iterable[NewCommand]
+        self, connection: AsyncConnection, batch_id: UUID, commands: Iterable[ACommand]
     ) -> Coroutine[Any, Any, int]: ...
 
     @overload
     def add_to_batch(
-        self, connection: SyncConnection, batch_id: UUID, commands: Iterable[NewCommand]
+        self, connection: SyncConnection, batch_id: UUID, commands: Iterable[ACommand]
     ) -> int: ...
 
     def add_to_batch(
         self,
         connection: AsyncConnection | SyncConnection,
         batch_id: UUID,
-        commands: Iterable[NewCommand],
+        commands: Iterable[ACommand],
     ) -> int | Coroutine[Any, Any, int]:
         """Add commands to an open batch, a round trip for each page; returns how many."""
         calls = batches.add_to_batch(self._schema, batch_id, commands)

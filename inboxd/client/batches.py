@@ -10,21 +10,25 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 from uuid import UUID
 
-from inboxd.client import checks
 from inboxd.client.drafts import COMMANDS, NewCommand
-from inboxd.client.pages import PAGE_CHARACTERS, PAGE_ROWS, Query
+from inboxd.client.pages import PAGE_CHARACTERS, PAGE_ROWS, Query, drafted
 from inboxd.client.payload import encode
 from inboxd.errors import PayloadError, UsageError
-from inboxd.model import duration
+from inboxd.model import checks, duration
 from inboxd.model.lineage import uuid7
+from inboxd.model.naming import CommandPayload, command_of
 from inboxd.model.workflow import Condition, Edge, Graph
 
 _OF_THE_WHOLE = ("correlation_id", "causation_id", "traceparent")
 _FOLLOWING = {"then": "then_send", "otherwise": "otherwise_send", "finally_": "finally_send"}
 _ABOUT = {"tenant": "text", "correlation_id": "text", "causation_id": "uuid", "traceparent": "text"}
+
+
+# A command with its fields, or a payload whose class names its type.
+ACommand: TypeAlias = NewCommand | CommandPayload
 
 
 class BatchFields(TypedDict, total=False):
@@ -35,9 +39,9 @@ class BatchFields(TypedDict, total=False):
     given.
     """
 
-    then: NewCommand | Sequence[NewCommand]
-    otherwise: NewCommand | Sequence[NewCommand]
-    finally_: NewCommand | Sequence[NewCommand]
+    then: ACommand | Sequence[ACommand]
+    otherwise: ACommand | Sequence[ACommand]
+    finally_: ACommand | Sequence[ACommand]
     tenant: str | None
     correlation_id: str | None
     causation_id: UUID | None
@@ -54,7 +58,7 @@ class NewStep:
     """
 
     name: str
-    command: NewCommand
+    command: ACommand
     after: str | Sequence[str | tuple[str, str]] = ()
 
 
@@ -66,7 +70,7 @@ class BatchSent(NamedTuple):
 
 
 def send_batch(
-    schema: str, name: str, commands: Iterable[NewCommand], fields: BatchFields
+    schema: str, name: str, commands: Iterable[ACommand], fields: BatchFields
 ) -> Iterator[Query[Any] | None]:
     """One call, or for more than a page an open batch that is filled and closed."""
     batch_id, given = _about(name, fields)
@@ -95,9 +99,7 @@ def open_batch(
     yield _call(schema, "open_batch", given, batch_id)
 
 
-def add_to_batch(
-    schema: str, batch_id: UUID, commands: Iterable[NewCommand]
-) -> Iterator[Query[int]]:
+def add_to_batch(schema: str, batch_id: UUID, commands: Iterable[ACommand]) -> Iterator[Query[int]]:
     """A call for each page; the receipts are how many each added."""
     _refuse("batch_id", checks.uuid(batch_id))
     for page in _pages(commands):
@@ -149,7 +151,8 @@ def _about(name: str, fields: BatchFields) -> tuple[UUID, dict[str, tuple[str, A
     for field, parameter in _FOLLOWING.items():
         following = fields.get(field)
         if following is not None:
-            sent = [following] if isinstance(following, NewCommand) else list(following)  # type: ignore[call-overload]
+            one = isinstance(following, NewCommand) or command_of(type(following)) is not None
+            sent: Iterable[object] = [following] if one else following  # type: ignore[assignment] # or several
             members = ",".join(_member(position, each) for position, each in enumerate(sent))
             given[parameter] = ("jsonb", f"[{members}]")
     for field, type_ in _ABOUT.items():
@@ -168,7 +171,7 @@ def _refuse(field: str, problem: str | None) -> None:
         raise UsageError(f"{field} {problem}.")
 
 
-def _pages(commands: Iterable[NewCommand]) -> Iterator[str]:
+def _pages(commands: Iterable[ACommand]) -> Iterator[str]:
     page, size = [], 0
     for position, command in enumerate(commands):
         page.append(_member(position, command))
@@ -180,11 +183,9 @@ def _pages(commands: Iterable[NewCommand]) -> Iterator[str]:
         yield f"[{','.join(page)}]"
 
 
-def _member(position: int, command: object) -> str:
+def _member(position: int, given: object) -> str:
     """A command as the JSON object that the functions take."""
-    if not isinstance(command, NewCommand):
-        given = type(command).__name__
-        raise UsageError(f"command {position} is a {given}: make it a NewCommand(...).")
+    command = drafted(COMMANDS, position, given)
     fields = {}
     for column in COMMANDS.columns:
         value = getattr(command, column.field)

@@ -8,81 +8,27 @@ Known limit: a draft is checked when it is written, not when it is made.
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 from uuid import UUID
 
-from inboxd.client.checks import count, key, mode, name, on_conflict, short, small, time, uuid
+from inboxd.errors import UsageError
+from inboxd.model.checks import count, key, mode, name, on_conflict, short, small, time, uuid
+from inboxd.model.naming import CommandPayload, EventPayload, Named, command_of, event_of
 
 R = TypeVar("R")
 OnConflict: TypeAlias = Literal["keep", "replace", "reject"]
 Mode: TypeAlias = Literal["single", "sequential", "batch"]
-
-
-@dataclass(slots=True)
-class NewEvent:
-    """A fact to be written.
-
-    `payload` is a dict, a list, a dataclass or a pydantic model; None is `{}`. Without a `topic`
-    the event goes to every topic that its type is subscribed to. `mode` is the topic's; give it
-    only for a topic that nobody declares. Events of a sequential topic with the same `ordering_key`
-    run in the order in which they were written. Of the events of a topic and `source` with the same
-    `dedup_key` one is written (docs/deduplication.md); `event_id` alone does that only while that
-    event is unsettled. `occurred_at` and `run_at` carry a time zone and lie between 1970 and 9999;
-    None is now.
-    """
-
-    type: str
-    payload: object = None
-    _: KW_ONLY
-    topic: str | None = None
-    event_id: UUID | None = None
-    schema_version: int = 1
-    source: str | None = None
-    tenant: str | None = None
-    entity_type: str | None = None
-    entity_id: str | None = None
-    headers: Mapping[str, Any] | None = None
-    correlation_id: str | None = None
-    causation_id: UUID | None = None
-    traceparent: str | None = None
-    occurred_at: datetime | None = None
-    run_at: datetime | None = None
-    mode: Mode | None = None
-    ordering_key: str | None = None
-    dedup_key: str | None = None
-
-
-@dataclass(slots=True)
-class NewCommand:
-    """An action to be requested.
-
-    As `NewEvent`; without a `queue` it gets the one that its handler declares. A command that
-    cannot start by its `deadline` becomes a dead letter; `max_attempts` overrides the policy.
-    Commands of a queue with the same `ordering_key` run one after the other, in the order in which
-    they were sent. At most one unsettled command of a type has a `unique_key`; `on_conflict` says
-    what happens if there is one: it is kept ("keep": nothing is written, the receipt says
-    `duplicate` and names that one), cancelled ("replace", unless it runs), or an error ("reject").
-    """
-
-    type: str
-    payload: object = None
-    _: KW_ONLY
-    queue: str | None = None
-    command_id: UUID | None = None
-    schema_version: int = 1
-    priority: int = 0
-    run_at: datetime | None = None
-    deadline: datetime | None = None
-    max_attempts: int | None = None
-    tenant: str | None = None
-    entity_type: str | None = None
-    entity_id: str | None = None
-    correlation_id: str | None = None
-    causation_id: UUID | None = None
-    traceparent: str | None = None
-    ordering_key: str | None = None
-    unique_key: str | None = None
-    on_conflict: OnConflict = "keep"
 
 
 class EventFields(TypedDict, total=False):
@@ -127,6 +73,108 @@ class CommandFields(TypedDict, total=False):
     on_conflict: OnConflict
 
 
+@dataclass(slots=True)
+class NewEvent:
+    """A fact to be written: `NewEvent("order.paid", {"order_id": 3}, …)`.
+
+    Or `NewEvent(OrderPaid(order_id=3), …)`, of a class that names its type (`inboxd_event`).
+    `payload` is a dict, a list, a dataclass or a pydantic model; None is `{}`. Without a `topic`
+    the event goes to every topic that its type is subscribed to. `mode` is the topic's; give it
+    only for a topic that nobody declares. Events of a sequential topic with the same `ordering_key`
+    run in the order in which they were written. Of the events of a topic and `source` with the same
+    `dedup_key` one is written (docs/deduplication.md); `event_id` alone does that only while that
+    event is unsettled. `occurred_at` and `run_at` carry a time zone and lie between 1970 and 9999;
+    None is now.
+    """
+
+    type: str
+    payload: object = None
+    _: KW_ONLY
+    topic: str | None = None
+    event_id: UUID | None = None
+    schema_version: int = 1
+    source: str | None = None
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    headers: Mapping[str, Any] | None = None
+    correlation_id: str | None = None
+    causation_id: UUID | None = None
+    traceparent: str | None = None
+    occurred_at: datetime | None = None
+    run_at: datetime | None = None
+    mode: Mode | None = None
+    ordering_key: str | None = None
+    dedup_key: str | None = None
+
+    # For type checkers; what runs is the dataclass' own.
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self, type: str, payload: object = None, **fields: Unpack[EventFields]
+        ) -> None: ...
+
+        @overload
+        def __init__(self, type: EventPayload, **fields: Unpack[EventFields]) -> None: ...
+
+        def __init__(self, *args: object, **fields: object) -> None: ...
+
+    def __post_init__(self) -> None:
+        """A payload whose class names its type stands where the type would."""
+        _unfold(self, event_of)
+
+
+@dataclass(slots=True)
+class NewCommand:
+    """An action to be requested.
+
+    As `NewEvent` (a class names its type as `inboxd_command`); without a `queue` it gets the one
+    that its handler declares. A command that cannot start by its `deadline` becomes a dead letter;
+    `max_attempts` overrides the policy.
+    Commands of a queue with the same `ordering_key` run one after the other, in the order in which
+    they were sent. At most one unsettled command of a type has a `unique_key`; `on_conflict` says
+    what happens if there is one: it is kept ("keep": nothing is written, the receipt says
+    `duplicate` and names that one), cancelled ("replace", unless it runs), or an error ("reject").
+    """
+
+    type: str
+    payload: object = None
+    _: KW_ONLY
+    queue: str | None = None
+    command_id: UUID | None = None
+    schema_version: int = 1
+    priority: int = 0
+    run_at: datetime | None = None
+    deadline: datetime | None = None
+    max_attempts: int | None = None
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    correlation_id: str | None = None
+    causation_id: UUID | None = None
+    traceparent: str | None = None
+    ordering_key: str | None = None
+    unique_key: str | None = None
+    on_conflict: OnConflict = "keep"
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self, type: str, payload: object = None, **fields: Unpack[CommandFields]
+        ) -> None: ...
+
+        @overload
+        def __init__(self, type: CommandPayload, **fields: Unpack[CommandFields]) -> None: ...
+
+        def __init__(self, *args: object, **fields: object) -> None: ...
+
+    def __post_init__(self) -> None:
+        """A payload whose class names its type stands where the type would."""
+        _unfold(self, command_of)
+
+
 class Emitted(NamedTuple):
     """The receipt of an event.
 
@@ -155,6 +203,27 @@ class Sent(NamedTuple):
     duplicate: bool
 
 
+def _unfold(draft: Any, named_by: Callable[[type[object]], Named | None]) -> None:
+    """Put a payload that stands where the type would into its place; others are refused later."""
+    given = draft.type
+    named = None if isinstance(given, str) else named_by(given.__class__)
+    if named is None:
+        return
+    if draft.payload is not None:
+        name = given.__class__.__qualname__
+        raise UsageError(f"{name}: give the payload alone, or its type and the payload.")
+    draft.type, draft.payload = named.type, given
+    if draft.schema_version == 1:
+        draft.schema_version = named.schema_version
+
+
+def _type(value: object) -> str | None:
+    if isinstance(value, str):
+        return name(value)
+    given = type(value).__qualname__
+    return f"must be a str, not {given}, whose class names no type"
+
+
 class Column(NamedTuple):
     """A field of a draft, the parameter of the SQL function that takes it, and its check.
 
@@ -173,11 +242,13 @@ class Column(NamedTuple):
 class Kind(Generic[R]):
     """Events or commands: the noun, the draft, the SQL function, the columns, the receipt.
 
+    `named_by` tells what a payload's class says that it is.
     `answer`: the function's columns that the receipt is made of; id, duplicate and UUID first.
     """
 
     noun: str
     draft: type[Any]
+    named_by: Callable[[type[object]], Named | None]
     function: str
     columns: tuple[Column, ...]
     answer: str
@@ -185,7 +256,7 @@ class Kind(Generic[R]):
 
 
 _SHARED = (
-    Column("type", "types", "text", name, default=...),
+    Column("type", "types", "text", _type, default=...),
     Column("schema_version", "schema_versions", "integer", count, default=1),
     Column("tenant", "tenants", "text", short),
     Column("entity_type", "entity_types", "text", short),
@@ -199,6 +270,7 @@ _SHARED = (
 EVENTS: Kind[Emitted] = Kind(
     "event",
     NewEvent,
+    event_of,
     "emit_event_arrays",
     (
         Column("event_id", "event_ids", "uuid", uuid),
@@ -217,6 +289,7 @@ EVENTS: Kind[Emitted] = Kind(
 COMMANDS: Kind[Sent] = Kind(
     "command",
     NewCommand,
+    command_of,
     "send_command_arrays",
     (
         Column("command_id", "command_ids", "uuid", uuid),

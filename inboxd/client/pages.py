@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from inboxd.client import checks
 from inboxd.client.drafts import Column, Kind
 from inboxd.client.payload import encode
 from inboxd.errors import PayloadError, UsageError
+from inboxd.model import checks
 from inboxd.model.lineage import uuid7s
 
 R = TypeVar("R")
@@ -55,7 +55,8 @@ def queries(kind: Kind[R], schema: str, drafts: Iterable[Any]) -> Iterator[Query
 
 def _pages(kind: Kind[R], drafts: Iterable[Any]) -> Iterator[_Page | None]:
     page, size = _Page(0, [], [], []), 0
-    for position, draft in zip(count(), drafts):
+    for position, given in zip(count(), drafts):
+        draft = drafted(kind, position, given)
         payload, headers = _encode(kind, position, draft)
         page.drafts.append(draft)
         page.payloads.append(payload)
@@ -70,10 +71,20 @@ def _pages(kind: Kind[R], drafts: Iterable[Any]) -> Iterator[_Page | None]:
         yield page
 
 
+def drafted(kind: Kind[R], position: int, given: object) -> Any:
+    """A draft as it is; of a payload whose class names its type, the draft. Raises UsageError."""
+    if isinstance(given, kind.draft):
+        return given
+    if not isinstance(given, type) and kind.named_by(type(given)) is not None:
+        return kind.draft(given)
+    name, expected = type(given).__name__, kind.draft.__name__
+    raise UsageError(
+        f"{kind.noun} {position} is a {name}: make it a {expected}(...), or give its class "
+        f"inboxd_{kind.noun}."
+    )
+
+
 def _encode(kind: Kind[R], position: int, draft: Any) -> tuple[str, str | None]:
-    if not isinstance(draft, kind.draft):
-        expected, given = kind.draft.__name__, type(draft).__name__
-        raise UsageError(f"{kind.noun} {position} is a {given}: make it a {expected}(...).")
     sent = getattr(draft, "headers", None)
     try:
         payload = encode(draft.payload)

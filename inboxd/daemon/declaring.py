@@ -32,11 +32,11 @@ _TRIES = 3
 _WITHDRAWAL = 2.0
 
 Begin = Callable[[], AbstractAsyncContextManager[object]]
-Declared = Mapping[tuple[str, str], Mapping[str, Any]]
+DeclaredByName = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class WorkerDeclaration:
     """All that a worker with these settings and plugins declares; to_send: its schedules."""
 
     sql: Statements
@@ -63,7 +63,9 @@ class Declaration:
         )
 
 
-async def declare(connection: Connection, begin: Begin, declaration: Declaration) -> list[Row]:
+async def declare(
+    connection: Connection, begin: Begin, declaration: WorkerDeclaration
+) -> list[Row]:
     """Publish a declaration, in two transactions; `begin` begins one on the connection.
 
     Returns name, mode and was of each topic whose mode is another one now.
@@ -84,7 +86,10 @@ async def declare(connection: Connection, begin: Begin, declaration: Declaration
 
 
 async def _withdraw(
-    connection: Connection, begin: Begin, declaration: Declaration, announced: Sequence[Intake]
+    connection: Connection,
+    begin: Begin,
+    declaration: WorkerDeclaration,
+    announced: Sequence[Intake],
 ) -> None:
     """Hold the topics no longer; where that fails too, the announcement runs out by itself."""
     with move_on_after(_WITHDRAWAL, shield=True), suppress(Exception):
@@ -93,15 +98,15 @@ async def _withdraw(
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class DeclarationPreview:
     """What a declaration would change. waiting: events of a type that would go to these topics."""
 
-    before: Declared
-    after: Declared
+    before: DeclaredByName
+    after: DeclaredByName
     waiting: Sequence[tuple[str, int, Sequence[str]]]
 
 
-async def preview(connection: Connection, declaration: Declaration) -> Preview:
+async def preview(connection: Connection, declaration: WorkerDeclaration) -> DeclarationPreview:
     """Make a declaration, look, and undo it; events are counted up to `listing.COUNTED` a type."""
     sql = declaration.sql
     undone = connection.transaction(isolation="read_committed")
@@ -118,4 +123,4 @@ async def preview(connection: Connection, declaration: Declaration) -> Preview:
             waiting += [(found, count, to) for found, count in counts.items()]
     finally:
         await undone.rollback()
-    return Preview(before, after, waiting)
+    return DeclarationPreview(before, after, waiting)

@@ -28,10 +28,10 @@ from inboxd.upkeep.schedules import Schedules, Undeclared
 from inboxd.upkeep.sessions import StalledSessions
 from inboxd.upkeep.statistics import Statistics
 from inboxd.upkeep.topics import Topics
-from inboxd.upkeep.unhandled import Choice, UnhandledEvents
-from inboxd.upkeep.unserved import Unserved
-from inboxd.upkeep.unserved_lines import UnservedLines
-from inboxd.upkeep.unserved_lists import UnservedLists
+from inboxd.upkeep.unhandled_events import Choice, UnhandledEvents
+from inboxd.upkeep.unhandled_lines import UnhandledLines
+from inboxd.upkeep.unhandled_lists import UnhandledLists
+from inboxd.upkeep.unserved_commands import UnservedCommands
 
 # What a reaper looks at must be looked at more often than the lease is long.
 _LOOKS_PER_LEASE = 6
@@ -105,16 +105,16 @@ def _of_the_leader(
     patience = settings.database.idle_in_transaction_timeout.total_seconds()
     yield "stalled sessions", min(interval, patience / 2), stalled.turn
     is_open = partial(_is_open, parts, intakes)
-    unserved = Unserved(pool, sql, grace, is_open)
-    yield "unserved", min(interval, grace.total_seconds() / 3), sparingly(unserved.turn)
+    unserved = UnservedCommands(pool, sql, grace, is_open)
+    yield "unserved commands", min(interval, grace.total_seconds() / 3), sparingly(unserved.turn)
     choice = Choice(settings.unhandled, sql, metrics, parts.me.id)
     events = UnhandledEvents(pool, sql, grace, is_open, choice)
     yield "unhandled events", min(interval, grace.total_seconds() / 3), sparingly(events.turn)
     choice = Choice(settings.unhandled, sql, metrics, parts.me.id)  # it tells of lines by itself
-    lines = UnservedLines(pool, sql, grace, is_open, choice, freed)
-    yield "unserved lines", min(interval, grace.total_seconds() / 3), lines.turn
-    lists = UnservedLists(pool, sql, grace, is_open)
-    yield "unserved lists", min(interval, grace.total_seconds() / 3), lists.turn
+    lines = UnhandledLines(pool, sql, grace, is_open, choice, freed)
+    yield "unhandled lines", min(interval, grace.total_seconds() / 3), lines.turn
+    lists = UnhandledLists(pool, sql, grace, is_open)
+    yield "unhandled lists", min(interval, grace.total_seconds() / 3), lists.turn
     yield "batches", interval, Abandoned(pool, sql, metrics).turn
     yield "undeclared schedules", interval, Undeclared(pool, sql).turn
     yield "undeclared topics", interval, Topics(pool, sql).look_after

@@ -7,6 +7,7 @@ was declared dead comes back as a new incarnation. Known limit: plugins are load
 """
 
 import hashlib
+import math
 import os
 import socket
 import time
@@ -20,7 +21,8 @@ from uuid import uuid4
 import anyio
 from anyio.abc import TaskGroup
 
-from inboxd.daemon.declaring import Declaration, declare
+from inboxd.api.topics import DEFAULT
+from inboxd.daemon.declaring import WorkerDeclaration, declare
 from inboxd.daemon.duties import duties
 from inboxd.errors import InboxdError
 from inboxd.model.backoff import Policy
@@ -28,6 +30,7 @@ from inboxd.model.outcome import explain
 from inboxd.runtime.command_run import CommandRun
 from inboxd.runtime.command_work import CommandWork
 from inboxd.runtime.controls import Controls
+from inboxd.runtime.doubts import doubts
 from inboxd.runtime.event_work import EventWork
 from inboxd.runtime.execution import Executions
 from inboxd.runtime.folder import Folder
@@ -39,8 +42,9 @@ from inboxd.runtime.registry import Registry
 from inboxd.runtime.scheduling import scheduled
 from inboxd.runtime.wakeup import Fleet, WakeUp
 from inboxd.settings import Settings
-from inboxd.store import commands, migrations, wakeups, workers
+from inboxd.store import commands, migrations, names, wakeups, workers
 from inboxd.store.connections import Connection, explained
+from inboxd.store.names import Names
 from inboxd.store.pools import Pool, borrow, lend, open_pool, transaction
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Flag, Place
@@ -77,18 +81,22 @@ class Incarnation:
         self._registry = registry
         self._policy = policy
         self._metrics = metrics
+        queues = {type_: handler.queue for type_, handler in registry.commands.items()}
+        topics = {DEFAULT, *registry.topics, *(topic for topic, _ in registry.subscriptions)}
+        metrics.declare(registry.events, queues, topics)
         self._executions = executions
         self._sql = Statements(settings.database.schema_name)
         self._fleet = Fleet()
         self._stop = anyio.Event()
         self._schedules = scheduled(registry, settings.schedules)
-        names = tuple(each.name for each in self._schedules)
-        self.me = _introduce(settings, registry, names)
+        own = tuple(each.name for each in self._schedules)
+        self.me = _introduce(settings, registry, own)
         self.processors: list[Processor] = []
         self._event_work: EventWork | None = None
         self._command_work: CommandWork | None = None
         self._pools: dict[str, Pool] = {}
         self._controls = Controls()
+        self._declared: Names = {}
         self.lease = Lease(
             settings,
             self._sql,
@@ -109,6 +117,13 @@ class Incarnation:
             return False
         longest = self.settings.worker.poll_interval.total_seconds() + _LONGEST_TURN
         return time.monotonic() - processor.turned_at > longest
+
+    def doubt(self, settings: Settings, registry: Registry) -> None:
+        """Log the names in settings that nothing declares, though they may be right."""
+        for each in doubts(settings, registry, self._declared):
+            _log.warning(
+                "a setting names what nothing declares", setting=each.setting, found=each.found
+            )
 
     def reload(self, settings: Settings) -> None:
         """Take over what may change while running: page sizes, concurrency."""
@@ -165,7 +180,7 @@ class Incarnation:
             await migrations.check(connection, self._sql)
             await workers.join(connection, self._sql, self.me)
             self._joined = True
-        declaration = Declaration(self._sql, self.settings, self._registry, self._schedules)
+        declaration = WorkerDeclaration(self._sql, self.settings, self._registry, self._schedules)
         async with lend(pool) as connection:
             changed = await declare(connection, partial(transaction, pool, connection), declaration)
         for row in changed:
@@ -176,6 +191,8 @@ class Incarnation:
                 was=row["was"],
             )
         async with borrow(pool) as connection:
+            self._declared = await names.declared(connection, self._sql) or {}
+            self.doubt(self.settings, self._registry)
             if self.settings.wakeups.mode != "off":
                 await wakeups.announce(connection, self._sql)
             return await workers.unclean_predecessors(
@@ -188,6 +205,7 @@ class Incarnation:
         event_work = self._event_work = EventWork(parts, tasks)
         event_work.lists.on_end = partial(flags["events"].wake, "timer")
         command_work = self._command_work = CommandWork(parts, run, tasks)
+        parts.solitude.on_change = partial(flags["events"].wake, "timer")
         command_work.on_room = run.settler.on_setback = partial(flags["commands"].wake, "timer")
         with explained():
             if await self._join(parts.pool):
@@ -208,6 +226,8 @@ class Incarnation:
         tasks.start_soon(parts.folder.run)
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags)
+        else:
+            self._metrics.listener_connected.set(math.nan)  # 0 would be an alert
         for name, seconds, duty in duties(parts, flags, self._hold, lambda: command_work.queues):
             tasks.start_soon(repeat, name, seconds, duty)
         tasks.start_soon(repeat, "gauges", 1.0, self._show_gauges)

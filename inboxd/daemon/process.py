@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,11 +24,10 @@ from anyio.abc import TaskGroup
 from inboxd.admin.http import serve
 from inboxd.daemon.health import DaemonHealth
 from inboxd.daemon.incarnation import Incarnation
-from inboxd.errors import InboxdError, SettingsError
-from inboxd.model.backoff import Policy
+from inboxd.errors import InboxdError, PluginError, SettingsError
 from inboxd.model.outcome import explain
 from inboxd.runtime.execution import Executions
-from inboxd.runtime.plugins import default_policy, load_registry
+from inboxd.runtime.plugins import configured, default_policy, load_plugins
 from inboxd.runtime.registry import Registry
 from inboxd.settings import Settings, load, reloadable, taken_over
 from inboxd.store.connections import is_passing
@@ -52,9 +52,10 @@ def run(settings: Settings, *, config: Path | None = None) -> int:
 
     `config` is what HUP reads again. Raises InboxdError when it cannot start.
     """
-    logs.configure(settings.log.level, settings.log.format, worker=settings.worker.name)
-    policy = default_policy(settings)
-    daemon = _Daemon(settings, load_registry(settings), policy, config)
+    log = settings.log
+    logs.configure(log.level, log.format, rows=log.rows, worker=settings.worker.name)
+    plugins = load_plugins(settings.worker.plugins)
+    daemon = _Daemon(settings, plugins, config)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(daemon.main())
 
@@ -62,22 +63,22 @@ def run(settings: Settings, *, config: Path | None = None) -> int:
 class _Daemon:
     """One process; its incarnations follow one another."""
 
-    def __init__(
-        self, settings: Settings, registry: Registry, policy: Policy, config: Path | None
-    ) -> None:
+    def __init__(self, settings: Settings, plugins: Registry, config: Path | None) -> None:
         self._settings = settings
-        self._registry = registry
-        self._policy = policy
+        self._plugins = plugins
+        self._registry = configured(plugins, settings)
+        self._policy = default_policy(settings)
         self._config = config
         self._metrics = Metrics(version("inboxd"))
         self._notifier = Notifier()
         self._health = DaemonHealth()
         self._stopping = False
         self._has_lived = False
+        self._monitor: LoopMonitor | None = None
 
     async def main(self) -> int:
         """Live until stopped."""
-        monitor = LoopMonitor(
+        monitor = self._monitor = LoopMonitor(
             stall_timeout=self._settings.worker.stall_timeout.total_seconds(),
             on_stall=_end_at_once,
             on_lag=self._metrics.loop_lag.observe,
@@ -154,7 +155,14 @@ class _Daemon:
         self._stopping = True
         self._notifier.stopping()
         timeout = self._settings.worker.drain_timeout.total_seconds()
-        _log.info("draining", reason=reason, deadline=timeout)
+        running: Counter[str] = Counter() if self._monitor is None else self._monitor.types()
+        _log.info(
+            "draining",
+            reason=reason,
+            deadline=timeout,
+            running=running.total(),
+            types=dict(running.most_common()),
+        )
         if self._health.incarnation is not None:
             self._health.incarnation.stop()
 
@@ -174,14 +182,16 @@ class _Daemon:
         self._notifier.reloading()
         try:
             new = load(self._config)
-        except SettingsError as error:
+            registry = configured(self._plugins, new)
+        except (SettingsError, PluginError) as error:
             _log.error("settings are not reloaded", reason=str(error))
         else:
             changes = reloadable(self._settings, new)
             self._settings = taken_over(self._settings, new)  # for the next incarnation too
-            logs.set_level(self._settings.log.level)
+            logs.set_level(self._settings.log.level, rows=self._settings.log.rows)
             if self._health.incarnation is not None:
                 self._health.incarnation.reload(self._settings)
+                self._health.incarnation.doubt(new, registry)
             _log.info("settings are reloaded", live=changes.live, need_restart=changes.restart)
         self._notifier.ready()
 

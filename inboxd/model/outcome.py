@@ -13,10 +13,11 @@ import hashlib
 import random
 import re
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
 from inboxd.errors import Defer, NoHandler, PayloadError, Reject, Retry, UsageError
 from inboxd.model import duration
@@ -25,13 +26,27 @@ from inboxd.model.backoff import Policy, Rng
 ERROR_LENGTH = 1_000
 TRACEBACK_LENGTH = 4_000
 TRACEBACK_FRAMES = 20
-# asyncpg quotes the argument; of its reason only what quotes nothing is kept.
+# asyncpg quotes the argument; of its reason only what quotes nothing is kept: types, and bounds.
+_REASONS = (
+    r"expected \w+, got \w+",
+    r"expected an? [\w.]+(?: or [\w.]+)? instance, got '\w+'",
+    r"'\w+' object cannot be interpreted as an integer",
+    r"'\w+' object has no attribute '\w+'",
+    r"must be real number, not \w+",
+    r"a bytes-like object is required, not '\w+'",
+    r"[a-zA-Z, ]+ (?:is required|expected) \(got type (?:<class )?'?[\w.]+'?>?\)",
+    r"expected a sequence \(got type '\w+'\)",
+    r"[a-z0-9 ]+ out of (?:\w+ )?range",
+    r"can't subtract offset-naive and offset-aware datetimes",
+)
 _ARGUMENT = re.compile(
     r"(invalid input for query argument \$\d+): .*?"
-    r"( \((?:expected \w+, got \w+|[a-z0-9 ]+ out of (?:\w+ )?range)\))?$",
+    rf"( \((?:invalid array element(?: at index \d+)?: )?(?:{'|'.join(_REASONS)})\))?$",
     re.DOTALL,
 )
 TRACEBACK_CHAIN = 5
+# Packages that call a handler: their frames stand in front of its own.
+_MACHINERY = {"inboxd", "anyio", "asyncio", "concurrent", "contextvars", "threading", "uvloop"}
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -40,8 +55,8 @@ class Failure:
     """Why an attempt failed: what is stored in `errors`, shown, and counted.
 
     error: "ExceptionType: message", at most 1,000 characters. kind: the exception's class name.
-    traceback: its last frames, at most 4,000 characters. fingerprint: equal for equal failures.
-    path: the payload's field at fault, if a field is.
+    traceback: its last frames, from the handler's own on, at most 4,000 characters. fingerprint:
+    equal for equal failures. path: the payload's field at fault, if a field is.
     """
 
     error: str
@@ -132,6 +147,11 @@ def decide(
         return decide(wrong, policy, attempts_made, age, rng, site)
 
 
+def failure_of(outcome: Unsuccessful, error: BaseException) -> Failure:
+    """Why it did not succeed: as it is stored, where it is; a traceback's text is dear."""
+    return explain(error) if isinstance(outcome, Deferred) else outcome.failure
+
+
 def explain(error: BaseException, site: Site = _NOWHERE) -> Failure:
     """The failure to store for `error`."""
     kind = type(error).__qualname__
@@ -140,10 +160,15 @@ def explain(error: BaseException, site: Site = _NOWHERE) -> Failure:
     return Failure(
         error=_storable(text)[:ERROR_LENGTH],
         kind=kind,
-        traceback=_storable(_traceback(error))[-TRACEBACK_LENGTH:],
+        traceback=_storable(_traceback(error, site.package))[-TRACEBACK_LENGTH:],
         fingerprint=_fingerprint(error, kind, site),
         path=_path(error),
     )
+
+
+def whole_traceback(error: BaseException) -> str:
+    """The same with what of inboxd called the handler, for who looks for a fault there."""
+    return _storable(_traceback(error, ""))
 
 
 def _path(error: BaseException) -> str | None:
@@ -191,19 +216,34 @@ def _storable(text: str) -> str:
     return text.replace("\0", "").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _traceback(error: BaseException) -> str:
+def _traceback(error: BaseException, package: str) -> str:
     """The last frames of the error and of what led to it, the oldest first."""
     parts: list[str] = []
     step: BaseException | None = error
     while step is not None and len(parts) < TRACEBACK_CHAIN:
-        frames = "".join(traceback.format_tb(step.__traceback__, limit=-TRACEBACK_FRAMES))
+        first = _first_of_handler(step.__traceback__, package)
+        frames = "".join(traceback.format_tb(first, limit=-TRACEBACK_FRAMES))
         parts.append(f"{frames}{type(step).__qualname__}: {_message(step)}")
         step = step.__cause__ or (None if step.__suppress_context__ else step.__context__)
     return "\n\n".join(reversed(parts))
 
 
+def _first_of_handler(whole: TracebackType | None, package: str) -> TracebackType | None:
+    """The traceback without the machinery in front; all of it where no frame is the package's."""
+    if not package or all(_package(step.tb_frame) != package for step in _frames(whole)):
+        return whole
+    others = (step for step in _frames(whole) if _package(step.tb_frame) not in _MACHINERY)
+    return next(others, whole)
+
+
+def _frames(step: TracebackType | None) -> Iterator[TracebackType]:
+    while step is not None:
+        yield step
+        step = step.tb_next
+
+
 def _fingerprint(error: BaseException, kind: str, site: Site) -> str:
-    """The exception's type and place: code, or the payload's field, or else the row's type."""
+    """The exception's type and place: a line of code, the payload's field, or the row's type."""
     if isinstance(error, PayloadError):
         # An item's number says nothing: students.3.email fails as students.7.email does.
         place = f"{site.type} {_NUMBER.sub('*', error.path or '')}"
@@ -214,16 +254,22 @@ def _fingerprint(error: BaseException, kind: str, site: Site) -> str:
 
 
 def _place(error: BaseException, package: str) -> str | None:
-    """File and function of the innermost frame of the package, or else of any but inboxd's own."""
+    """File, function and line of the package's innermost frame, or else the place of another's.
+
+    A line counts from the function's first, so that what is written above it moves nothing; methods
+    are told apart by their classes, since first lines are alike. Frames that are not the package's
+    have no line, and inboxd's own are no place: both change by an upgrade.
+    """
     anywhere = home = None
-    step = error.__traceback__
-    while step is not None:
+    for step in _frames(error.__traceback__):
         room = _package(step.tb_frame)
         if room != "inboxd":
             code = step.tb_frame.f_code
-            anywhere = f"{Path(code.co_filename).name}:{code.co_name}"
-            home = anywhere if room == package else home
-        step = step.tb_next
+            file = Path(code.co_filename).name
+            anywhere = f"{file}:{code.co_name}"
+            if room == package:  # code that was generated may have no line
+                line = (step.tb_lineno or code.co_firstlineno) - code.co_firstlineno
+                home = f"{file}:{code.co_qualname}:{line}"
     return home or anywhere
 
 

@@ -11,7 +11,8 @@ from inboxd.operations.dismissing import dismiss, dismiss_matching
 from inboxd.operations.failures import Group, failures
 from inboxd.operations.flushing import flush
 from inboxd.operations.grouping import BatchEnded, cancel_batch, check_kind, close_batch, resumable
-from inboxd.operations.many import Action, Preview, Selection, Terms, preview
+from inboxd.operations.many import Action, ActionPreview, Selection, Terms, preview, preview_named
+from inboxd.operations.naming import Named, check_declared, check_known, unknown
 from inboxd.operations.pausing import pause, resume
 from inboxd.operations.replaying import Replayed, replay, replay_matching
 from inboxd.operations.rows import RowId
@@ -21,10 +22,11 @@ from inboxd.operations.tracing import Story, created_by, replays_of, trace, wait
 
 __all__ = [
     "Action",
+    "ActionPreview",
     "BatchEnded",
     "Cancelled",
     "Group",
-    "Preview",
+    "Named",
     "Replayed",
     "RowId",
     "Selection",
@@ -34,7 +36,9 @@ __all__ = [
     "cancel",
     "cancel_batch",
     "cancel_matching",
+    "check_declared",
     "check_kind",
+    "check_known",
     "close_batch",
     "created_by",
     "dismiss",
@@ -43,6 +47,7 @@ __all__ = [
     "flush",
     "pause",
     "preview",
+    "preview_named",
     "replay",
     "replay_matching",
     "replays_of",
@@ -51,6 +56,7 @@ __all__ = [
     "resumable",
     "resume",
     "trace",
+    "unknown",
     "unsubscribe",
     "waits_of",
 ]

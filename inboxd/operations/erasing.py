@@ -106,7 +106,8 @@ async def erase(
             f"{waits} rows about it are still to be processed, or are being; nothing was changed: "
             "let them end, or cancel them as well with --unsettled"
         )
-    line = await actions.record(session, terms.actor, "erase", _target(subject), terms.reason, 0)
+    # An erasure must be provable, so its line names whom it was about.
+    line = await actions.record(session, terms.actor, "erase", str(subject), terms.reason, 0)
     for place in _PLACES:
         for page in _pages([id_ for id_, _ in rows[place]]):
             await _settle(session, place, page, unsettled=unsettled)
@@ -153,13 +154,6 @@ def _instead() -> str:
     """What a row's errors say from now on."""
     at = datetime.now(UTC).isoformat()
     return orjson.dumps([{"at": at, "error": "Erased: what this row said was erased"}]).decode()
-
-
-def _target(subject: Subject) -> str:
-    """As the audit has it: an erasure must be provable, so its line names whom it was about."""
-    names = ("tenant", "entity_type", "entity_id")
-    given = zip(names, subject.arguments(), strict=True)
-    return " ".join(f"{name}={value}" for name, value in given if value is not None)
 
 
 def _counter(about: About, status: str) -> Counter[str]:

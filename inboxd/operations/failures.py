@@ -2,15 +2,16 @@
 
 Promises: ten thousand dead letters with three causes are three groups, each with its count, types,
 times and the newest error; counting them reads an index, not the rows.
-Known limit: what is equal is the exception's type and place (`inboxd.model.outcome`), so one place
-that fails for two reasons with one type of exception is one group.
+Known limit: what is equal is the exception's type and place, a line of the plugin
+(`inboxd.model.outcome`), so one line that fails for two reasons with one type of exception is one
+group; and what failed under an older release keeps the group that it was given.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from inboxd.errors import NotFound
+from inboxd.errors import NotFound, UsageError
 from inboxd.store import operations as store
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
@@ -36,19 +37,37 @@ class Group:
     error: str | None
 
 
+async def whole_name(session: Session, group: str) -> str:
+    """The fingerprint of the failure group that is called so, or whose name begins so.
+
+    Raises NotFound when nothing fails so any more, UsageError for a beginning of several.
+    """
+    found = await store.groups_from(session, group)
+    if group in found:
+        return group
+    if not found:
+        raise NotFound(f"no dead letter is in group {group!r}: `inboxd failures list` has them")
+    if len(found) > 1:
+        several = ", ".join(sorted(found))
+        raise UsageError(
+            f"several groups begin with {group!r}, such as {several}: write more of it"
+        )
+    return found.pop()
+
+
 async def failures(session: Session, group: str | None = None) -> list[Group]:
     """The groups of dead letters, the largest first; with `group`, those of one fingerprint.
 
-    Raises NotFound when nothing fails so any more.
+    Raises NotFound and UsageError as `whole_name` does.
     """
+    if group is not None:
+        group = await whole_name(session, group)
     found: dict[tuple[str, str | None], list[Row]] = {}
     for row in [
         *await store.failures(session, "events", group, _PAIRS),
         *await store.failures(session, "commands", group, _PAIRS),
     ]:
         found.setdefault((row["kind"], row["fingerprint"]), []).append(row)
-    if group is not None and not found:
-        raise NotFound(f"no dead letter is in group {group!r}: `inboxd failures list` has them")
     groups = [_group(kind, fingerprint, rows) for (kind, fingerprint), rows in found.items()]
     return sorted(groups, key=lambda each: (-each.count, each.kind, each.fingerprint or ""))
 

@@ -4,7 +4,8 @@ Promises: those of the package; a list that is asked for holds what was filed an
 as if it were due. Known limit: a list that is run at that moment is passed over.
 """
 
-from inboxd.errors import NotFound
+from inboxd.errors import NotFound, UnknownName
+from inboxd.operations.naming import unknown
 from inboxd.store import lists, wakeups
 from inboxd.store import operations as audit
 from inboxd.store.session import Session
@@ -27,6 +28,8 @@ async def flush(
     async with session.connection.transaction():
         keys = await lists.flush(session, topic, key, _MOST)
         if not keys:
+            if told := await unknown(session, "topic", topic):
+                raise UnknownName(told)
             what = f"the key {key!r} of the topic {topic!r}" if key is not None else repr(topic)
             raise NotFound(f"no list of {what} waits; `inboxd topics lists {topic}` shows them")
         await audit.record(session, actor, "flush", f"topic {topic}", reason, len(keys))

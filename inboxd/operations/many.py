@@ -8,7 +8,7 @@ Known limit: rows that come to match meanwhile, below where the action is, are l
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from time import monotonic
 from typing import Any, Literal
@@ -18,6 +18,8 @@ import anyio
 
 from inboxd.errors import NotFound, UsageError
 from inboxd.model.lifecycle import Status
+from inboxd.operations.failures import whole_name
+from inboxd.operations.rows import RowId, hold, refuse
 from inboxd.store import operations as store
 from inboxd.store import wakeups
 from inboxd.store.session import Session
@@ -29,6 +31,8 @@ STATUSES: dict[Action, tuple[Status, ...]] = {
     "dismiss": (Status.FAILED,),
     "cancel": (Status.PENDING, Status.WAITING, Status.RUNNING),
 }
+
+_DONE: dict[Action, str] = {"replay": "replayed", "dismiss": "dismissed", "cancel": "cancelled"}
 
 _PAGE = 500
 _AHEAD = 10_000  # ids looked up at once
@@ -61,7 +65,7 @@ class Selection:
     """Which rows an action is meant for, among those whose status allows it; None takes any.
 
     lane: topic or queue. error: a part of the newest error. group: the fingerprint of a failure
-    group. batch: its number or uuid; what is in batches within it matches too.
+    group, or its beginning. batch: its number or uuid; what is in batches within it matches too.
     """
 
     type: str | None = None
@@ -79,7 +83,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class ActionPreview:
     """What an action would be done to: how many rows, and the first of them."""
 
     count: int
@@ -88,12 +92,32 @@ class Preview:
 
 async def preview(
     session: Session, place: Place, action: Action, wanted: Selection, *, rows: int = 10
-) -> Preview:
-    """What the action would be done to now. Raises NotFound for a batch that there is not."""
-    match = await _match(session, place, action, wanted)
+) -> ActionPreview:
+    """What the action would be done to now.
+
+    Raises NotFound for a batch or a group that is not there, UsageError for the start of several
+    groups.
+    """
+    match = await _match(session, place, action, await _in_full(session, wanted))
     count, last = await store.count(session, place, match)
     ids = await store.matching(session, place, match, 0, last, rows)
-    return Preview(count, tuple(dict(row) for row in await store.sample(session, place, ids)))
+    return ActionPreview(count, tuple(dict(row) for row in await store.sample(session, place, ids)))
+
+
+async def preview_named(
+    session: Session, place: Place, action: Action, ids: Sequence[RowId], *, rows: int = 10
+) -> ActionPreview:
+    """What the action would be done to now, of rows that are named: all of them.
+
+    Raises NotFound and Conflict as the action does. What only the action itself finds out, such as
+    a unique key that is taken, is not seen.
+    """
+    async with session.connection.transaction():
+        held = await hold(session, place, ids)
+        refuse(place, held, _DONE[action], STATUSES[action])
+        found = [row["id"] for row in held]
+        sample = await store.sample(session, place, found[:rows])
+    return ActionPreview(len(found), tuple(dict(row) for row in sample))
 
 
 async def in_pages(
@@ -104,7 +128,8 @@ async def in_pages(
     do: Do,
     terms: Terms,
 ) -> int:
-    """Do it to all that match; returns to how many. Raises NotFound for an unknown batch."""
+    """Do it to all that match; returns to how many. Raises as `preview` does."""
+    wanted = await _in_full(session, wanted)
     match = await _match(session, place, action, wanted)
     target = f"{place} {wanted}".rstrip()
     line, total = None, 0
@@ -125,6 +150,13 @@ async def in_pages(
         if terms.rate is not None:
             await anyio.sleep(max(0.0, done / terms.rate - (monotonic() - begun)))
     return total
+
+
+async def _in_full(session: Session, wanted: Selection) -> Selection:
+    """The selection with its group's whole name, as the audit shall have it."""
+    if wanted.group is None:
+        return wanted
+    return replace(wanted, group=await whole_name(session, wanted.group))
 
 
 async def _pages(

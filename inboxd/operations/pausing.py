@@ -8,7 +8,9 @@ arrived and as many that are filed: of a type, those among them are counted.
 
 from typing import get_args
 
-from inboxd.errors import Conflict, NotFound, UsageError
+from inboxd.errors import Conflict, UnknownName, UsageError
+from inboxd.model.spelling import did_you_mean
+from inboxd.operations.naming import nearest
 from inboxd.store import controls as store
 from inboxd.store import listing, schedules, topics
 from inboxd.store import operations as audit
@@ -23,14 +25,15 @@ async def pause(
 ) -> int:
     """Let workers leave it alone until `resume`; returns how many rows wait there now.
 
-    Raises UsageError for what cannot be a name, NotFound for a schedule that nobody declared, and
-    Conflict when it is paused already.
+    Raises UsageError for what cannot be a name, UnknownName for a schedule that nobody declared,
+    and Conflict when it is paused already.
     """
     _check(kind, name)
     async with session.connection.transaction():
         if kind == "schedule" and not await schedules.exists(session, name):
-            raise NotFound(
-                f"there is no schedule {name!r}; `inboxd schedules list` has their names"
+            raise UnknownName(
+                f"there is no schedule {name!r}{await nearest(session, 'schedule', name)}; "
+                "`inboxd schedules list` has their names"
             )
         if not await store.pause(session, kind, name, actor, reason):
             raise Conflict(
@@ -51,7 +54,15 @@ async def resume(
     _check(kind, name)
     async with session.connection.transaction():
         if await store.resume(session, kind, name) is None:
-            raise Conflict(f"{kind} {name!r} is not paused; `inboxd paused` lists what is")
+            paused = [
+                row["name"]
+                for row in await store.read(session.connection, session.sql)
+                if row["kind"] == kind
+            ]
+            raise Conflict(
+                f"{kind} {name!r} is not paused{did_you_mean(name, paused)}; "
+                "`inboxd paused` lists what is"
+            )
         waiting = await _waiting(session, kind, name)
         await audit.record(session, actor, "resume", f"{kind} {name}", reason, waiting)
     return waiting

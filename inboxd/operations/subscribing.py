@@ -4,7 +4,8 @@ Promises: those of the package; what a living worker declares is not ended, sinc
 at that worker's next start. Known limit: events that were written for the topic already stay.
 """
 
-from inboxd.errors import Conflict, NotFound
+from inboxd.errors import Conflict, NotFound, UnknownName
+from inboxd.operations.naming import unknown
 from inboxd.store import operations as audit
 from inboxd.store import topics
 from inboxd.store.session import Session
@@ -27,6 +28,8 @@ async def unsubscribe(
         known = [each for each in await topics.listed(session) if each["topic"] == topic]
         types = [each for each in (known[0]["types"] if known else ()) if type in (None, each)]
         if not types:
+            if told := await unknown(session, "topic", topic):
+                raise UnknownName(told)
             what = f"no subscription to {type!r}" if type else "no subscriptions"
             raise NotFound(f"the topic {topic!r} has {what}; `inboxd topics list` shows them")
         ended = await topics.unsubscribe(session.connection, session.sql, topic, type)

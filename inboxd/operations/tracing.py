@@ -61,9 +61,13 @@ async def trace(
     return Story(asked.key, sketch.draw(), earlier)
 
 
-async def created_by(session: Session, uuid: UUID, created_at: datetime) -> list[Member]:
+async def created_by(
+    session: Session, kind: str, id: int, uuid: UUID, created_at: datetime
+) -> list[Member]:
     """What a row, made at that time, created: commands, batches and events, a hundred at most."""
-    rows = await store.down(session, [(uuid, None)], created_at - _SLACK, _LOOK, _CHILDREN)
+    rows = await store.down(
+        session, [(kind, id, uuid)], created_at - _SLACK, _LOOK, _CHILDREN, members=False
+    )
     return [_member(row) for row in rows]
 
 
@@ -116,12 +120,12 @@ async def _grow(
             parents = [sketch.members[key] for key in level[first : first + _PARENTS]]
             if len(sketch.members) >= rows:
                 return
-            given = [(p.uuid, p.id if p.kind == "batch" else None) for p in parents]
-            found: dict[UUID, list[Row]] = {}
+            given = [(*parent.key, parent.uuid) for parent in parents]
+            found: dict[Key, list[Row]] = {}
             for row in await store.down(session, given, since, _LOOK, each):
-                found.setdefault(row["parent"], []).append(row)
+                found.setdefault((row["parent_kind"], row["parent_id"]), []).append(row)
             for parent in parents:
-                following += _add(sketch, parent.key, found.get(parent.uuid, []), rows)
+                following += _add(sketch, parent.key, found.get(parent.key, []), rows)
         if not (level := following):
             return
 

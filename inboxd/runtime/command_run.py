@@ -12,17 +12,18 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from time import monotonic
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import CommandContext, Results
-from inboxd.api.drafts import CommandDraft, encode
+from inboxd.api.drafts import CommandDraft, EventDraft, encode
 from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.records import CommandHandler
-from inboxd.errors import InboxdError, LeaseLost, PayloadError, Reject
+from inboxd.errors import InboxdError, LeaseLost, PayloadError, Reject, TooNew
 from inboxd.model.backoff import Policy, override
 from inboxd.model.lineage import Lineage, child_of
-from inboxd.model.outcome import Dead, Unsuccessful, decide, explain
+from inboxd.model.outcome import Unsuccessful, decide, explain, failure_of
+from inboxd.runtime import telling
 from inboxd.runtime.command_bodies import CommandBodies
 from inboxd.runtime.execution import Stopped, Task
 from inboxd.runtime.losses import Losses
@@ -32,7 +33,7 @@ from inboxd.runtime.progress import Progresses
 from inboxd.runtime.settler import Ended, Settler
 from inboxd.runtime.step_results import BlockingStepResults, StepResults
 from inboxd.runtime.versions import FOR_ANOTHER, Versions
-from inboxd.store import batches, commands
+from inboxd.store import batches, commands, emitted
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection, Row, is_passing
@@ -42,6 +43,8 @@ from inboxd.telemetry.logs import bound, get_logger
 
 _log = get_logger(__name__)
 _handler_log = get_logger("inboxd.handler")
+
+D = TypeVar("D", CommandDraft, EventDraft)
 
 # How long a command that trouble of ours kept from its end waits, in seconds.
 _LATER = 1.0
@@ -112,7 +115,12 @@ class CommandRun:
                     on_wait()
                 well = await self._attempt(task, handler, row, own, started, limit, on_wait)
             except LeaseLost as error:
-                _log.warning("lease lost; nothing was written", reason=str(error))
+                _log.warning(
+                    "lease lost; nothing was written",
+                    type=row["type"],
+                    id=row["id"],
+                    reason=str(error),
+                )
             except BaseException as error:
                 if is_ours(error):
                     raise
@@ -158,12 +166,12 @@ class CommandRun:
         if handler.executor == "thread":
             lend = lambda: BlockingConnection(own.lend())  # noqa: E731 - as short as a function's head
             results = self._blocking_results
-        context = CommandContext(
-            row, lend, self._registry.resolve, _handler_log, results, self._say
-        )
+        context = CommandContext(row, lend, self._registry, _handler_log, results, self._say)
         payload = await self._payload(handler, row)
         if self._halted is not None:
             raise Stopped(self._halted)
+        if telling.tells_starts():
+            telling.command_starts(row)
         try:
             value = await self._parts.executions.run(
                 task, "command", row["id"], handler, payload, context, limit, on_wait
@@ -175,12 +183,13 @@ class CommandRun:
         result = None if value is None else _encode_result(value)
         plan = context.plan()
         planned = () if plan is None else (Planned(plan, _parent(row)),)
-        sent = _sent(row, context.drafts) if context.drafts else ()
+        sent = _with_parent(row, context.drafts) if context.drafts else ()
+        events = _with_parent(row, context.events) if context.events else ()
         seconds = monotonic() - started
         settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
-        ended = Ended(row, settlement, sent, planned)
+        ended = Ended(row, settlement, sent, planned, events)
         written = True
-        if own.held is None and row["ordering_key"] is not None and (sent or planned):
+        if own.held is None and row["ordering_key"] is not None and ended.writes:
             # What it sent may be refused: nothing of its key starts before that is known.
             written = await self.settler.see(ended)
         elif own.held is None:
@@ -200,6 +209,8 @@ class CommandRun:
             try:
                 if ended.sent or ended.planned:
                     fold.extend(await batches.write(held, sql, ended.sent, ended.planned))
+                if ended.emitted:
+                    await emitted.write(held, sql, ended.emitted)
                 await commands.settle_own(held, sql, me, settlement, ending)
             except Exception as error:
                 # A server that vanished without a word leaves the connection open, and no answer.
@@ -215,6 +226,9 @@ class CommandRun:
         self._parts.folder.hear((ended.row,))
         for batch in fold:
             self._parts.folder.note(batch)
+        if telling.tells_ends():
+            sent = len(ended.sent) + len(ended.emitted)
+            telling.command_ended(ended.row, "succeeded", settlement.seconds, sent)
 
     async def _payload(self, handler: CommandHandler, row: Row) -> object:
         raw = row["payload"]
@@ -238,12 +252,14 @@ class CommandRun:
             await self._stopped(row, error, seconds)
             return
         if isinstance(error, _Later):
-            _log.warning("command is given back", type=row["type"], reason=str(error))
-            again = Setback(row["id"], "pending", delay=_LATER, fence=row["fence"])
+            _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))
+            again = Setback(row["id"], "pending", delay=_LATER, fence=row["fence"], unrun=True)
             self.settler.hand_over(Ended(row, self._placed(row, again)))
             return
         outcome = self.judge(row, error)
-        again = setback(outcome, row, self._parts.me.id, row["fence"])
+        again = setback(outcome, row, self._parts.me, row["fence"])
+        if isinstance(error, TooNew):  # it never began: a suspect stays one
+            again = replace(again, unrun=True)
         await self.settler.add(Ended(row, self._placed(row, again)))
         self._count(row, name(outcome), seconds)
 
@@ -261,7 +277,7 @@ class CommandRun:
         else:
             again = Setback(row["id"], "pending", fence=row["fence"])
             self.settler.hand_over(Ended(row, self._placed(row, again)))
-        _log.info("command was stopped", type=row["type"], reason=error.reason)
+        _log.info("command was stopped", type=row["type"], id=row["id"], reason=error.reason)
 
     def judge(self, row: Row, error: BaseException) -> Unsuccessful:
         """What follows from an error, by the command's own rule."""
@@ -270,16 +286,9 @@ class CommandRun:
         site = site_of(row, self._registry.commands.get(row["type"]))
         age = timedelta(seconds=row["age"])
         outcome = decide(error, self._policy(row), row["attempts"], age, site=site)
-        failure = explain(error)
-        self._parts.metrics.tally.fail("command", row["type"], failure.kind)
-        dead = isinstance(outcome, Dead)
-        (_log.error if dead else _log.info)(
-            "command is a dead letter" if dead else "command did not succeed",
-            type=row["type"],
-            outcome=name(outcome),
-            attempt=row["attempts"] + 1,
-            error=failure.error,
-        )
+        kind = failure_of(outcome, error).kind
+        self._parts.metrics.tally.fail("command", row["type"], kind)
+        telling.did_not_succeed("command", row, outcome, error, site.package)
         return outcome
 
     def _policy(self, row: Row) -> Policy:
@@ -302,8 +311,8 @@ def _encode_result(value: object) -> str:
         raise PayloadError(f"the result cannot be stored: {error.message}", error.path) from None
 
 
-def _sent(row: Row, drafts: Sequence[CommandDraft]) -> list[tuple[CommandDraft, Parent]]:
-    """What a command sent, with the lineage that it hands on."""
+def _with_parent(row: Row, drafts: Sequence[D]) -> list[tuple[D, Parent]]:
+    """What a command sent or emitted, with the lineage that it hands on."""
     parent = _parent(row)
     return [(draft, parent) for draft in drafts]
 

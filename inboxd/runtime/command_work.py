@@ -1,8 +1,8 @@
 """Pages of commands: leased here, run side by side, each atomic by itself (design section 5).
 
 Owns the room of each queue, and what is claimed next. Promises that no more of a queue runs here
-than its limit, that suspects (commands that were running when a worker died) run one at a time, and
-that what was claimed is settled, given back, or fenced. Known limit: `concurrency` of a queue holds
+than its limit, that suspects (commands that ran on a worker when it died) come first, and that what
+was claimed is settled, given back, or fenced. Known limit: `concurrency` of a queue holds
 within this process; what holds over all workers is claimed by `inboxd.runtime.limited`.
 """
 
@@ -22,6 +22,7 @@ from inboxd.runtime.limited import Limited
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Page, Survey
 from inboxd.runtime.runners import Runners
+from inboxd.runtime.suspects import Suspects
 from inboxd.settings import Commands, Queue
 from inboxd.store import commands
 from inboxd.store.connections import Row
@@ -64,8 +65,16 @@ class CommandWork:
         self._refill_at = 0
         # When what this worker holds without knowing it is looked for (`_look_after`).
         self._look_at = 0.0
-        self._suspect: int | None = None
-        self._suspects_due = True
+        self._suspects = Suspects(
+            parts,
+            self._limited,
+            self._settler,
+            tasks,
+            serves=self._serves,
+            room_of=self._room_of,
+            in_flight=lambda: self._runners.in_flight,
+        )
+        self._suspects.on_change = self._look_again
         self._freed = asyncio.Event()
         # The processor waits for room, and for nothing else.
         self._wants_room = False
@@ -84,6 +93,7 @@ class CommandWork:
         self._lanes.forget()
         self._limited.forget()
         self._levels.forget()
+        self._suspects.forget()
         self._look_soon()
 
     def _look_soon(self) -> None:
@@ -137,18 +147,18 @@ class CommandWork:
         async with borrow(self._parts.pool) as connection:
             seen = await commands.survey(connection, self._parts.sql)
             lines_due, times = await self._limited.survey(connection, self._serves)
+            suspects_due, later = False, list[float]()
+            if lines_due or any(s.key[2] is None for s in seen):
+                suspects_due, later = await self._suspects.survey(connection)
         served = [s for s in seen if self._serves(str(s.key[0]), str(s.key[1]))]
-        suspects = [s for s in served if s.key[2] is None]
-        due = self._lanes.sweep([s for s in served if s.key[2] is not None])
-        waiting = [str(s.key[0]) for s in suspects if s.oldest is not None]
-        self._limited.suspects_in(waiting)
-        self._suspects_due = self._suspect is None and bool(waiting)
-        times += [s.next for s in served if s.next is not None]
+        served = [s for s in served if s.key[2] is not None]
+        due = self._lanes.sweep(served)
+        times += [s.next for s in served if s.next is not None] + later
         if (waits := self._runners.waited) is not None:  # looked at again before it is too long
             times.append(self._runners.pace.too_late_in(waits))
         if self._limited.chains:
             times.append(1.0)
-        return Survey(due or lines_due or self._suspects_due, min(times, default=None))
+        return Survey(due or lines_due or suspects_due, min(times, default=None))
 
     async def page(self) -> Page:
         """Lease what there is room for, and let it run."""
@@ -168,15 +178,18 @@ class CommandWork:
         if free <= pace.ahead // 2 or self._suspended:
             return Page(0, busy=True)
         taken = 0
-        if self._suspects_due:
-            taken += await self._claim_suspect()
+        if self._suspects.due:
+            taken += await self._claim_suspects(free)
+        if self._suspects.exclusive:
+            return Page(taken, busy=True)
         taken, again = await self._claim_levels(free, taken)
         most, at_once = self.limits.page_rows, self.limits.concurrency
         pace.claimed(full=taken >= free, most=most, at_once=at_once)
         # Another worker's claim is over in a moment: that is waited for as for room.
         contended = taken == 0 and self._limited.contended
         busy = contended or (taken > 0 and self._was_full)
-        return Page(taken, full=taken >= free, busy=busy, again=again)
+        soon = [each for each in (again, self._suspects.again) if each is not None]
+        return Page(taken, full=taken >= free, busy=busy, again=min(soon, default=None))
 
     async def _claim_levels(self, free: int, taken: int) -> tuple[int, float | None]:
         """Claim the smaller priorities of all queues first; a level that is empty costs one look.
@@ -277,25 +290,12 @@ class CommandWork:
         self._take(rows)
         return len(rows)
 
-    async def _claim_suspect(self) -> int:
-        self._suspects_due = False
-        controls = self._parts.controls
-        full = [queue for queue in self.queues if self._room_of(queue) <= 0]
-        paused = controls.named("type")
-        async with borrow(self._parts.pool) as connection:
-            row = await commands.claim_suspect(
-                connection,
-                self._parts.sql,
-                self._parts.me.id,
-                [type_ for type_ in self._parts.registry.command_types if type_ not in paused],
-                self._parts.settings.worker.queues,
-                [*full, *controls.named("queue"), *self._limited.names],
-            )
-        if row is None:
-            return 0
-        self._suspect = row["id"]
-        self._take([row])
-        return 1
+    async def _claim_suspects(self, free: int) -> int:
+        rows = await self._suspects.claim(free)
+        for queue in {row["queue"] for row in rows}:
+            own = [row for row in rows if row["queue"] == queue]
+            self._take(own, self._limited.bounds(queue).key_concurrency)
+        return len(rows)
 
     async def _claim_limited(self, queue: str, lanes: Sequence[Lane], most: int) -> int:
         """Lease up to `most` commands of a queue with limits, or from its lines."""
@@ -305,15 +305,13 @@ class CommandWork:
             self._was_full = True
             return 0
         took = self._runners.pace.took
-        suspect = self._suspect is None
         with self._parts.metrics.claim_seconds.labels("command").time():
-            rows = await self._limited.claim(queue, lanes, room, took, types, suspect=suspect)
+            rows = await self._limited.claim(queue, lanes, room, took, types)
         self._parts.metrics.page_rows.labels("command").observe(len(rows))
         for number, taken in itertools.groupby(rows, key=itemgetter("lane")):
             if number:
                 last = list(taken)[-1]
                 lanes[number - 1].advance(last["run_at"], last["id"])
-        self._suspect = next((row["id"] for row in rows if row["crashes"]), self._suspect)
         self._take(rows, self._limited.bounds(queue).key_concurrency)
         self._limited.chains.expect_no_more(self._settler.handed_over)
         return len(rows)
@@ -345,18 +343,20 @@ class CommandWork:
     # ------------------------------------------------------------------------------- what ends
 
     def _ended(self, row: Row) -> None:
-        if row["id"] == self._suspect:
-            self._suspect, self._suspects_due = None, True
-            self._limited.look_for_suspects()
-            self.on_room()
+        self._suspects.ended(row)
         self._free()
         if self._limited.chains.ended and not self._settler.waiting:
             self.on_room()
 
     def _written(self) -> None:
+        self._suspects.written()
         self._free()
         if self._limited.chains.ended:  # its key's next command may run
             self.on_room()
+
+    def _look_again(self) -> None:
+        self._freed.set()
+        self.on_room()
 
     def _free(self) -> None:
         if self.in_flight <= self._refill_at and not self._freed.is_set():

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import EventContext
-from inboxd.api.drafts import CommandDraft
+from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.api.groups import Plan
 from inboxd.api.messages import Event
 from inboxd.api.payload import decode, wrap_event
@@ -23,20 +24,20 @@ from inboxd.api.records import EventHandler
 from inboxd.errors import InboxdError
 from inboxd.model.backoff import Policy
 from inboxd.model.lineage import Lineage, child_of
-from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide, explain
+from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide, failure_of
+from inboxd.runtime import telling
 from inboxd.runtime.execution import Breath, Task
 from inboxd.runtime.outcomes import is_ours, name, setback, site_of
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.standing import Standing
 from inboxd.runtime.versions import FOR_ANOTHER, Versions
-from inboxd.store import batches, bodies, events, lines, wakeups
+from inboxd.store import batches, bodies, emitted, events, lines, wakeups
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.telemetry.logs import bound, get_logger
 
-_log = get_logger(__name__)
 _handler_log = get_logger("inboxd.handler")
 
 
@@ -57,6 +58,7 @@ class Results:
     done: list[tuple[int, float]] = field(default_factory=list)
     setbacks: list[events.Setback] = field(default_factory=list)
     sent: list[tuple[CommandDraft, Parent]] = field(default_factory=list)
+    emitted: list[tuple[EventDraft, Parent]] = field(default_factory=list)
     planned: list[Planned] = field(default_factory=list)
     # Batches to fold once the page has committed.
     fold: list[int] = field(default_factory=list)
@@ -64,8 +66,39 @@ class Results:
     spoiled: Spoiled | None = None
     # Of events in lines: which lines stand still, and what is filed for that.
     standing: Standing | None = None
+    # What is said in the log once the page has committed; tells: whether of single events.
+    tells: bool = False
+    told: list[Callable[[], None]] = field(default_factory=list)
     # Events that were run, or left where they are for those before them.
     met: int = 0
+
+    def sizes(self) -> tuple[int, int, int]:
+        """How much there is to write that handlers sent: commands, events, plans."""
+        return len(self.sent), len(self.emitted), len(self.planned)
+
+    def cut(self, sizes: tuple[int, int, int]) -> None:
+        """Forget what was sent since these were the sizes."""
+        sent, emitted, planned = sizes
+        del self.sent[sent:], self.emitted[emitted:], self.planned[planned:]
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """What the handlers of one row sent; nothing of it is written unless all of them end well."""
+
+    drafts: list[CommandDraft] = field(default_factory=list)
+    events: list[EventDraft] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """How many commands and events."""
+        return len(self.drafts) + len(self.events)
+
+    def note(self, parent: Parent, results: Results) -> None:
+        """It is to be written, as what `parent` brought about."""
+        results.sent += [(draft, parent) for draft in self.drafts]
+        results.emitted += [(draft, parent) for draft in self.events]
+        results.planned += [Planned(plan, parent) for plan in self.plans]
 
 
 class Alone(Protocol):
@@ -96,7 +129,7 @@ class EventRun:
         self.lists: Alone | None = None
 
     async def run(self, connection: Connection, rows: Sequence[Row], results: Results) -> None:
-        """Run events until the page's time, or its room for commands, is spent.
+        """Run events until the page's time, or its room for what they send, is spent.
 
         What may not run yet, in a line, is passed over and noted.
 
@@ -106,6 +139,7 @@ class EventRun:
         version = controls.version
         ends = time.monotonic() + self.limits.page_time.total_seconds()
         breath, task = Breath(), asyncio.current_task()
+        starts_are_told, results.tells = telling.tells_starts(), telling.tells_ends()
         for portion in bodies.portions(rows, self.limits.page_bytes):
             payloads = await bodies.read(connection, self._parts.sql, portion)
             for row in await bodies.complete(connection, self._parts.sql, portion):
@@ -113,10 +147,12 @@ class EventRun:
                 if results.standing is not None and not results.standing.may_run(row):
                     continue
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
+                if starts_are_told:
+                    telling.event_starts(row)
                 await self._run_one(task, connection, row, raw, results)
                 await breath.take()
                 if (
-                    len(results.sent) >= self.limits.page_commands
+                    len(results.sent) + len(results.emitted) >= self.limits.page_commands
                     or time.monotonic() > ends
                     or controls.version != version
                 ):
@@ -131,14 +167,13 @@ class EventRun:
             return
         started = time.monotonic()
         savepoint = PageSavepoint(connection, self._parts.pool.preamble)
-        drafts: list[CommandDraft] = []
-        plans: list[Plan] = []
+        sent = Outgoing()
         outcome: Outcome = Succeeded()
         handler: EventHandler | None = None
         try:
             for handler in self._parts.registry.handlers_of(row["topic"], row["type"]):
-                drafts += await self._handle(
-                    task, handler, row, "null" if raw is None else raw, savepoint, plans
+                await self._handle(
+                    task, handler, row, "null" if raw is None else raw, savepoint, sent
                 )
             await savepoint.keep()
         except BaseException as error:
@@ -157,17 +192,17 @@ class EventRun:
         results.counts.append((row["type"], outcome, seconds, row["waited"]))
         if isinstance(outcome, Succeeded):
             results.done.append((row["id"], seconds))
-            if drafts:
-                parent = _parent(row)
-                results.sent += [(draft, parent) for draft in drafts]
-            if plans:
-                results.planned += [Planned(plan, _parent(row)) for plan in plans]
+            if sent.drafts or sent.events or sent.plans:
+                sent.note(_parent(row), results)
+            if results.tells:
+                told = partial(telling.event_succeeded, row, seconds, len(sent))
+                results.told.append(told)
         else:
             self.set_back(row, outcome, results)
 
     def set_back(self, row: Row, outcome: Unsuccessful, results: Results) -> None:
         """Note what becomes of an event that did not succeed, and of the line that it is in."""
-        results.setbacks.append(setback(outcome, row, self._parts.me.id))
+        results.setbacks.append(setback(outcome, row, self._parts.me))
         if results.standing is not None:
             results.standing.set_back(row, dead=isinstance(outcome, Dead))
 
@@ -178,16 +213,17 @@ class EventRun:
         row: Row,
         raw: str,
         savepoint: PageSavepoint,
-        plans: list[Plan],
-    ) -> list[CommandDraft]:
+        sent: Outgoing,
+    ) -> None:
         registry = self._parts.registry
         if handler.command_type is not None:
-            return [wrap_event(registry.command_of(handler), row, raw)]
+            sent.drafts.append(wrap_event(registry.command_of(handler), row, raw))
+            return
         event = Event(row, decode(handler, raw, row["schema_version"]))
         lend: Callable[[], Any] = savepoint.lend
         if handler.executor == "thread":
             lend = lambda: BlockingConnection(savepoint.lend())  # noqa: E731 - as short as its name
-        context = EventContext(row, lend, registry.resolve, _handler_log)
+        context = EventContext(row, lend, registry, _handler_log)
         limit = handler.timeout or self.limits.timeout.total_seconds()
         with bound(
             event_id=row["event_id"], correlation_id=row["correlation_id"] or row["event_id"]
@@ -198,8 +234,9 @@ class EventRun:
                 )
                 plan = context.plan()
                 if plan is not None:
-                    plans.append(plan)
-                return context.drafts
+                    sent.plans.append(plan)
+                sent.drafts += context.drafts
+                sent.events += context.events
             finally:
                 context.close()
 
@@ -215,19 +252,9 @@ class EventRun:
             error, self.stepped_aside = FOR_ANOTHER, True
         age, site = timedelta(seconds=row["age"]), site_of(row, handler)
         outcome = decide(error, policy, row["attempts"], age, site=site)
-        failure = explain(error)
-        self._parts.metrics.tally.fail("event", row["type"], failure.kind)
-        with bound(
-            event_id=row["event_id"], correlation_id=row["correlation_id"] or row["event_id"]
-        ):
-            dead = isinstance(outcome, Dead)
-            (_log.error if dead else _log.info)(
-                "event is a dead letter" if dead else "event did not succeed",
-                type=row["type"],
-                outcome=name(outcome),
-                attempt=row["attempts"] + 1,
-                error=failure.error,
-            )
+        kind = failure_of(outcome, error).kind
+        self._parts.metrics.tally.fail("event", row["type"], kind)
+        telling.did_not_succeed("event", row, outcome, error, site.package)
         return outcome
 
     async def write(self, connection: Connection, results: Results) -> None:
@@ -248,6 +275,8 @@ class EventRun:
             await lines.step_aside(connection, sql, standing.aside)
         if standing is not None and standing.filed:
             await lines.file(connection, sql, standing.filed)
+        if results.emitted:  # last: who waits for its keys, or for its place in lines, waits less
+            await emitted.write(connection, sql, results.emitted)
         left = results.setbacks or (standing is not None and standing.lines)
         if left and self._parts.fleet.differs:  # some may wait for who can read or run them
             await wakeups.notify(connection, sql, "events")
@@ -261,6 +290,8 @@ class EventRun:
         tally.fold()
         for batch in results.fold:
             self._parts.folder.note(batch)
+        for say in results.told:
+            say()
 
 
 def _parent(row: Row) -> Parent:

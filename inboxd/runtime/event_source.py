@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from inboxd.model.lane import Lane
+from inboxd.runtime.line_look import LineLook
 from inboxd.runtime.processor import Survey
 from inboxd.runtime.standing import Standing
 from inboxd.store.connections import Connection, Row
@@ -39,8 +40,11 @@ class Source(Protocol):
     def forget(self) -> None:
         """The connection was lost, or a page did not commit: drop what was remembered."""
 
-    async def survey(self, connection: Connection) -> Survey:
-        """Look at everything from the beginning, and rewind the cursors of what is due."""
+    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
+        """Look at everything from the beginning, and rewind the cursors of what is due.
+
+        looked: what was seen of all lines, once for all who serve some.
+        """
 
     def is_known(self) -> bool:
         """Whether there is anything to ask; if not, only a survey can find something."""

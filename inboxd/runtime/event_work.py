@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 import anyio
 from anyio.abc import TaskGroup
 
-from inboxd.errors import HandlerCrashed
+from inboxd.errors import DedupKeyHeld, HandlerCrashed
 from inboxd.model.outcome import Dead, explain
 from inboxd.runtime.event_run import EventRun, Results, Spoiled
 from inboxd.runtime.event_source import Claim, Source
+from inboxd.runtime.line_look import look
 from inboxd.runtime.lines import Lines
 from inboxd.runtime.list_work import ListWork
 from inboxd.runtime.losses import Losses
@@ -61,6 +62,11 @@ class _Open:
         """What was claimed before this row."""
         ids = [each["id"] for each in self.rows]
         return self.rows[: ids.index(row["id"])]
+
+    def emitters(self) -> list[Row]:
+        """Those whose handlers emitted events."""
+        ids = {parent.id for _, parent in self.results.emitted}
+        return [row for row in self.rows if row["id"] in ids]
 
 
 class EventWork:
@@ -110,8 +116,9 @@ class EventWork:
     async def survey(self) -> Survey:
         """Look at everything from its beginning."""
         async with borrow(self._parts.pool) as connection:
-            seen = [await source.survey(connection) for source in self._sources]
-            seen.append(await self.lists.survey(connection))
+            looked = await look(connection, self._parts.sql, self.readings)
+            seen = [await source.survey(connection, looked) for source in self._sources]
+            seen.append(await self.lists.survey(connection, looked))
         nearest = min((each.next for each in seen if each.next is not None), default=None)
         return Survey(any(each.due for each in seen), nearest)
 
@@ -120,9 +127,19 @@ class EventWork:
 
         Lists run in tasks of their own, and are only begun here.
         """
+        if self._parts.solitude.wanted:
+            return await self._rest()
         begun = self.lists.start()
         page = await self._page()
         return replace(page, rows=page.rows + begun) if begun else page
+
+    async def _rest(self) -> Page:
+        """A command is to run alone here: what was begun ends, and nothing begins meanwhile."""
+        await self.give_back()
+        failed = await self._end_behind()
+        if failed is None and not self.lists.is_visiting:
+            self._parts.solitude.rest()
+        return failed or Page(0, again=_SOON)
 
     async def _page(self) -> Page:
         await self.give_back()
@@ -252,10 +269,13 @@ class EventWork:
         if is_passing(error):
             raise error
         _log.warning("page of events did not commit", rows=len(rows), reason=explain(error).error)
-        if len(rows) == 1:
-            handlers = self._parts.registry.handlers_of(rows[0]["topic"], rows[0]["type"])
-            return await self._blame(page, Spoiled(rows[0], handlers[0], error))
-        self._most = len(rows) // 2
+        suspects = page.emitters() if isinstance(error, DedupKeyHeld) else rows
+        if len(suspects) == 1:
+            row = suspects[0]
+            handlers = self._parts.registry.handlers_of(row["topic"], row["type"])
+            # A list of one has none: its topic's rule is for it.
+            return await self._blame(page, Spoiled(row, next(iter(handlers), None), error))
+        self._most = len(page.before(suspects[len(suspects) // 2]))
         return Page(0, busy=True)
 
     async def _blame(self, page: _Open, spoiled: Spoiled) -> Page:
@@ -358,7 +378,7 @@ class EventWork:
         crashes = row["crashes"]
         error = HandlerCrashed(f"its worker died {crashes} times while it ran this event")
         dead = Dead(explain(error, site_of(row, None)))
-        results.setbacks.append(replace(setback(dead, row, self._parts.me.id), crashes=crashes))
+        results.setbacks.append(replace(setback(dead, row, self._parts.me), crashes=crashes))
         if results.standing is not None:
             results.standing.set_back(row, dead=True)
         self._parts.metrics.crashes.labels("event").inc(crashes)

@@ -119,6 +119,11 @@ class Executions:
         self._on_stubborn = on_stubborn
         self._invokers: dict[int, Invoke] = {}
 
+    @property
+    def left_behind(self) -> bool:
+        """Whether a handler that was given up goes on in its thread."""
+        return self._threads.any_given_up
+
     async def run(
         self,
         task: Task,

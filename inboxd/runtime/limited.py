@@ -12,10 +12,11 @@ operator freed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from time import monotonic
+from uuid import UUID
 
 from inboxd.model.lane import Lane
 from inboxd.model.turns import RUN, Turns, share
@@ -63,7 +64,6 @@ class _Known:
     look_began: float = 0.0
     next_look: float = 0.0
     next_hear: float = 0.0
-    suspects: bool = False
     lanes_first: bool = False
     # Why and until when nothing of it can run; the wait so far.
     held_back: str | None = None
@@ -130,10 +130,8 @@ class Limited:
             if line.type not in known.arrivals:
                 known.arrivals[line.type] = Lane((line.queue, line.type), line.seen_at)
                 known.next_look = 0.0
-            if line.oldest is not None:
-                known.suspects = True
-                if not known.looking and now >= known.next_look:
-                    known.looking, known.after, known.look_began = True, None, now
+            if line.oldest is not None and not known.looking and now >= known.next_look:
+                known.looking, known.after, known.look_began = True, None, now
         return any(line.oldest is not None for line in mine), [
             line.next for line in mine if line.next is not None
         ]
@@ -183,7 +181,7 @@ class Limited:
     def ready(self, lanes: Mapping[str, Sequence[Lane]]) -> list[str]:
         """The queues that may have something to run now; `lanes`: those that are claimed here."""
         now = self._told_at = monotonic()
-        lines = (q for q, known in self._known.items() if known.has_lines or known.suspects)
+        lines = (q for q, known in self._known.items() if known.has_lines)
         asked = dict.fromkeys([*lanes, *lines])
         return [queue for queue in asked if self._of(queue).until <= now]
 
@@ -194,8 +192,6 @@ class Limited:
         room: int,
         took: float,
         types: Sequence[str],
-        *,
-        suspect: bool,
     ) -> list[Row]:
         """Lease up to `room` commands; `took`: how long one takes, if some may wait for another."""
         known, bounds = self._of(queue), self.bounds(queue)
@@ -203,13 +199,26 @@ class Limited:
             for key in self.chains.written(self._settler.through):
                 self._of(key.queue).turns.add([key.key])
         async with borrow(self._parts.pool) as connection:
-            want = await self._want(
-                connection, queue, known, lanes, room, took, types, suspect=suspect
-            )
+            want = await self._want(connection, queue, known, lanes, room, took, types)
             if want is None:
                 return []
             claimed = await limits.claim(
                 connection, self._parts.sql, self._parts.me.id, queue, bounds, want
+            )
+        self._learn(queue, known, claimed, want, room)
+        return claimed.rows
+
+    async def claim_suspects(
+        self, queue: str, group: UUID, types: Sequence[str], room: int, *, alone: bool
+    ) -> list[Row]:
+        """Lease up to `room` commands of a group of suspects, within the queue's limits."""
+        known = self._of(queue)
+        if known.until > monotonic():
+            return []
+        want = Wanted(room, types, suspects=group, alone=alone)
+        async with borrow(self._parts.pool) as connection:
+            claimed = await limits.claim(
+                connection, self._parts.sql, self._parts.me.id, queue, self.bounds(queue), want
             )
         self._learn(queue, known, claimed, want, room)
         return claimed.rows
@@ -223,13 +232,10 @@ class Limited:
         room: int,
         took: float,
         types: Sequence[str],
-        *,
-        suspect: bool,
     ) -> Wanted | None:
         """What to ask for; None: there is nothing."""
         longest = max(1, int(_RUN_SECONDS / took))
-        suspect = suspect and known.suspects
-        may_follow = self.bounds(queue).key_concurrency == 1 and not suspect
+        may_follow = self.bounds(queue).key_concurrency == 1
         # Who has just looked for other keys and has none goes on with those that run here.
         following = (
             self._going_on(queue, room, longest)
@@ -241,18 +247,16 @@ class Limited:
             await self._look(connection, queue, known)
             if may_follow and not known.turns:
                 following = self._going_on(queue, room, longest)
-        if not (lanes or known.turns or following or suspect):
+        if not (lanes or known.turns or following):
             return None
         first = known.lanes_first = not known.lanes_first
         if following:
             of_each = share(room, len(following), longest)
-            return Wanted(
-                room, types, lanes, first, following, of_each, following=self._claimed_until
-            )
+            return Wanted(room, types, lanes, first, following, of_each, self._claimed_until)
         of_each = share(room, len(known.turns), longest)
         # Twice as many as should do: what others hold has nothing to give.
         keys = known.turns.take(min(room, ceil(2 * room / known.of_each)))
-        return Wanted(room, types, lanes, first, keys, of_each, suspect)
+        return Wanted(room, types, lanes, first, keys, of_each)
 
     def _going_on(self, queue: str, room: int, longest: int) -> list[str]:
         return self.chains.expect(queue, longest // 2, max(1, room // RUN))
@@ -278,10 +282,6 @@ class Limited:
         # Somebody asks those just now: their turn comes after that of all others.
         known.turns.add(key for key in claimed.passed if not self._is_full(queue, key))
         keys = [key for key in keys if key not in passed]
-        # A suspect may have been left to somebody else's claim.
-        known.suspects = known.suspects and (
-            bool(passed) or any(row["crashes"] for row in claimed.rows)
-        )
         given = Counter([row["ordering_key"] for row in claimed.rows])
         del given[None]
         # It did not come to the turn of the last of them; a limit may have left less room.
@@ -293,16 +293,6 @@ class Limited:
             known.of_each = max(1.0, given.total() / len(keys))
 
     # --------------------------------------------------------------------------------- what ends
-
-    def look_for_suspects(self) -> None:
-        """The one suspect of this worker has ended: there may be another."""
-        self.suspects_in(self._known)
-
-    def suspects_in(self, queues: Iterable[str]) -> None:
-        """These queues have suspects, in lanes or in lines."""
-        for queue in list(queues):
-            if queue in self.names or queue in self._known:
-                self._of(queue).suspects = True
 
     def retry(self) -> bool:
         """Something has ended here: a full queue may have room; whether any was full."""

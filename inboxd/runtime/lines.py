@@ -17,6 +17,7 @@ from inboxd.model.horizon import BUCKETS
 from inboxd.model.lane import Key, Lane
 from inboxd.runtime.bounds import Bounds
 from inboxd.runtime.event_source import Claim
+from inboxd.runtime.line_look import LineLook
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Survey
 from inboxd.runtime.readings import Readings
@@ -83,24 +84,19 @@ class Lines:
         self._pause = min(2 * self._pause, _LATE)
         return self._pause
 
-    async def survey(self, connection: Connection) -> Survey:
-        """Find the buckets that have arrivals, and the lanes that have heads."""
-        sql = self._parts.sql
-        # Before the look: what is complete then is what it sees.
-        complete, held = self._readings.horizon.bounds(), self._readings.horizon.held
-        arrived = await lines.survey_arrivals(connection, sql)
-        arrived = [each for each in arrived if each.mode == "sequential"]
+    async def survey(self, connection: Connection, seen: LineLook) -> Survey:
+        """Take over the buckets that have arrivals, and the lanes that have heads."""
+        arrived = [each for each in seen.arrived if each.mode == "sequential"]
         self._nobodys.clear()
         ours = await self._ours(connection, [(each.topic, each.type) for each in arrived])
         found = [
             # What is being taken into a topic comes to lie before what is there.
-            ((each.topic, each.bucket), 1 if each.topic in held else each.first)
+            ((each.topic, each.bucket), 1 if each.topic in seen.held else each.first)
             for each in arrived
             if (each.topic, each.type) in ours
         ]
-        self._arrivals.survey(found, complete)
-        seen = await lines.survey_heads(connection, sql)
-        heads = [s for s, mode in seen if mode == "sequential" and self._serves(s.key)]
+        self._arrivals.survey(found, seen.complete)
+        heads = [s for s, mode in seen.heads if mode == "sequential" and self._serves(s.key)]
         self._heads = {s.key: self._heads.get(s.key, Lane(s.key)) for s in heads}
         due = [s.key for s in heads if s.oldest is not None]
         for key in due:

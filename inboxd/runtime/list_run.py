@@ -33,12 +33,12 @@ from inboxd.errors import (
 )
 from inboxd.model.lineage import Lineage, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded
-from inboxd.runtime.event_run import EventRun, Results, Spoiled
+from inboxd.runtime import telling
+from inboxd.runtime.event_run import EventRun, Outgoing, Results, Spoiled
 from inboxd.runtime.execution import Task
 from inboxd.runtime.list_parts import Ask, Held, Part, Payloads, Stored, Unread, read_rows
 from inboxd.runtime.outcomes import is_ours, setback
 from inboxd.runtime.parts import Parts
-from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
@@ -156,11 +156,13 @@ class ListRun:
         self, task: Task, connection: Connection, listed: Listed, part: Part, written: Written
     ) -> BaseException | None:
         """Run one part; the error that undid it, if any. Raises SpoiledList."""
+        if telling.tells_starts():
+            telling.list_starts(listed.facts, part.first, part.size)
         started = time.monotonic()
         preambles = (self._parts.pool.preamble, self.patience(listed.handler))
         savepoint = PageSavepoint(connection, "; ".join(filter(None, preambles)))
         results = written.results
-        sent, planned = len(results.sent), len(results.planned)
+        before = results.sizes()
         origin = _origin(part, await part.common(connection))
         try:
             events = await self._call(task, listed, part, savepoint, results, origin)
@@ -172,15 +174,19 @@ class ListRun:
             if is_ours(error):
                 await savepoint.abandon()
                 raise
-            del results.sent[sent:], results.planned[planned:]
+            results.cut(before)
             await savepoint.undo()
             if savepoint.broken:
                 raise SpoiledList(error) from error
             if connection.is_closed():
                 raise
             return error
-        seconds = (time.monotonic() - started) / part.size
-        await self._settle(written, listed, part, events, seconds)
+        seconds = time.monotonic() - started
+        await self._settle(written, listed, part, events, seconds / part.size)
+        if telling.tells_ends():
+            more = sum(results.sizes()[:2]) - sum(before[:2])
+            told = (listed.facts, part.size, seconds, more)
+            results.told.append(partial(telling.list_succeeded, *told))
         return None
 
     async def _call(
@@ -205,7 +211,7 @@ class ListRun:
         if isinstance(part, Held) and not part.events:
             return events  # type: ignore[no-any-return] # all are unreadable: there is no list
         row, parent = origin
-        context = EventContext(row, lend, self._parts.registry.resolve, _handler_log)
+        context = EventContext(row, lend, self._parts.registry, _handler_log)
         with bound(topic=facts.topic, key=facts.key, correlation_id=context.correlation_id):
             try:
                 await self._parts.executions.run(
@@ -215,9 +221,8 @@ class ListRun:
             finally:
                 events.end()
                 context.close()
-        results.sent += [(draft, parent) for draft in context.drafts]
-        if plan is not None:
-            results.planned.append(Planned(plan, parent))
+        plans = [] if plan is None else [plan]
+        Outgoing(context.drafts, context.events, plans).note(parent, results)
         return events  # type: ignore[no-any-return] # one of the two
 
     def patience(self, handler: ListHandler) -> str:
@@ -267,7 +272,7 @@ class ListRun:
             return
         outcome: Outcome = self._events.judge(error, row, reader)
         assert not isinstance(outcome, Succeeded)  # noqa: S101 - it is judged for an error
-        written.results.setbacks.append(setback(outcome, row, self._parts.me.id))
+        written.results.setbacks.append(setback(outcome, row, self._parts.me))
         written.results.counts.append((row["type"], outcome, 0.0, max(0.0, row["waited"])))
 
     def listed(self, handler: ListHandler, rows: Sequence[Row], payloads: Payloads) -> Listed:

@@ -76,7 +76,7 @@ class Setbacks:
     async def _fail(
         self, connection: Connection, failed: Failed, first: Row, left: Sequence[Row]
     ) -> Became:
-        part, sql, me = failed.part, self.parts.sql, self.parts.me.id
+        part, sql, me = failed.part, self.parts.sql, self.parts.me
         outcome = self.events.judge(failed.error, first, self.handler.readers.get(first["type"]))
         if not isinstance(outcome, Dead):
             again = replace(setback(outcome, first, me), status="waiting")  # it stays in its line

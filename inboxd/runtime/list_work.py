@@ -19,11 +19,12 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from inboxd.api.records import ListHandler
-from inboxd.errors import HandlerCrashed
+from inboxd.errors import DedupKeyHeld, HandlerCrashed
 from inboxd.model.arrivals import Bucket
 from inboxd.model.lane import Lane
 from inboxd.model.outcome import Site, explain
 from inboxd.runtime.event_run import EventRun
+from inboxd.runtime.line_look import LineLook
 from inboxd.runtime.list_memory import Memory
 from inboxd.runtime.list_parts import Held, Part
 from inboxd.runtime.list_run import ListRun, SpoiledList
@@ -80,6 +81,11 @@ class ListWork:
         return sum(part.size for visit in self._visits.values() for _, part in visit.ran[-1:])
 
     @property
+    def is_visiting(self) -> bool:
+        """Whether lists run, or may."""
+        return bool(self._visits)
+
+    @property
     def again(self) -> float | None:
         """Seconds until a bucket is to be looked at again that was left alone for a while."""
         waiting = [
@@ -96,21 +102,19 @@ class ListWork:
         self._memory.forget()
         self._pauses.clear()
 
-    async def survey(self, connection: Connection) -> Survey:
-        """Find the buckets that have arrivals, and the lines that are due."""
+    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
+        """Take over the buckets that have arrivals, and find the lines that are due."""
         sql, served = self._parts.sql, self._parts.registry.lists
         if not served:
             return Survey(due=False, next=None)
-        # Before the look: what is complete then is what it sees; lower ids may commit after it.
-        complete, held = self._readings.horizon.bounds(), self._readings.horizon.held
-        for each in await lines.survey_arrivals(connection, sql):
+        for each in looked.arrived:
             bucket = (each.topic, each.bucket)
             if each.topic in served and bucket not in self._visits:
                 # What is being taken into a topic comes to lie before what is there.
-                first = 1 if each.topic in held else each.first
-                self._memory.rewind(bucket, min(first - 1, complete[each.bucket]))
+                first = 1 if each.topic in looked.held else each.first
+                self._memory.rewind(bucket, min(first - 1, looked.complete[each.bucket]))
                 self._memory.hint(bucket)
-        seen = [s for s, _ in await lines.survey_heads(connection, sql) if s.key[0] in served]
+        seen = [s for s, _ in looked.heads if s.key[0] in served]
         lanes = [Lane(s.key) for s in seen if s.oldest is not None]
         if lanes:
             for head in await lines.due_heads(connection, sql, lanes, _DUE):
@@ -180,7 +184,8 @@ class ListWork:
                 await self._turn(visit)
                 if visit.more:
                     self._memory.hint(bucket)
-                if not visit.more or self._stopping or self._ready() or bucket in self._pauses:
+                stops = self._stopping or self._parts.solitude.wanted
+                if not visit.more or stops or self._ready() or bucket in self._pauses:
                     return
                 self._visits[bucket] = self._visit(bucket, handler)
         finally:
@@ -276,7 +281,7 @@ class ListWork:
                 return
             if len(visit.ran) > 1:
                 self._alone.add(visit.bucket)
-            elif visit.handler.may_split and part.size > 1:
+            elif visit.handler.may_split and part.size > 1 and not isinstance(error, DedupKeyHeld):
                 await self._cut(visit, key, part)
             else:
                 await self._blame(visit, Failed(key, part, error))
@@ -372,7 +377,7 @@ class ListWork:
             return False
         error = HandlerCrashed(f"its worker died {line.crashes} times while it ran this list")
         failure = explain(error, Site(handler.topic))
-        entry = error_entry(failure, line.attempts + 1, self._parts.me.id)
+        entry = error_entry(failure, line.attempts + 1, self._parts.me)
         await lists.fail_stretch(connection, sql, stretch, entry, failure.fingerprint, line.crashes)
         self._parts.metrics.crashes.labels("event").inc(line.crashes)
         _log.error("list is dead letters: it kills its worker", topic=handler.topic, key=line.key)

@@ -7,7 +7,6 @@ and commands fail in the same words.
 import asyncio
 import math
 from typing import Any
-from uuid import UUID
 
 import anyio
 import orjson
@@ -25,6 +24,7 @@ from inboxd.model.outcome import (
     Unsuccessful,
 )
 from inboxd.store.events import Setback
+from inboxd.store.workers import Incarnation
 from inboxd.telemetry import tally
 
 
@@ -44,9 +44,13 @@ def site_of(row: Row, handler: Handler | None) -> Site:
     return Site(row["type"], (module or "").partition(".")[0])
 
 
-def error_entry(failure: Failure, attempt: int, worker: UUID) -> str:
-    """The entry for the row's `errors`; its time is the database's, added when it is written."""
-    entry: dict[str, Any] = {"attempt": attempt, "worker": str(worker), "error": failure.error}
+def error_entry(failure: Failure, attempt: int, me: Incarnation) -> str:
+    """The entry for the row's `errors`; its time is the database's, added when it is written.
+
+    process: host and pid, since the worker's own row goes.
+    """
+    entry: dict[str, Any] = {"attempt": attempt, "worker": str(me.id), "process": me.process}
+    entry["error"] = failure.error
     if failure.path:
         entry["path"] = failure.path
     if failure.traceback:
@@ -54,7 +58,7 @@ def error_entry(failure: Failure, attempt: int, worker: UUID) -> str:
     return orjson.dumps(entry).decode()
 
 
-def setback(outcome: Unsuccessful, row: Row, worker: UUID, fence: int = 0) -> Setback:
+def setback(outcome: Unsuccessful, row: Row, me: Incarnation, fence: int = 0) -> Setback:
     """What to write for a row that did not succeed."""
     if isinstance(outcome, Deferred):
         return Setback(row["id"], "pending", delay=outcome.delay, run_at=outcome.until, fence=fence)
@@ -63,7 +67,7 @@ def setback(outcome: Unsuccessful, row: Row, worker: UUID, fence: int = 0) -> Se
         "pending" if isinstance(outcome, Retrying) else "failed",
         spent=1,
         delay=outcome.delay if isinstance(outcome, Retrying) else None,
-        error=error_entry(outcome.failure, row["attempts"] + 1, worker),
+        error=error_entry(outcome.failure, row["attempts"] + 1, me),
         fingerprint=outcome.failure.fingerprint,
         fence=fence,
     )

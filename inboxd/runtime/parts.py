@@ -11,6 +11,7 @@ from inboxd.runtime.controls import Controls
 from inboxd.runtime.execution import Executions
 from inboxd.runtime.folder import Folder
 from inboxd.runtime.registry import Registry
+from inboxd.runtime.solitude import Solitude
 from inboxd.runtime.wakeup import Fleet
 from inboxd.settings import Settings
 from inboxd.store.pools import Pool
@@ -35,3 +36,4 @@ class Parts:
     fleet: Fleet
     folder: Folder
     controls: Controls = field(default_factory=Controls)
+    solitude: Solitude = field(default_factory=Solitude)

@@ -8,9 +8,8 @@ Known limit: a plugin's import runs the plugin's code; one that never returns is
 from __future__ import annotations
 
 import dataclasses
-import traceback
+import linecache
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 
 from inboxd.api.handlers import Handlers
@@ -19,7 +18,10 @@ from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.api.topics import DEFAULT, TopicDeclaration
 from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, override, policy_from
+from inboxd.model.frames import own_frames
+from inboxd.model.spelling import did_you_mean
 from inboxd.runtime.list_handlers import misfits
+from inboxd.runtime.problems import report
 from inboxd.runtime.registry import Registry, make_registry
 from inboxd.runtime.scheduling import scheduled
 from inboxd.runtime.topics import check_topics, with_topics
@@ -87,15 +89,18 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
 
 
 def apply_overrides(
-    registry: Registry, types: Mapping[str, TypeOverride], default: Policy
+    registry: Registry,
+    types: Mapping[str, TypeOverride],
+    default: Policy,
+    problems: list[str] | None = None,
 ) -> Registry:
     """The registry with `[types."…"]` of the settings laid over it: timeout, retry, queue.
 
-    A handler without a policy gets its changes laid over `default`. Raises SettingsError with
-    every type and key that does not fit.
+    A handler without a policy gets its changes laid over `default`. Every type and key that does
+    not fit is added to `problems`, or raised as one SettingsError where none is given.
     """
     events, commands = dict(registry.events), dict(registry.commands)
-    problems = []
+    wrong = []
     for type_, changes in types.items():
         try:
             if changes.model_fields_set == {"unhandled"} and type_ not in commands:
@@ -110,9 +115,8 @@ def apply_overrides(
             if type_ in commands:
                 commands[type_] = _command(commands[type_], changes, default)
         except UsageError as error:
-            problems.append(f'[types."{type_}"]: {error}')
-    if problems:
-        raise SettingsError("\n".join(problems))
+            wrong.append(f'[types."{type_}"]: {error}')
+    report(wrong, problems)
     return make_registry(
         events,
         commands,
@@ -132,43 +136,70 @@ def default_policy(settings: Settings) -> Policy:
 
 def load_registry(settings: Settings) -> Registry:
     """The installed plugins as the settings want them. Raises PluginError or SettingsError."""
-    registry = load_plugins(settings.worker.plugins)
-    default = default_policy(settings)
-    registry = with_topics(registry, settings.topics, default)
-    registry = apply_overrides(registry, settings.types, default)
-    _check_lists(registry)
-    _check_timeouts(settings, registry)
-    scheduled(registry, settings.schedules)
-    return serving(registry, settings.worker.topics)
+    return configured(load_plugins(settings.worker.plugins), settings)
 
 
-def serving(registry: Registry, topics: Collection[str]) -> Registry:
+def configured(plugins: Registry, settings: Settings) -> Registry:
+    """What plugins declare, as the settings want it.
+
+    Raises SettingsError with everything that does not fit, of all sections; and PluginError where
+    only plugins do not fit each other.
+    """
+    wrong: list[str] = []
+    default = _default_policy(settings, wrong)
+    registry = with_topics(plugins, settings.topics, default, wrong)
+    misfits_ = [] if wrong else _misfits(registry)  # they rest on what is said of topics
+    registry = apply_overrides(registry, settings.types, default, wrong)
+    _check_timeouts(settings, registry, wrong)
+    scheduled(registry, settings.schedules, wrong)
+    registry = serving(registry, settings.worker.topics, wrong, declared=settings.topics)
+    if misfits_ and not wrong:
+        raise PluginError("\n- ".join([f"Problems with plugins ({len(misfits_)}):", *misfits_]))
+    report([*wrong, *misfits_], None)
+    return registry
+
+
+def serving(
+    registry: Registry,
+    topics: Collection[str],
+    problems: list[str] | None = None,
+    *,
+    declared: Collection[str] = (),
+) -> Registry:
     """The registry of a worker that serves these topics only; none named: all.
 
-    It declares what it did before. Raises SettingsError with every name that nothing declares.
+    It declares what it did before. declared: topics that are declared besides, though with
+    something wrong. Every name that nothing declares is added to `problems`, or raised as one
+    SettingsError where none is given.
     """
-    known = {DEFAULT, *registry.topics, *(topic for topic, _ in registry.in_topics)}
-    problems = [
+    known = {DEFAULT, *registry.topics, *declared, *(topic for topic, _ in registry.in_topics)}
+    wrong = [
         f"worker.topics: nothing declares the topic {name!r}{_hint(name, known)} A topic of no "
         f'plugin is declared by [topics."{name}"].'
         for name in topics
         if name not in known
     ]
-    if problems:
-        raise SettingsError("\n".join(problems))
+    report(wrong, problems)
     return registry.serving(topics)
 
 
-def _check_lists(registry: Registry) -> None:
+def _default_policy(settings: Settings, problems: list[str]) -> Policy:
+    """That of `[retry]`; what is wrong with it is added to `problems`."""
+    try:
+        return default_policy(settings)
+    except SettingsError as error:
+        problems.append(str(error))
+        return policy_from({})
+
+
+def _misfits(registry: Registry) -> list[str]:
     """Lists and their handlers, now that the settings have said what they say of topics."""
     handlers = [each for found in registry.events.values() for each in found]
     declared = sorted({each.name for each in registry.declared_topics})
-    found = [*misfits(handlers, registry.topics, declared)]
-    if found:
-        raise PluginError("\n- ".join([f"Problems with plugins ({len(found)}):", *found]))
+    return [*misfits(handlers, registry.topics, declared)]
 
 
-def _check_timeouts(settings: Settings, registry: Registry) -> None:
+def _check_timeouts(settings: Settings, registry: Registry, problems: list[str]) -> None:
     """An event handler runs inside a transaction, which the server ends when it idles too long."""
     most = settings.database.idle_in_transaction_timeout.total_seconds()
     slow = [
@@ -181,7 +212,7 @@ def _check_timeouts(settings: Settings, registry: Registry) -> None:
         and not handler.lists  # their transactions have a limit of their own
     ]
     if slow:
-        raise SettingsError(
+        problems.append(
             f"event handlers with a timeout of {most:g} s or more: {', '.join(slow)}; make them "
             "commands (as_command=True), or raise database.idle_in_transaction_timeout"
         )
@@ -210,7 +241,7 @@ def _load(point: EntryPoint, sources: list[Source], problems: list[str]) -> None
     try:
         loaded = point.load()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's import may do anything
-        problems.append(f"{origin}: import failed: {type(error).__name__}: {error}{_at(error)}.")
+        problems.append(f"{origin}: import failed: {_why(error, point.module)}")
         return
     if isinstance(loaded, Handlers):
         sources.append((origin, loaded))
@@ -219,11 +250,20 @@ def _load(point: EntryPoint, sources: list[Source], problems: list[str]) -> None
         problems.append(f"{origin}: it names a {kind}: let it name the plugin's Handlers object.")
 
 
-def _at(error: BaseException) -> str:
-    """Where in the plugin its import failed."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if "importlib" not in each.filename]
-    return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+def _why(error: BaseException, module: str) -> str:
+    """Why an import failed, and at which line: of the plugin, unless it cannot be read itself."""
+    kind = type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        line = error.text or linecache.getline(error.filename, error.lineno or 0)
+        return f"{kind}: {error.msg}{_at(error.filename, error.lineno, line)}"
+    frames = own_frames(error, module.partition(".")[0])
+    where = _at(frames[-1].filename, frames[-1].lineno, frames[-1].line) if frames else "."
+    return f"{kind}: {error}{where}"
+
+
+def _at(file: str, line: int | None, text: str | None) -> str:
+    shown = f": {text.strip()}" if text and text.strip() else "."
+    return f", at {file}:{line}{shown}"
 
 
 def _claim(
@@ -268,7 +308,6 @@ def _carried(handler: EventHandler) -> str:
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    close = get_close_matches(name, known, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
+    if found := did_you_mean(name, known):
+        return found
     return f"; known: {', '.join(sorted(known))}." if known else "; no plugin is installed."

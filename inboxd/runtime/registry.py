@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from inboxd.api.context import Route
 from inboxd.api.records import CommandHandler, EventHandler, ListHandler
+from inboxd.api.routes import EventRoute, Route, command_route, event_route
 from inboxd.api.schedules import Schedule, ScheduleDeclaration, checked
 from inboxd.api.topics import DEFAULT, Topic, TopicDeclaration
-from inboxd.errors import UsageError
 from inboxd.runtime.list_handlers import gather
 
 
@@ -24,6 +23,7 @@ class Registry:
     """All handlers by type; several may take one event type, exactly one a command type.
 
     in_topics: the handlers that name a topic, by topic and type; anywhere: the others, by type.
+    models, event_models: by payload class, the commands and the events that it may stand for.
     topics: how the declared topics are processed; what is not among them is `single`. lists: who
     handles the lists of batch topics here. only: the topics that this worker serves; empty: all.
     """
@@ -37,6 +37,7 @@ class Registry:
     in_topics: Mapping[tuple[str, str], tuple[EventHandler, ...]]
     anywhere: Mapping[str, tuple[EventHandler, ...]]
     lists: Mapping[str, ListHandler]
+    event_models: Mapping[type[object], tuple[EventRoute, ...]]
     only: frozenset[str] = frozenset()
 
     def serving(self, topics: Iterable[str]) -> Registry:
@@ -92,16 +93,32 @@ class Registry:
         )
         return sorted([*events, *commands])
 
-    def resolve(self, payload: type[object] | str) -> Route:
+    def resolve(self, payload: type[object] | str, /) -> Route:
         """Where a command goes, by its payload's class or its type's name.
 
         A type that is not declared here is another worker's business: its queue is then found by
         the database. Raises UsageError for a class that names no one command.
         """
-        handler = self.commands.get(payload if isinstance(payload, str) else self._only(payload))
+        if isinstance(payload, str):
+            route = Route(payload)
+        else:
+            types = self.models.get(payload, ())
+            route = Route(types[0]) if len(types) == 1 else command_route(payload, types)
+        handler = self.commands.get(route.type)
         if handler is not None:
             return Route(handler.type, handler.queue, handler.schema_version, handler.priority)
-        return Route(str(payload))
+        return route
+
+    def resolve_event(self, payload: type[object] | str, /) -> EventRoute:
+        """What an event is, by its payload's class or its type's name.
+
+        Of a type that handlers here take, the version that all of them can read. Raises UsageError
+        for a class that names no one event.
+        """
+        if not isinstance(payload, str):
+            return event_route(payload, self.event_models.get(payload, ()))
+        handlers = self.events.get(payload)
+        return EventRoute(payload, _version_for(handlers) if handlers else 1)
 
     def command_of(self, handler: EventHandler) -> CommandHandler:
         """The command that runs an event handler declared with `as_command`."""
@@ -109,20 +126,8 @@ class Registry:
 
     def schedule(self, declared: ScheduleDeclaration) -> Schedule:
         """What a declared schedule leads to here. Raises UsageError."""
-        versions = {
-            type_: min(handler.schema_version for handler in handlers)
-            for type_, handlers in self.events.items()
-        }
+        versions = {type_: _version_for(handlers) for type_, handlers in self.events.items()}
         return checked(declared, self.resolve, versions, self.commands)
-
-    def _only(self, model: type[object]) -> str:
-        types = self.models.get(model, ())
-        if len(types) == 1:
-            return types[0]
-        name = model.__qualname__
-        if types:
-            raise UsageError(f"{name} is the payload of {', '.join(types)}: say which with type=.")
-        raise UsageError(f"No command handler takes {name}: declare one, or name the type, type=….")
 
 
 def make_registry(
@@ -158,4 +163,22 @@ def make_registry(
         MappingProxyType(dict(in_topics)),
         MappingProxyType(dict(anywhere)),
         MappingProxyType(lists),
+        MappingProxyType(_event_models(events)),
     )
+
+
+def _event_models(
+    events: Mapping[str, tuple[EventHandler, ...]],
+) -> dict[type[object], tuple[EventRoute, ...]]:
+    """What the classes that handlers of events take may stand for."""
+    models: dict[type[object], tuple[EventRoute, ...]] = {}
+    for type_, handlers in events.items():
+        for model in {each.payload_type for each in handlers if each.payload_type is not None}:
+            route = EventRoute(type_, _version_for(h for h in handlers if h.payload_type is model))
+            models[model] = (*models.get(model, ()), route)
+    return models
+
+
+def _version_for(handlers: Iterable[EventHandler]) -> int:
+    """The schema version that all of these handlers can read."""
+    return min(handler.schema_version for handler in handlers)

@@ -4,7 +4,7 @@ Owns the wording. Promises: what is shown is what the runtime goes by, since bot
 registry. Known limit: of workers that differ, the one that joined last is heard.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,12 +18,13 @@ from inboxd.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One handler's rule; `attempts` in all."""
+    """One handler's rule; `attempts` in all; `topic`: the one that it names."""
 
     handler: str | None
     policy: str
     source: str
     attempts: int
+    topic: str | None = None
 
 
 def declared_rules(
@@ -41,6 +42,17 @@ def declared_rules(
     }
 
 
+def rules_in(topic: str, rules: list[dict[str, Any]], *, lists: bool) -> list[dict[str, Any]]:
+    """The rules of an event's type whose handlers run in a topic, as in `Registry.handlers_of`.
+
+    lists: it is a batch topic. What an older release declared names no topics: then all of them.
+    """
+    if any("topic" not in rule for rule in rules):
+        return rules
+    own = [rule for rule in rules if rule["topic"] == topic]
+    return own or [rule for rule in rules if rule["topic"] is None and not lists]
+
+
 def default_rule(settings: Settings) -> Rule:
     """The rule of whatever has none of its own."""
     policy = default_policy(settings)
@@ -56,10 +68,11 @@ def describe(policy: Policy) -> str:
 
 
 def _rule(settings: Settings, handler: Handler, default: Rule) -> Rule:
+    topic = getattr(handler, "topic", None)
     if handler.retry is None:
-        return Rule(handler.name, default.policy, default.source, default.attempts)
+        return replace(default, handler=handler.name, topic=topic)
     source = _source(settings, handler)
-    return Rule(handler.name, describe(handler.retry), source, handler.retry.attempts)
+    return Rule(handler.name, describe(handler.retry), source, handler.retry.attempts, topic)
 
 
 def _source(settings: Settings, handler: Handler) -> str:

@@ -6,11 +6,13 @@ Owns that overlay. Promises: all that is wrong is one SettingsError, which names
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from inboxd.api.schedules import Schedule, ScheduleDeclaration
-from inboxd.errors import InboxdError, SettingsError, UsageError
+from inboxd.errors import InboxdError, UsageError
+from inboxd.model.spelling import meant
+from inboxd.runtime.problems import report
 from inboxd.settings import Schedule as Section
 
 if TYPE_CHECKING:
@@ -19,10 +21,15 @@ if TYPE_CHECKING:
 _SETTINGS = "settings"
 
 
-def scheduled(registry: Registry, settings: Mapping[str, Section]) -> list[Schedule]:
-    """What is to be sent, sorted by name. Raises SettingsError."""
+def scheduled(
+    registry: Registry, settings: Mapping[str, Section], problems: list[str] | None = None
+) -> list[Schedule]:
+    """What is to be sent, sorted by name.
+
+    What is wrong is added to `problems`, or raised as one SettingsError where none is given.
+    """
     declared = {each.name: each for each in registry.schedules}
-    found, problems = {}, []
+    found, wrong = {}, []
     for name, each in declared.items():
         if name not in settings:
             found[name] = registry.schedule(each)  # it was checked with its plugin
@@ -30,10 +37,17 @@ def scheduled(registry: Registry, settings: Mapping[str, Section]) -> list[Sched
         try:
             found[name] = registry.schedule(_laid_over(registry, declared.get(name), name, section))
         except InboxdError as error:
-            problems.append(f'[schedules."{name}"]: {error}')
-    if problems:
-        raise SettingsError("\n".join(problems))
+            wrong.append(f'[schedules."{name}"]: {error}{_other_name(name, declared)}')
+    report(wrong, problems)
     return [found[name] for name in sorted(found)]
+
+
+def _other_name(name: str, declared: Collection[str]) -> str:
+    """The schedule of a plugin that was meant, where this name is none's."""
+    near = None if name in declared else meant(name, declared)
+    if near is None:
+        return ""
+    return f" No plugin declares a schedule of this name; did you mean {near!r}?"
 
 
 def _laid_over(

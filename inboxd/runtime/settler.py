@@ -4,22 +4,25 @@ Owns the queue of outcomes between the runners and the database. There is no tim
 gathered while the last write was in flight goes next, together. Promises (promise 3) that children
 are inserted only for rows whose settlement matched, in the same transaction; that a write which
 fails for one row is repeated row by row, so that it costs the others nothing; and that nothing is
-dropped while the database is away. Known limit: what is gathered when the process dies runs again,
-as every effect outside the database may.
+dropped while the database is away. Known limits: while an emitted event waits for its dedup key,
+for `database.lock_timeout` at most, other outcomes wait as well; what is gathered when the process
+dies runs again, as every effect outside the database may.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import AsyncExitStack
 from time import monotonic
 from typing import NamedTuple
 
 import anyio
 
-from inboxd.api.drafts import CommandDraft
+from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, Unsuccessful, explain
+from inboxd.runtime import telling
 from inboxd.runtime.outcomes import setback, site_of
 from inboxd.runtime.parts import Parts
-from inboxd.store import batches, commands, wakeups
+from inboxd.store import batches, commands, emitted, wakeups
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Row, is_passing
@@ -34,12 +37,18 @@ _PAUSE = 0.5
 
 
 class Ended(NamedTuple):
-    """A command's outcome, and what its handler sent."""
+    """A command's outcome, and what its handler sent and emitted."""
 
     row: Row
     outcome: Settlement | Setback
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
     planned: Sequence[Planned] = ()
+    emitted: Sequence[tuple[EventDraft, Parent]] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is more to write than the outcome."""
+        return bool(self.sent or self.planned or self.emitted)
 
 
 class Settler:
@@ -131,11 +140,26 @@ class Settler:
             part = todo.pop()
             try:
                 await self._insist(part)
+            except DedupKeyHeld as error:
+                todo += reversed(await self._without(part, error))
             except Exception as error:  # noqa: BLE001 - sorted out below
                 if len(part) > 1:
                     todo += [[ended] for ended in reversed(part)]  # the order of keys is kept
                 else:
                     await self._refused(part[0], error)
+
+    async def _without(self, part: list[Ended], error: DedupKeyHeld) -> list[list[Ended]]:
+        """Write those that emitted nothing first, then one by one: who is left to be written.
+
+        What emitted waits for its own key only, and what it holds up waits once.
+        """
+        emitters = [ended for ended in part if ended.emitted]
+        if others := [ended for ended in part if not ended.emitted]:
+            await self._write_all(others)
+        if len(emitters) > 1:
+            return [[ended] for ended in emitters]
+        await self._refused(emitters[0], error)
+        return []
 
     async def _insist(self, part: list[Ended]) -> None:
         """Write these, however long the database is away. Raises what it has against them."""
@@ -158,7 +182,7 @@ class Settler:
         pool, held = self._parts.pool, set[int]()
         async with lend(pool) as connection, AsyncExitStack() as stack:
             # A statement by itself is a transaction by itself, for two round trips less.
-            if setbacks or any(e.sent or e.planned for e in part) or pool.preamble:
+            if setbacks or any(e.writes for e in part) or pool.preamble:
                 await stack.enter_async_context(transaction(pool, connection))
             if ends:
                 held |= await commands.settle(connection, sql, me, ends)
@@ -167,6 +191,8 @@ class Settler:
             sent = [child for e in part if e.outcome.id in held for child in e.sent]
             planned = [plan for e in part if e.outcome.id in held for plan in e.planned]
             fold = await batches.write(connection, sql, sent, planned)
+            events = [event for e in part if e.outcome.id in held for event in e.emitted]
+            await emitted.write(connection, sql, events)
             if self._concerns_others(setbacks):
                 await wakeups.notify(connection, sql, "commands")
         self._parts.folder.hear(e.row for e in part)
@@ -174,6 +200,8 @@ class Settler:
             self._parts.folder.note(batch)
         if setbacks:
             self.on_setback()
+        if telling.tells_ends():
+            _tell(part, held)
         if lost := len(part) - len(held):
             self._disappoint(e.outcome.id for e in part if e.outcome.id not in held)
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
@@ -193,16 +221,24 @@ class Settler:
         """The database refuses this one outcome: a result, a time or a child it cannot store."""
         self._disappoint([ended.outcome.id])
         outcome = self._judge(ended.row, error)
-        instead = setback(outcome, ended.row, self._parts.me.id, ended.outcome.fence)
+        instead = setback(outcome, ended.row, self._parts.me, ended.outcome.fence)
         if isinstance(ended.outcome, Setback):
             # It was the setback that could not be written: a dead letter needs the least.
             dead = Dead(explain(error, site_of(ended.row, None)))
-            instead = setback(dead, ended.row, self._parts.me.id, ended.outcome.fence)
+            instead = setback(dead, ended.row, self._parts.me, ended.outcome.fence)
         try:
             await self._insist([Ended(ended.row, instead)])
         except Exception as again:  # noqa: BLE001 - logged
             reason = explain(again).error
             _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)
+
+
+def _tell(part: Iterable[Ended], held: Container[int]) -> None:
+    for ended in part:
+        outcome = ended.outcome
+        if isinstance(outcome, Settlement) and outcome.id in held:
+            sent = len(ended.sent) + len(ended.emitted)
+            telling.command_ended(ended.row, outcome.status, outcome.seconds, sent)
 
 
 def _given_back(each: Setback) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from inboxd.model.lane import Lane, Lanes
 from inboxd.runtime.bounds import Bounds
 from inboxd.runtime.event_source import Claim
+from inboxd.runtime.line_look import LineLook
 from inboxd.runtime.parts import Parts
 from inboxd.runtime.processor import Survey
 from inboxd.runtime.standing import serves
@@ -36,7 +37,7 @@ class Singles:
         """Drop the cursors."""
         self._lanes.forget()
 
-    async def survey(self, connection: Connection) -> Survey:
+    async def survey(self, connection: Connection, looked: LineLook) -> Survey:  # noqa: ARG002 - as the contract has it
         """Look at every lane from its beginning."""
         seen = await events.survey(connection, self._parts.sql)
         served = [s for s in seen if self._serves(s.key)]

@@ -39,6 +39,11 @@ class Threads:
             'what may hang needs time-outs of its own, or executor="process"'
         )
 
+    @property
+    def any_given_up(self) -> bool:
+        """Whether some thread runs on past its handler's time."""
+        return bool(self._given_up)
+
     async def run(self, function: Callable[..., object], *args: Any) -> object:
         """Call the function in a thread, as soon as there is one; a cancellation gives it up."""
         # Whoever gets this lock, the thread when it begins or we when it never will, gives back.

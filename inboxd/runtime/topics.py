@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 
 from inboxd.api.records import EventHandler
 from inboxd.api.topics import Topic, TopicDeclaration, checked, laid_over
-from inboxd.errors import InboxdError, SettingsError
+from inboxd.errors import InboxdError
 from inboxd.model.backoff import Policy, override
+from inboxd.runtime.problems import report
 from inboxd.runtime.registry import Registry, make_registry
 from inboxd.settings import Topic as Section
 
@@ -40,12 +41,21 @@ def check_topics(
     return list(found.values()), problems
 
 
-def with_topics(registry: Registry, settings: Mapping[str, Section], default: Policy) -> Registry:
-    """The registry with `[topics]` of the settings laid over it. Raises SettingsError."""
+def with_topics(
+    registry: Registry,
+    settings: Mapping[str, Section],
+    default: Policy,
+    problems: list[str] | None = None,
+) -> Registry:
+    """The registry with `[topics]` of the settings laid over it.
+
+    A topic with something wrong stays as its plugin has it. What is wrong is added to `problems`,
+    or raised as one SettingsError where none is given.
+    """
     topics = dict(registry.topics)
     declared = {each.name: each for each in registry.declared_topics}
     overrides: dict[str, Mapping[str, object]] = {}
-    problems = []
+    wrong = []
     for name, section in settings.items():
         before = declared.get(name, TopicDeclaration(name=name, source=_SETTINGS))
         changes = {key: getattr(section, key) for key in section.model_fields_set}
@@ -56,9 +66,9 @@ def with_topics(registry: Registry, settings: Mapping[str, Section], default: Po
             source = f"{before.source}, {_SETTINGS}" if name in declared else _SETTINGS
             topics[name] = laid_over(before, changes, source)
         except InboxdError as error:
-            problems.append(f'[topics."{name}"]: {error}')
-    if problems:
-        raise SettingsError("\n".join(problems))
+            overrides.pop(name, None)
+            wrong.append(f'[topics."{name}"]: {error}')
+    report(wrong, problems)
     events = {
         type_: tuple(_lend_retry(each, topics, overrides) for each in handlers)
         for type_, handlers in registry.events.items()

@@ -8,6 +8,7 @@ do, is found out by `inboxd check`.
 import re
 from pathlib import Path
 from typing import Annotated, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
@@ -18,7 +19,27 @@ from inboxd.settings.values import Duration
 def _dsn(value: SecretStr) -> SecretStr:
     if not re.match(r"postgres(ql)?://", value.get_secret_value()):
         raise ValueError("a DSN starts with postgresql://, such as postgresql://app@db1,db2/shop")
+    if _is_torn(value.get_secret_value()):
+        raise ValueError(
+            "its user, password or host cannot be told apart: percent-encode what is special in a "
+            "password (@ is %40, / is %2F, : is %3A, ? is %3F, # is %23), or give it apart "
+            "(database.password_file)"
+        )
     return value
+
+
+def _is_torn(dsn: str) -> bool:
+    """Whether a part of the login is taken for something else, since it holds an @ or a slash."""
+    try:
+        parts = urlsplit(dsn)
+    except ValueError:
+        return True
+    login, _, hosts = parts.netloc.rpartition("@")
+    ports = (each.rpartition("]")[2].partition(":")[2] for each in hosts.split(","))
+    # A query is name=value; without the equals sign it is the rest of a password.
+    rest = parts.query.partition("@")[0] if "@" in parts.query else "="
+    torn = "@" in login + parts.path + parts.fragment or "=" not in rest
+    return torn or any(p and not p.isdigit() for p in ports)
 
 
 class Database(Section):
@@ -99,8 +120,11 @@ class Database(Section):
 
     @model_validator(mode="after")
     def _certificate_has_its_key(self) -> Self:
+        wrong = []
         if (self.tls_cert is None) != (self.tls_key is None):
-            raise ValueError("tls_cert and tls_key belong together: set both or neither")
+            wrong.append("tls_cert and tls_key belong together: set both or neither")
         if self.tls_cert is not None and self.tls_ca is None:
-            raise ValueError("tls_cert needs tls_ca: it is only shown to a server that is verified")
+            wrong.append("tls_cert needs tls_ca: it is only shown to a server that is verified")
+        if wrong:
+            raise ValueError("; ".join(wrong))
         return self

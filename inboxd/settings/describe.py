@@ -17,6 +17,7 @@ from inboxd.settings.sections import Settings
 _RELOADABLE = frozenset(
     {
         "log.level",
+        "log.rows",
         "events.page_rows",
         "events.page_bytes",
         "events.page_time",

@@ -49,3 +49,8 @@ class Log(Section):
     format: Literal["auto", "json", "console"] = Field(
         "auto", description="auto: console on a terminal, otherwise JSON, one object a line."
     )
+    rows: bool = Field(
+        default=False,
+        description="Whether each settled row is told of at level info, and a failure with the "
+        "plugin's frames; at level debug both are in any case.",
+    )

@@ -61,7 +61,10 @@ class Worker(Section):
         "become dead letters, and its events what `unhandled` says; covers a rolling deploy.",
     )
     crash_limit: int = Field(
-        3, ge=1, le=100, description="Deaths of a worker that make a row a dead letter."
+        3,
+        ge=1,
+        le=100,
+        description="Deaths of a worker that make a row a dead letter, if it ran alone at each.",
     )
 
     @model_validator(mode="after")
@@ -84,7 +87,10 @@ class Events(Section):
         "until its commit.",
     )
     page_commands: int = Field(
-        10_000, ge=1, le=1_000_000, description="Commands after which a page starts no more events."
+        10_000,
+        ge=1,
+        le=1_000_000,
+        description="Commands and events sent after which a page starts no more events.",
     )
     timeout: Duration = Field(
         seconds(10),

@@ -6,7 +6,7 @@ refused here, not found at 3 a.m. Known limit: what only the plugins know is che
 loaded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Self
 
@@ -73,50 +73,46 @@ class Settings(BaseSettings):
         return settings
 
     @model_validator(mode="after")
-    def _event_timeout_fits_transaction(self) -> Self:
+    def _nothing_contradicts(self) -> Self:
+        if found := [*self._contradictions()]:
+            raise ValueError("\n".join(found))
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        """What one section says against another: all of it."""
         if self.events.timeout >= self.database.idle_in_transaction_timeout:
-            raise ValueError(
+            yield (
                 "events.timeout must be shorter than database.idle_in_transaction_timeout, "
                 "or the server ends the page before the handler's time is up"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _lists_leave_a_connection(self) -> Self:
         connections, lists = self.database.pool_size, self.events.lists
         if connections <= lists:
-            raise ValueError(
+            yield (
                 f"database.pool_size ({connections}) must be larger than events.lists ({lists}), "
                 "or lists that run for long leave no connection to claim and settle anything else; "
                 "raise database.pool_size, or lower events.lists"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _pooler_cannot_listen(self) -> Self:
         if self.database.transaction_pooler and self.wakeups.mode != "off":
-            raise ValueError(
+            yield (
                 'database.transaction_pooler needs wakeups.mode = "off": a pooler in transaction '
                 "mode cannot pass notifications on"
             )
-        return self
+        yield from self._kept_longer_than_their_tables()
 
-    @model_validator(mode="after")
-    def _a_type_is_not_kept_longer_than_its_table(self) -> Self:
+    def _kept_longer_than_their_tables(self) -> Iterator[str]:
         tables = (self.history.events, self.history.commands)
         longest = None if None in tables else max(filter(None, tables))
         for name, one in self.types.items():
             if one.retention is None:
                 continue
             if one.retention < timedelta(days=1):
-                raise ValueError(f"types.{name}.retention must be a day at least")
+                yield f"types.{name}.retention must be a day at least"
             if longest is not None and one.retention > longest:
-                raise ValueError(
+                yield (
                     f"types.{name}.retention is longer than history.events and history.commands: "
                     "days go as a whole, so a type may be kept for less, but not for longer; raise "
-                    "those, or set history.export"
+                    f"those ({longest.days} days is the longer now), or set history.export"
                 )
-        return self
 
     def unhandled(self, type_: str) -> Unhandled:
         """What becomes of events of a type while no living worker handles them."""

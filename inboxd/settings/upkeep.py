@@ -10,7 +10,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from inboxd.settings.section import Section, seconds
-from inboxd.settings.values import Duration
+from inboxd.settings.values import Duration, Retention
 
 _SHORTEST = timedelta(days=1)
 
@@ -22,23 +22,23 @@ class History(Section):
         timedelta(days=14),
         description="How far ahead partitions are made: the time to notice that making them fails.",
     )
-    events: Duration | None = Field(
-        None,
-        description="How long settled events are kept, a day at least; unset: for ever. Days go as "
-        "a whole, and large payloads with the longer of both tables.",
+    events: Retention = Field(
+        timedelta(days=30),
+        description='How long settled events are kept, a day at least; or "forever". Days go as a '
+        "whole, and large payloads with the longer of both tables.",
     )
-    commands: Duration | None = Field(
-        None,
-        description="How long settled commands are kept, and with them ended batches; unset: for "
-        "ever.",
+    commands: Retention = Field(
+        timedelta(days=90),
+        description="How long settled commands are kept, and with them ended batches, a day at "
+        'least; or "forever".',
     )
     stats: Duration = Field(
         timedelta(days=90), description="How long the statistics per minute are kept."
     )
-    audit: Duration | None = Field(
+    audit: Retention = Field(
         None,
-        description="How long the audit is kept, 30 days at least; unset: for ever. People write "
-        "it, so it stays small.",
+        description='How long the audit is kept, 30 days at least; unset or "forever": for ever. '
+        "People write it, so it stays small.",
     )
     export: Path | None = Field(
         None,

@@ -6,6 +6,7 @@ size's unit is in its key, `page_bytes`, so a plain number is one of bytes.)
 Known limit: sizes know binary units only (KiB, MiB, GiB), which is what memory is counted in.
 """
 
+import json
 import re
 from datetime import timedelta
 from typing import Annotated, Any, NamedTuple
@@ -76,15 +77,47 @@ def _positive_duration(value: object) -> timedelta:
     return found
 
 
+FOREVER = "forever"
+
+
+def _retention(value: object) -> timedelta | None:
+    if value is None or value == FOREVER:
+        return None
+    try:
+        return _positive_duration(value)
+    except ValueError as error:
+        raise ValueError(f'{error}; or say "{FOREVER}"') from None
+
+
+def _show_retention(value: timedelta | None) -> str:
+    return FOREVER if value is None else duration.write(value)
+
+
 def _split(value: object) -> object:
-    # The environment has no lists: INBOXD_WORKER__QUEUES="email,reports".
+    # The environment has no lists: INBOXD_WORKER__QUEUES="email,reports", or JSON, as others do it:
+    # '["email", "reports"]'.
     if isinstance(value, str):
+        if value.lstrip().startswith("["):
+            return _decode(value)
         return tuple(item for item in (part.strip() for part in value.split(",")) if item)
     return value
 
 
+def _decode(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(
+            f'a list is "email, reports" or JSON, ["email", "reports"]; this is neither: {error}'
+        ) from None
+
+
 Duration = Annotated[
     timedelta, BeforeValidator(_positive_duration), PlainSerializer(duration.write)
+]
+# None: for ever.
+Retention = Annotated[
+    timedelta | None, BeforeValidator(_retention), PlainSerializer(_show_retention)
 ]
 Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size)]
 RateLimit = Annotated[Any, BeforeValidator(parse_rate), PlainSerializer(format_rate)]

@@ -19,6 +19,7 @@ from inboxd.model.lane import Lane, Sighting
 from inboxd.model.lineage import Lineage
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
+from inboxd.store.pages import pages
 from inboxd.store.statements import Statements
 
 _LEASE_LOST = "IB001"
@@ -42,6 +43,19 @@ class Settlement(NamedTuple):
     status: str
     seconds: float
     result: str | None
+
+
+class Suspected(NamedTuple):
+    """What waits of a group of suspects in one queue, of one type; see `find_suspects.sql`."""
+
+    group: UUID
+    queue: str
+    type: str
+    alone: bool
+    keyed: bool
+    oldest: float | None
+    next: float | None
+    since: float
 
 
 def _filled(values: list[Any]) -> list[Any]:
@@ -83,19 +97,45 @@ async def claim(
     return claimed
 
 
-async def claim_suspect(
+async def find_suspects(connection: Connection, sql: Statements) -> list[Suspected]:
+    """The groups of suspects that wait, by queue and type; the first that died come first."""
+    return [Suspected(*row) for row in await connection.fetch(sql["find_suspects"])]
+
+
+async def claim_suspects(
     connection: Connection,
     sql: Statements,
     worker: UUID,
+    group: UUID,
     types: Sequence[str],
-    queues: Sequence[str],
-    full: Sequence[str] = (),
-) -> Row | None:
-    """Lease one due command that was running when a worker died.
+    room: Mapping[str, int],
+    rows: int,
+    *,
+    alone: bool = False,
+) -> list[Row]:
+    """Lease up to `rows` due commands of a group of suspects, of these queues as they have room.
 
-    queues: those served, none for all; full: those without room.
+    alone: nothing else runs on this worker.
     """
-    return await connection.fetchrow(sql["claim_suspect"], worker, types, queues, full)
+    claimed = await connection.fetch(
+        sql["claim_suspects"],
+        worker,
+        group,
+        types,
+        list(room),
+        list(room.values()),
+        rows,
+        alone,
+    )
+    claimed.sort(key=itemgetter("run_at", "id"))
+    return claimed
+
+
+async def end_alone(
+    connection: Connection, sql: Statements, worker: UUID, id_: int, fence: int
+) -> None:
+    """A suspect has run alone for long enough: from now on others may run beside it."""
+    await connection.execute(sql["end_alone"], id_, fence, worker)
 
 
 async def settle(
@@ -155,12 +195,9 @@ async def set_back(
         [s.error for s in setbacks],
         [s.fingerprint for s in setbacks],
         worker,
+        [s.unrun for s in setbacks],
     )
     return {row[0] for row in rows}
-
-
-# Bounds the memory of one statement's parameters when a handler sends very many commands.
-_INSERT_ROWS = 5_000
 
 
 async def insert(
@@ -176,8 +213,8 @@ async def insert(
     """
     if any(draft.unique_key is not None for draft, _ in sent):
         sent = await _free_of_others(connection, sql, sent)
-    for start in range(0, len(sent), _INSERT_ROWS):
-        page = sent[start : start + _INSERT_ROWS]
+    for cut in pages(len(draft.payload) for draft, _ in sent):
+        page = sent[cut]
         drafts = [draft for draft, _ in page]
         parents = [parent for _, parent in page]
         await connection.execute(

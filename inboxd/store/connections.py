@@ -207,6 +207,13 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
             advice = "wait until it takes connections again: it starts, stops or recovers"
         case asyncpg.TargetServerAttributeNotMatched():
             advice = "wait for the failover, or name the primary in database.dsn"
+        case ssl.SSLCertVerificationError():
+            advice = (
+                "check that database.tls_ca (or sslrootcert) is the authority of this server, and "
+                "that database.dsn calls it by the name that its certificate has"
+            )
+        case ConnectionError() if "SSL upgrade" in str(error):
+            advice = "check that the server has TLS (ssl = on), or ask for none (database.dsn)"
         case TimeoutError():
             advice = "nobody answered in time: check host, port and firewall, or connect_timeout"
         case OSError():
@@ -217,13 +224,17 @@ def explain_connecting(error: Exception, database: Database) -> DatabaseError:
     return DatabaseError(f"cannot connect to {where}: {reason}; {advice}")
 
 
+# What is said to a daemon's role that may not do something.
+_TO_THE_DAEMON = "grant it to the daemon's role; see: inboxd check"
+
+
 @contextmanager
-def explained() -> Iterator[None]:
+def explained(to_the_denied: str = _TO_THE_DAEMON) -> Iterator[None]:
     """What fails in the block comes out in words, as DatabaseError or SchemaError."""
     try:
         yield
     except asyncpg.PostgresError as error:
-        raise explain(error) from error
+        raise explain(error, to_the_denied) from error
     except DatabaseError:
         raise  # it says what is wrong
     except LOST as error:
@@ -231,7 +242,9 @@ def explained() -> Iterator[None]:
         raise DatabaseError(f"the connection to the database was lost: {reason}") from error
 
 
-def explain(error: asyncpg.PostgresError) -> DatabaseError | SchemaError:
+def explain(
+    error: asyncpg.PostgresError, to_the_denied: str = _TO_THE_DAEMON
+) -> DatabaseError | SchemaError:
     """A statement's failure in words to act on, without its DETAIL, which quotes rows."""
     said = redact(str(error.args[0]) if error.args else type(error).__name__)
     match error:
@@ -245,6 +258,6 @@ def explain(error: asyncpg.PostgresError) -> DatabaseError | SchemaError:
         case _ if _is_without_partition(error):
             return DatabaseError(f"{said}: nothing was changed; run: inboxd history make")
         case asyncpg.InsufficientPrivilegeError():
-            return DatabaseError(f"{said}: grant it to the daemon's role; see: inboxd check")
+            return DatabaseError(f"{said}: {to_the_denied}")
         case _:
             return DatabaseError(said)

@@ -7,7 +7,7 @@ would cost each settlement, and what a scan takes instead, is in docs/erasure.md
 """
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from inboxd.store.connections import Row
@@ -25,6 +25,11 @@ class Subject:
     tenant: str | None
     entity_type: str | None
     entity_id: str | None
+
+    def __str__(self) -> str:
+        """As the audit has it."""
+        given = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return " ".join(f"{name}={value}" for name, value in given if value is not None)
 
     def arguments(self) -> tuple[str | None, str | None, str | None]:
         """As the statements take them."""

@@ -21,7 +21,8 @@ class Setback:
     """What becomes of a row whose handlers did not succeed, ready to be written.
 
     status: `pending` (retry, deferral, release) or `failed`. spent: attempts. delay in seconds from
-    now, or run_at; neither keeps the old time. error: a JSON object for `errors`.
+    now, or run_at; neither keeps the old time. error: a JSON object for `errors`. unrun: for
+    reasons that are not its own, its handler was not called or could not end.
     """
 
     id: int
@@ -33,6 +34,7 @@ class Setback:
     fingerprint: str | None = None
     fence: int = 0
     crashes: int = 0
+    unrun: bool = False
 
 
 async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
@@ -102,7 +104,7 @@ async def claim_one(connection: Connection, sql: Statements, event_id: int) -> R
     return await connection.fetchrow(sql["claim_event"], event_id)
 
 
-async def fail_unserved(
+async def fail_unhandled(
     connection: Connection,
     sql: Statements,
     lane: Sighting,
@@ -110,9 +112,9 @@ async def fail_unserved(
     rows: int,
     waited: timedelta,
 ) -> int:
-    """Make dead letters of up to `rows` events of a lane that nobody serves; returns how many."""
+    """Make dead letters of up to `rows` events of a lane that nobody handles; returns how many."""
     topic, type_ = lane.key
-    failed = await connection.fetch(sql["fail_unserved_events"], topic, type_, error, rows, waited)
+    failed = await connection.fetch(sql["fail_unhandled_events"], topic, type_, error, rows, waited)
     return len(failed)
 
 

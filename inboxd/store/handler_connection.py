@@ -3,30 +3,34 @@
 Owns the two ways in which a handler takes part in a transaction: a savepoint in the page of events
 (`PageSavepoint`), or a transaction of the command's own (`OwnTransaction`). Promises that a handler
 that never asks costs nothing; that one handler's failure undoes its own effects alone; that a
-reference kept beyond the handler's end is dead, and what still runs on it is cancelled; and that no
-session state of one event's handler reaches the next event. Known limits: transaction control is
-recognised by its words at the start of a statement; a handler that hides it (in nested comments)
-commits what its page did so far, and is itself found and failed (`PageSavepoint.broken`). From a
-page's second use of the connection on, every deferrable constraint is deferred to the end of its
-event, also one that was declared INITIALLY IMMEDIATE: SQL has no way back to what was declared.
+reference kept beyond the handler's end is dead, and what still runs on it is cancelled; that what
+it called and never awaited is its failure; and that no session state of one event's handler reaches
+the next event. Known limits: transaction control is recognised by its words at the start of a
+statement; a handler that hides it (in nested comments) commits what its page did so far, and is
+itself found and failed (`PageSavepoint.broken`). From a page's second use of the connection on,
+every deferrable constraint is deferred to the end of its event, also one that was declared
+INITIALLY IMMEDIATE: SQL has no way back to what was declared.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 
 from inboxd.errors import UsageError
 from inboxd.store.connections import Connection
+from inboxd.store.handler_calls import Calls
 from inboxd.store.pools import Pool
 from inboxd.store.statements import shared
 
 T = TypeVar("T")
+# What a method gives, as one that is declared `async` does: it is to be awaited.
+Answer: TypeAlias = Coroutine[Any, Any, T]
 
 # Seconds that a cancelled statement, or an undoing one, may take before its connection is dropped.
 _PATIENCE = 5.0
@@ -62,7 +66,7 @@ class LazyConnection:
     for transaction control, and once the handler has ended.
     """
 
-    __slots__ = ("_connection", "_depth", "_open", "_turn", "_under_way", "left")
+    __slots__ = ("_calls", "_connection", "_depth", "_open", "_turn", "_under_way", "left")
 
     def __init__(self, open_: Callable[[], Awaitable[Connection]]) -> None:
         self._open: Callable[[], Awaitable[Connection]] | None = open_
@@ -70,34 +74,40 @@ class LazyConnection:
         self._turn: asyncio.Lock | None = None
         self._under_way: asyncio.Task[Any] | None = None
         self._depth = 0
+        self._calls = Calls()
         self.left = False
 
-    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:
+    def execute(self, query: str, *args: Any, timeout: float | None = None) -> Answer[str]:
         """Run a statement; the status, such as "INSERT 0 1"."""
-        return await self._do(query, lambda c: c.execute(query, *args, timeout=timeout or _LONGEST))
+        limit = timeout or _LONGEST
+        return self._call("execute", query, lambda c: c.execute(query, *args, timeout=limit))
 
-    async def executemany(
+    def executemany(
         self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
-    ) -> None:
+    ) -> Answer[None]:
         """Run a statement once for each sequence of parameters."""
-        await self._do(command, lambda c: c.executemany(command, args, timeout=timeout or _LONGEST))
-
-    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> Sequence[Any]:
-        """All rows."""
-        return await self._do(query, lambda c: c.fetch(query, *args, timeout=timeout or _LONGEST))
-
-    async def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Any:
-        """The first row, or None."""
-        return await self._do(
-            query, lambda c: c.fetchrow(query, *args, timeout=timeout or _LONGEST)
+        limit = timeout or _LONGEST
+        return self._call(
+            "executemany", command, lambda c: c.executemany(command, args, timeout=limit)
         )
 
-    async def fetchval(
+    def fetch(self, query: str, *args: Any, timeout: float | None = None) -> Answer[Sequence[Any]]:
+        """All rows."""
+        limit = timeout or _LONGEST
+        return self._call("fetch", query, lambda c: c.fetch(query, *args, timeout=limit))
+
+    def fetchrow(self, query: str, *args: Any, timeout: float | None = None) -> Answer[Any]:
+        """The first row, or None."""
+        limit = timeout or _LONGEST
+        return self._call("fetchrow", query, lambda c: c.fetchrow(query, *args, timeout=limit))
+
+    def fetchval(
         self, query: str, *args: Any, column: int = 0, timeout: float | None = None
-    ) -> Any:
+    ) -> Answer[Any]:
         """A value of the first row, or None where there is no row."""
-        return await self._do(
-            query, lambda c: c.fetchval(query, *args, column=column, timeout=timeout or _LONGEST)
+        limit = timeout or _LONGEST
+        return self._call(
+            "fetchval", query, lambda c: c.fetchval(query, *args, column=column, timeout=limit)
         )
 
     @asynccontextmanager
@@ -126,6 +136,12 @@ class LazyConnection:
             self.left = True
             self._under_way.cancel()
 
+    def check(self) -> None:
+        """Raise UsageError if the handler left something unfinished, or never began it."""
+        if self.left:
+            raise UsageError(_LEFT)
+        self._calls.check()
+
     async def quiet(self) -> bool:
         """Wait, after `close`, until nothing is under way any more; False if it does not end."""
         if self._turn is None or not self._turn.locked():
@@ -135,7 +151,19 @@ class LazyConnection:
                 return True
         return False
 
-    async def _do(self, query: str, operation: Callable[[Connection], Awaitable[T]]) -> T:
+    def _call(
+        self, method: str, query: str, operation: Callable[[Connection], Awaitable[T]]
+    ) -> Answer[T]:
+        """What the handler is to await."""
+        self._calls.made += 1
+        coroutine = self._do(query, operation, self._calls.made)
+        self._calls.note(coroutine, method)
+        return coroutine
+
+    async def _do(
+        self, query: str, operation: Callable[[Connection], Awaitable[T]], call: int = 0
+    ) -> T:
+        self._calls.begin(call)
         if _controls(query):
             raise UsageError(
                 "ctx.connection is in the transaction that settles this row: its commit and "
@@ -206,8 +234,7 @@ class PageSavepoint:
         if self._lazy is None:
             return
         self._lazy.close()
-        if self._lazy.left:
-            raise UsageError(_LEFT)
+        self._lazy.check()
         if self.used:
             await self._page.execute(
                 f"SET CONSTRAINTS ALL IMMEDIATE; {_SESSION}{_LOCKS}{self._preamble}; {then}"
@@ -273,8 +300,8 @@ class OwnTransaction:
 
     def check(self) -> None:
         """Raise UsageError if the handler has not left a transaction that can settle its row."""
-        if self._lazy is not None and self._lazy.left:
-            raise UsageError(_LEFT)
+        if self._lazy is not None:
+            self._lazy.check()
         held = self.held
         if held is not None and (held.is_closed() or not held.is_in_transaction()):
             raise UsageError("it closed the connection, or ended the transaction, that settles it")

@@ -1,6 +1,6 @@
 """The leases table: which worker does what one does for all.
 
-Owns the two statements of leadership. Promises that of several who try to take a free lease one
+Owns the statements of leadership. Promises that of several who try to take a free lease one
 succeeds, and that nobody takes one from a worker that runs. Known limit: a worker is taken for one
 that runs until the reaper has judged otherwise.
 """
@@ -20,3 +20,8 @@ async def hold(connection: Connection, sql: Statements, name: str, worker: UUID)
         # Somebody was quicker: it may have been another duty of this worker.
         lease = await connection.fetchrow(sql["read_lease"], name)
     return lease is not None and bool(lease["held"] and lease["holder"] == worker)
+
+
+async def free(connection: Connection, sql: Statements, name: str, worker: UUID) -> None:
+    """Give up the lease, if `worker` holds it."""
+    await connection.execute(sql["free_lease"], name, worker)

@@ -67,7 +67,8 @@ class Wanted:
     """What one claim asks for; `share` rows of a key at most.
 
     following: the worker runs rows of these keys that it claimed until then (the database's time,
-    in seconds), and what it takes will run after them; None: it does not.
+    in seconds), and what it takes will run after them; None: it does not. suspects: a group whose
+    members are taken; alone: nothing else runs on this worker.
     """
 
     rows: int
@@ -76,8 +77,9 @@ class Wanted:
     lanes_first: bool = False
     keys: Sequence[str] = ()
     share: int = 1
-    suspect: bool = False
     following: float | None = None
+    suspects: UUID | None = None
+    alone: bool = False
 
 
 @dataclass(slots=True)
@@ -164,8 +166,9 @@ async def claim(
         want.share,
         bounds.key_concurrency,
         bounds.blocking,
-        want.suspect,
         want.following,
+        want.suspects,
+        want.alone,
     )
     passed: list[str] = next((row["passed"] for row in rows if row["passed"]), [])
     if rows and rows[0]["id"] is None:

@@ -48,6 +48,17 @@ class Head(NamedTuple):
     lane: int
 
 
+class Surveyed(NamedTuple):
+    """What a look at all lines from their beginning saw.
+
+    arrived: rows without a place in their lines; heads: those that wait, due or not, with the mode
+    of their topic.
+    """
+
+    arrived: list[Arrived]
+    heads: list[tuple[Sighting, str]]
+
+
 class Stretch(NamedTuple):
     """What may be taken of a bucket: ids above `after`, up to `bound`."""
 
@@ -72,15 +83,12 @@ async def read_horizon(connection: Connection, sql: Statements) -> Reading:
     )
 
 
-async def survey_arrivals(connection: Connection, sql: Statements) -> list[Arrived]:
-    """Every topic and bucket that has rows without a place in their lines."""
-    return [Arrived(*row) for row in await connection.fetch(sql["survey_arrivals"])]
-
-
-async def survey_heads(connection: Connection, sql: Statements) -> list[tuple[Sighting, str]]:
-    """Every topic and type of heads that wait, due or not; and the topic's mode."""
+async def survey(connection: Connection, sql: Statements) -> Surveyed:
+    """Every topic and bucket that has arrivals, every topic and type of heads that wait."""
+    arrived = [Arrived(*row) for row in await connection.fetch(sql["survey_arrivals"])]
     rows = await connection.fetch(sql["survey_heads"])
-    return [(Sighting((row[0], row[1]), row["oldest"], row["next"]), row["mode"]) for row in rows]
+    heads = [(Sighting((row[0], row[1]), row["oldest"], row["next"]), row["mode"]) for row in rows]
+    return Surveyed(arrived, heads)
 
 
 async def look(
@@ -175,8 +183,8 @@ async def step_aside(connection: Connection, sql: Statements, ids: Sequence[int]
 async def fail_heads(
     connection: Connection, sql: Statements, ids: Sequence[int], error: str, waited: timedelta
 ) -> int:
-    """Make dead letters of heads that nobody has served for so long; returns of how many."""
-    return len(await connection.fetch(sql["fail_unserved_heads"], ids, error, waited))
+    """Make dead letters of heads that nobody has handled for so long; returns of how many."""
+    return len(await connection.fetch(sql["fail_unhandled_heads"], ids, error, waited))
 
 
 # ----------------------------------------------------------------------------- for operators

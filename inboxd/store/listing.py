@@ -98,9 +98,15 @@ async def server(session: Session) -> Row:
     return row
 
 
-async def missing_privileges(session: Session) -> list[Row]:
-    """What the role lacks: privilege, object, and the statement that grants it."""
-    return await session.connection.fetch(session.sql["check_privileges"])
+async def missing_privileges(session: Session, role: str | None = None) -> list[Row]:
+    """What a role lacks, this one if none is named: privilege, object, remedy (SQL)."""
+    return await session.connection.fetch(session.sql["check_privileges"], role)
+
+
+async def worker_role(session: Session) -> str | None:
+    """The role that has what a daemon needs, if a grant of it would reach this role."""
+    name: str | None = await session.connection.fetchval(session.sql["worker_role"])
+    return name
 
 
 async def silenced(session: Session) -> list[str]:

@@ -143,6 +143,12 @@ async def failures(session: Session, place: Place, group: str | None, limit: int
     return await session.connection.fetch(session.sql[f"failures_{place}"], group, limit)
 
 
+async def groups_from(session: Session, beginning: str) -> set[str]:
+    """The first failure groups whose names begin so: none, one, or two and more."""
+    rows = await session.connection.fetch(session.sql["groups_from"], beginning)
+    return {row["fingerprint"] for row in rows if row["fingerprint"].startswith(beginning)}
+
+
 async def batches_within(session: Session, batch: int | UUID) -> list[int]:
     """The number of a batch and of all that are nested in it; empty: there is none."""
     uuid, number = (batch, None) if isinstance(batch, UUID) else (None, batch)

@@ -42,6 +42,7 @@ class Partition:
     age: float
     rows: int | None
     bytes: int | None
+    empty: bool | None
     exported: int | None
     retired: bool
     trimmed: tuple[str, ...]
@@ -83,7 +84,7 @@ async def make(connection: Connection, sql: Statements, days: int) -> int:
 async def listed(
     connection: Connection, sql: Statements, *, sizes: bool = False
 ) -> list[Partition]:
-    """All of them, the oldest of each table first; `bytes` only with `sizes`."""
+    """All of them, the oldest of each table first; `bytes` and `empty` only with `sizes`."""
     rows = await connection.fetch(sql["list_partitions"], sizes)
     return [Partition(**{**row, "trimmed": tuple(row["trimmed"])}) for row in rows]
 

@@ -40,8 +40,9 @@ async def blocked(
 
 
 async def listed(session: Session, queues: Mapping[str, Queue]) -> list[dict[str, Any]]:
-    """Every queue that has rows, or settings here, with what waits in it, as JSON values."""
-    found = {name: _empty(name) for name in queues}
+    """Every queue that is declared, has rows or settings here, and what waits in it, for JSON."""
+    declared = await session.connection.fetch(session.sql["declared_queues"])
+    found = {name: _empty(name) for name in [*queues, *(row["queue"] for row in declared)]}
     for row in await lanes(session, "commands"):
         queue = found.setdefault(row["queue"], _empty(row["queue"]))
         for count in _COUNTS:

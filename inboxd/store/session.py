@@ -35,7 +35,12 @@ async def open_session(database: Database, *, patient: bool = False) -> AsyncIte
     plans = ERRAND_PLANS | ({"statement_timeout": "0"} if patient else {})
     connection = await connect(database, "cli", plans=plans)
     try:
-        with explained():
+        schema = database.schema_name
+        denied = (
+            f"members of {schema}_worker may look and act, those of {schema}_producer emit and "
+            f"send: connect as one, or GRANT {schema}_worker TO this role; see: inboxd check"
+        )
+        with explained(denied):
             yield Session(connection, Statements(database.schema_name))
     finally:
         with anyio.move_on_after(_GOODBYE_SECONDS, shield=True):

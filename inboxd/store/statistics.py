@@ -20,7 +20,7 @@ Counts = tuple[datetime, str, str, str, int, float, float]
 
 
 class Backlog(NamedTuple):
-    """Rows of one lane and status, and the age in seconds of the oldest due one."""
+    """Rows of one lane and status; age: of the oldest due one, in seconds, unless it is paused."""
 
     kind: str
     lane: str
@@ -54,7 +54,7 @@ async def backlog(connection: Connection, sql: Statements) -> list[Backlog]:
     found = [Backlog(*row) for row in rows]
     for row in await connection.fetch(sql["status_lines"], MOST_COUNTED):
         name = f"{row['topic']}/lines"
-        found.append(Backlog("event", name, "pending", row["arrived"], row["oldest"]))
+        found.append(Backlog("event", name, "pending", row["arrived"], row["late"]))
         found.append(Backlog("event", name, "waiting", row["filed"], None))
         if row["kept"]:
             found.append(Backlog("event", name, "kept", row["kept"], row["kept_for"]))

@@ -26,23 +26,27 @@ async def up(session: Session, kind: str, id: int, rows: int) -> list[Row]:
 
 async def down(
     session: Session,
-    parents: Sequence[tuple[UUID, int | None]],
+    parents: Sequence[tuple[str, int, UUID]],
     since: datetime,
     look: int,
     rows: int,
+    *,
+    members: bool = True,
 ) -> list[Row]:
-    """Children of rows, given as their uuids and, for a batch, its number.
+    """Children of rows, given as kind, number and uuid; of a batch its members too, if `members`.
 
     since: nothing that is looked for was finished before. look, rows: how many of each parent are
-    looked at, and returned; `parent` and `looked` (by status) come with each row.
+    looked at, and returned; `parent_kind`, `parent_id` and `looked` (by status) come with each row.
     """
     return await session.connection.fetch(
         session.sql["story_down"],
-        [uuid for uuid, _ in parents],
-        [batch for _, batch in parents],
+        [uuid for _, _, uuid in parents],
+        [id if members and kind == "batch" else None for kind, id, _ in parents],
         since,
         look,
         rows,
+        [kind for kind, _, _ in parents],
+        [id for _, id, _ in parents],
     )
 
 

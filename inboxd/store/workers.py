@@ -38,6 +38,11 @@ class Incarnation:
     subscriptions: tuple[tuple[str, str], ...] = ()
     served_topics: tuple[str, ...] = ()
 
+    @property
+    def process(self) -> str:
+        """Where it runs, for people."""
+        return f"{self.host}:{self.pid}"
+
 
 @dataclass(frozen=True, slots=True)
 class News:

@@ -1,9 +1,10 @@
 """Logs: one stream of JSON or console lines, with ids, without payloads and secrets.
 
-Owns the configuration of structlog and of the standard library's logging, which libraries use:
-both go through the same steps. Promises that values under payload-like and secret keys never
-appear, that passwords in URLs are masked, and that an object of unknown class shows as its class.
-Known limit: the text of a foreign exception is shown as it is, apart from that masking.
+Owns the configuration of structlog and of the standard library's logging, which libraries use: both
+go through the same steps. Promises that values under payload-like and secret keys never appear,
+that passwords in URLs are masked, that an object of unknown class shows as its class, and that no
+value of a key breaks a line, whatever the renderer keeps that key for. Known limit: the text of a
+foreign exception is shown as it is, apart from that masking.
 """
 
 import logging
@@ -28,6 +29,8 @@ Level = Literal["debug", "info", "warning", "error"]
 Style = Literal["auto", "json", "console"]
 
 REMOVED = "[removed]"
+# The logger of single rows (`inboxd.runtime.telling`), which speaks only where that is wanted.
+ROWS = "inboxd.rows"
 _SECRET_KEYS = frozenset(
     {"payload", "body", "password", "dsn", "secret", "token", "authorization", "cookie"}
 )
@@ -35,6 +38,8 @@ _MAX_TEXT = 10_000
 _MAX_ITEMS = 100
 _MAX_DEPTH = 4
 _MAX_INTEGER = 2**63
+# What the console's renderer appends below a line: it takes texts only.
+_BELOW = ("stack", "exception")
 # They speak at "info" of what our own lines say better; `configure` never lowers this.
 _QUIET = ("uvicorn", "asyncio", "aiosmtpd", "mail.log")
 
@@ -70,9 +75,17 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
 
 
 def configure(
-    level: Level, style: Style = "auto", *, worker: str = "", stream: TextIO | None = None
+    level: Level,
+    style: Style = "auto",
+    *,
+    rows: bool = False,
+    worker: str = "",
+    stream: TextIO | None = None,
 ) -> None:
-    """Send all logs to `stream` (standard error); `worker` is added to every line."""
+    """Send all logs to `stream` (standard error); `worker` is added to every line.
+
+    `rows` is as for `set_level`.
+    """
     stream = stream or sys.stderr
     as_console = style == "console" or (style == "auto" and stream.isatty())
     shared = _shared_steps(worker)
@@ -99,12 +112,17 @@ def configure(
     )
     logging.captureWarnings(capture=True)
     logging.basicConfig(handlers=[handler], force=True)
-    set_level(level)
+    set_level(level, rows=rows)
 
 
-def set_level(level: Level) -> None:
-    """Change the least severity that is written, at once (SIGHUP)."""
+def set_level(level: Level, *, rows: bool = False) -> None:
+    """Change the least severity that is written, at once (SIGHUP).
+
+    rows: each settled row is told of at "info"; at "debug" it is in any case.
+    """
     logging.getLogger().setLevel(level.upper())
+    told = rows or level == "debug"
+    logging.getLogger(ROWS).setLevel(logging.NOTSET if told else logging.WARNING)
     for name in _QUIET:
         logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")
 
@@ -116,8 +134,8 @@ def _shared_steps(worker: str) -> list[Processor]:
         return line
 
     return [
-        add_worker,
         _add_ids,
+        add_worker,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -134,10 +152,14 @@ def _add_ids(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
 
 def _clean(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
     # structlog's own keys hold the record and the logger, which its formatter takes off again.
-    return {
+    cleaned = {
         key: value if key.startswith("_") else _clean_value(key, value, _MAX_DEPTH)
         for key, value in line.items()
     }
+    for key in _BELOW:
+        if cleaned.get(key) is not None and not isinstance(cleaned[key], str):
+            cleaned[key] = str(cleaned[key])
+    return cleaned
 
 
 def _clean_value(key: str, value: object, depth: int) -> object:
@@ -173,5 +195,6 @@ def _renderer(stream: TextIO) -> Processor:
     return structlog.dev.ConsoleRenderer(
         colors=stream.isatty(),
         event_key="message",
+        sort_keys=False,  # what the line is about comes first, then worker and ids
         exception_formatter=structlog.dev.plain_traceback,
     )

@@ -7,7 +7,7 @@ more than a no-op event does.
 """
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from inboxd.telemetry.tally import OTHER, Kind, Tally
 
 MAX_LANES = 500
+_PARTITIONED = ("events_history", "commands_history", "bodies")
 
 _STEP_BUCKETS = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
@@ -51,10 +52,28 @@ class Metrics:
         self._make_growth()
         self._make_process(version)
 
+    def declare(
+        self, events: Iterable[str], commands: Mapping[str, str], topics: Iterable[str]
+    ) -> None:
+        """Show what is declared from 0 on: event types, command types with their queues, topics.
+
+        Prometheus sees no increase in a series that is born at 1: the first would be missed.
+        """
+        for type_ in events:
+            self.tally.declare("event", type_)
+        for type_, queue in commands.items():
+            self.tally.declare("command", type_, queue)
+        for topic in topics:
+            self._declared.add(topic)
+            self.duplicates.labels(topic)
+            self.dedup_conflicts.labels(topic)
+
     def _make_waiting(self) -> None:
         """What waits, and what holds it back."""
         self.queue_age = self._gauge(
-            "inboxd_queue_age_seconds", "Age of the oldest due row of a lane.", "kind", "lane"
+            "inboxd_queue_age_seconds",
+            "Age of the oldest due row of a lane, unless it is paused.",
+            *("kind", "lane"),
         )
         self.backlog = self._gauge(
             "inboxd_backlog_rows", "Unsettled rows of a lane.", "kind", "lane", "status"
@@ -154,9 +173,11 @@ class Metrics:
             "Dead workers, the commands taken back from them, and sessions ended that had stopped.",
             "kind",
         )
+        _from_zero(self.reaped, "worker", "command", "session")
         self.crashes = self._counter(
             "inboxd_crashes", "Rows that were in flight when their worker died.", "kind"
         )
+        _from_zero(self.crashes, "event", "command")
         self.schedule_runs = self._counter(
             "inboxd_schedule_runs",
             "Runs of schedules that this worker sent, skipped because they were missed, or could "
@@ -183,6 +204,7 @@ class Metrics:
             "inboxd_dedup_forgotten", "Dedup keys whose window was over."
         )
         self._repeated: set[str] = set()
+        self._declared: set[str] = set()
 
     def _make_growth(self) -> None:
         self.partitions_ahead = self._gauge(
@@ -207,6 +229,8 @@ class Metrics:
             "Partitions that could not be exported, and so were not dropped.",
             "table",
         )
+        _from_zero(self.partitions_dropped, *_PARTITIONED)
+        _from_zero(self.export_failures, *_PARTITIONED)
         self.purged = self._counter(
             "inboxd_purged_rows", "Rows removed because of their age.", "table"
         )
@@ -219,7 +243,8 @@ class Metrics:
             "inboxd_leader", "1 on the worker that does what one does for all."
         )
         self.listener_connected = self._gauge(
-            "inboxd_listener_connected", "1 while the listening connection stands."
+            "inboxd_listener_connected",
+            "1 while the listening connection stands; NaN: none is wanted (wakeups.mode).",
         )
         self.pool_connections = self._gauge(
             "inboxd_pool_connections", "Connections of a pool by state.", "pool", "state"
@@ -236,9 +261,9 @@ class Metrics:
 
     def count_repeats(self, topic: str, count: int, *, conflict: bool) -> None:
         """Count events that were sent again; beyond `MAX_LANES` topics as `(other)`."""
-        if topic not in self._repeated and len(self._repeated) >= MAX_LANES:
-            topic = OTHER
-        self._repeated.add(topic)
+        if topic not in self._declared | self._repeated:
+            topic = OTHER if len(self._repeated) >= MAX_LANES else topic
+            self._repeated.add(topic)
         (self.dedup_conflicts if conflict else self.duplicates).labels(topic).inc(count)
 
     def count_ignored(self, type_: str, count: int) -> None:
@@ -292,6 +317,12 @@ class Metrics:
         self, name: str, text: str, buckets: tuple[float, ...], *labels: str
     ) -> Histogram:
         return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+
+def _from_zero(counter: Counter, *values: str) -> None:
+    """Show a counter of one label, whose values are known, before it counts."""
+    for value in values:
+        counter.labels(value)
 
 
 def _show_blocked(keys: Gauge, age: Gauge, blocked: Iterable[tuple[str, str, int, float]]) -> None:

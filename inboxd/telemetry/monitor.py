@@ -12,6 +12,7 @@ import asyncio
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
@@ -107,6 +108,10 @@ class LoopMonitor:
             handle.cancel()
             thread.join(timeout=1)
 
+    def types(self) -> Counter[str]:
+        """Of which types handlers run now, and how many."""
+        return Counter(each.type for each in self.running.values())
+
     def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         if self._stop.is_set():
             return
@@ -129,7 +134,8 @@ class LoopMonitor:
                     "event loop is blocked",
                     seconds=round(self._blockage.seconds, 1),
                     by=who,
-                    stack=where,
+                    at=where[-1] if where else "?",
+                    frames=where,
                 )
             else:
                 self._on_stall(f"{who} blocks the event loop at {where[-1] if where else '?'}")

@@ -3,7 +3,7 @@
 Owns the per-row counts, durations and latencies, and shows them twice: to Prometheus (it is a
 collector) and as rows of the `stats` table. Promises that `add` costs well under a microsecond, so
 that 60,000 rows/s can afford it, and that its memory is bounded: types come from producers, so
-beyond `MAX_SERIES` new ones are counted together as `(other)`.
+beyond `MAX_SERIES` new ones, besides those that are declared, are counted together as `(other)`.
 Known limits: it belongs to the event loop's thread; a page counts in the minute in which it is
 folded; statistics that nobody drains are dropped, oldest minute first.
 """
@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -89,6 +89,8 @@ class Tally(Collector):
         self._unfolded = 0
         self._samples: dict[_Key | tuple[str, ...], tuple[list[float], list[float]]] = {}
         self._rows: Counter[_Key] = Counter()
+        # How many of them are declared: those are as many as there are handlers.
+        self._declared = 0
         self._failures: Counter[tuple[str, str, str]] = Counter()
         self._durations: dict[tuple[str, str], _Histogram] = defaultdict(
             lambda: _Histogram(DURATION_BUCKETS)
@@ -97,6 +99,13 @@ class Tally(Collector):
             lambda: _Histogram(LATENCY_BUCKETS)
         )
         self._statistics: dict[tuple[datetime, Kind, str, Outcome], tuple[int, float, float]] = {}
+
+    def declare(self, kind: Kind, type: str, queue: str = "") -> None:
+        """Show a type from 0 on: a counter that is born at 1 has, to Prometheus, never grown."""
+        for outcome in get_args(Outcome):
+            key = _Key(kind, queue, type, outcome)
+            self._declared += key not in self._rows
+            self._rows.setdefault(key, 0)
 
     def add(
         self,
@@ -135,7 +144,7 @@ class Tally(Collector):
         self._drop_oldest()
 
     def _bounded(self, key: _Key) -> _Key:
-        known = key in self._rows or len(self._rows) < MAX_SERIES
+        known = key in self._rows or len(self._rows) - self._declared < MAX_SERIES
         return key if known else key._replace(type=OTHER, queue=OTHER if key.queue else "")
 
     def _fold_series(

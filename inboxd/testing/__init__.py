@@ -1,20 +1,26 @@
 """Run a plugin's handlers in its tests, without PostgreSQL and without a daemon.
 
-Owns the names: `run_event`, `run_command`, `run_list` and, for what receives events,
-`MemoryRecord`. What they promise is in `inboxd.testing.running`.
+Owns the names: `run_event`, `run_command` and `run_list`, and what their results hold. What they
+promise is in `inboxd.testing.running`.
 """
 
-from inboxd.testing.dedup import MemoryRecord
+from inboxd.model.outcome import Dead, Deferred, Failure, Outcome, Retrying, Succeeded
 from inboxd.testing.lists import run_list
 from inboxd.testing.running import Result, run_command, run_event
-from inboxd.testing.sent import Sent, SentBatch, SentStep
+from inboxd.testing.sent import Emitted, Sent, SentBatch, SentStep
 
 __all__ = [
-    "MemoryRecord",
+    "Dead",
+    "Deferred",
+    "Emitted",
+    "Failure",
+    "Outcome",
     "Result",
+    "Retrying",
     "Sent",
     "SentBatch",
     "SentStep",
+    "Succeeded",
     "run_command",
     "run_event",
     "run_list",

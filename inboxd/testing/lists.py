@@ -35,6 +35,7 @@ from inboxd.testing.running import (
     context_of,
     make_row,
     raw_of,
+    well,
 )
 from inboxd.testing.sent import look
 
@@ -78,7 +79,7 @@ async def run_list(
     judge = partial(_judge, handler.runs)
     try:
         await call(handler.runs, given_list, context)
-        sent = look(context.drafts, context.plan())
+        sent = look(context)
     except (anyio.get_cancelled_exc_class(), ConnectionMissing):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
@@ -89,15 +90,7 @@ async def run_list(
     own: dict[int, tuple[Any, BaseException]] = {**unread.errors}
     own |= given_list.outcomes
     items = tuple(judge(*own[row["id"]]) if row["id"] in own else Succeeded() for row in rows)
-    return Result(
-        Succeeded(),
-        sent.commands,
-        batches=sent.batches,
-        workflows=sent.workflows,
-        added=sent.added,
-        closed=sent.closed,
-        items=items,
-    )
+    return well(Succeeded(), sent, items=items)
 
 
 def _row(

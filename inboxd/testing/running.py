@@ -35,7 +35,7 @@ from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.runtime.plugins import build_registry
 from inboxd.runtime.registry import Registry
-from inboxd.testing.sent import GivenResults, Sent, SentBatch, look
+from inboxd.testing.sent import AllSent, Emitted, GivenResults, Sent, SentBatch, look
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,9 @@ class Result:
     """How it ended, and what it sent; that is empty unless it succeeded: nothing else is written.
 
     `commands` are those that were sent by themselves; a batch, a workflow or a continuation has its
-    own where it is. `added` and `closed` are batches that were made elsewhere. `progress` is all
-    that it said of it, however it ended. `items`: of a list, what becomes of each of its events.
+    own where it is. `added` and `closed` are batches that were made elsewhere. `events` are those
+    that it emitted. `progress` is all that it said of it, however it ended. `items`: of a list,
+    what becomes of each of its events.
     """
 
     outcome: Outcome
@@ -56,6 +57,7 @@ class Result:
     closed: tuple[UUID, ...] = ()
     progress: tuple[Progress, ...] = ()
     items: tuple[Outcome, ...] = ()
+    events: tuple[Emitted, ...] = ()
 
 
 async def run_event(
@@ -123,6 +125,21 @@ def _both(one: Result, other: Result) -> Result:
             for batch_id in {**one.added, **other.added}
         },
         closed=tuple(dict.fromkeys(one.closed + other.closed)),
+        events=one.events + other.events,
+    )
+
+
+def well(outcome: Outcome, sent: AllSent, **more: Any) -> Result:
+    """The result of a handler that ended well."""
+    return Result(
+        outcome,
+        sent.commands,
+        batches=sent.batches,
+        workflows=sent.workflows,
+        added=sent.added,
+        closed=sent.closed,
+        events=sent.events,
+        **more,
     )
 
 
@@ -162,7 +179,7 @@ async def _run(
     try:
         value = await call(handler, _decode(handler, row, raw), context)
         outcome = Succeeded(None if value is None else encode(value))
-        sent = look(context.drafts, context.plan())
+        sent = look(context)
     except (anyio.get_cancelled_exc_class(), ConnectionMissing):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
@@ -172,15 +189,7 @@ async def _run(
         return Result(decided, error=error, progress=tuple(said))
     finally:
         context.close()
-    return Result(
-        outcome,
-        sent.commands,
-        batches=sent.batches,
-        workflows=sent.workflows,
-        added=sent.added,
-        closed=sent.closed,
-        progress=tuple(said),
-    )
+    return well(outcome, sent, progress=tuple(said))
 
 
 def _decode(handler: Handler, row: Mapping[str, Any], raw: str) -> Any:
@@ -222,13 +231,13 @@ def context_of(
     blocking = handler.executor != "loop"
     fitting = BlockingConnection(given) if blocking else given
     if isinstance(handler, EventHandler):
-        return cast("AnyContext", EventContext(row, lambda: fitting, registry.resolve, log))
+        return cast("AnyContext", EventContext(row, lambda: fitting, registry, log))
     given_results = None if results is None else GivenResults(results, blocking=blocking)
 
     def say(_row: Row, progress: Progress) -> None:
         said.append(progress)
 
-    context = CommandContext(row, lambda: fitting, registry.resolve, log, given_results, say)
+    context = CommandContext(row, lambda: fitting, registry, log, given_results, say)
     return cast("AnyContext", context)
 
 
@@ -245,7 +254,8 @@ def make_row(defaults: dict[str, Any], fields: Mapping[str, Any], **known: Any) 
             f"No such column: {', '.join(sorted(unknown))}. There is {list(defaults)}."
         )
     now = datetime.now(UTC)
-    fresh = {"event_id": uuid7(), "command_id": uuid7(), "created_at": now, "occurred_at": now}
+    fresh: dict[str, Any] = {"event_id": uuid7(), "command_id": uuid7()}
+    fresh |= dict.fromkeys(("created_at", "occurred_at", "run_at"), now)
     return defaults | {name: fresh[name] for name in fresh if name in defaults} | known | {**fields}
 
 
@@ -291,6 +301,7 @@ EVENT = {
     "source": None,
     "headers": None,
     "occurred_at": None,
+    "run_at": None,
 }
 _COMMAND = {
     **_SHARED,

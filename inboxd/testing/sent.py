@@ -1,20 +1,20 @@
 """What a handler sent, for a test to look at.
 
-Owns the views of commands, batches and workflows. Promises: a command is found in one place: by
-itself, in its batch, or as the continuation or step that it is.
+Owns the views of commands, events, batches and workflows. Promises: a command is found in one
+place: by itself, in its batch, or as the continuation or step that it is.
 Known limit: they say what was sent, not what would come of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 from uuid import UUID
 
 import orjson
 
-from inboxd.api.drafts import CommandDraft
+from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.api.groups import BatchDraft, Plan
 from inboxd.errors import NotFound
 from inboxd.model.workflow import Condition
@@ -28,6 +28,19 @@ class Sent:
     queue: str | None
     payload: Any
     draft: CommandDraft
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """An event that the handler emitted; `payload` is decoded JSON, `draft` has all the rest.
+
+    topic: the one that was named; None: those that the type is subscribed to.
+    """
+
+    type: str
+    topic: str | None
+    payload: Any
+    draft: EventDraft
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +72,22 @@ class SentBatch:
 class AllSent:
     """All of it; `added` and `closed` are batches that were made elsewhere."""
 
+    events: tuple[Emitted, ...] = ()
     commands: tuple[Sent, ...] = ()
     batches: tuple[SentBatch, ...] = ()
     workflows: tuple[SentBatch, ...] = ()
     added: Mapping[UUID, tuple[Sent, ...]] = field(default_factory=dict)
     closed: tuple[UUID, ...] = ()
+
+
+class _Context(Protocol):
+    """What a handler's context has gathered."""
+
+    drafts: list[CommandDraft]
+    events: list[EventDraft]
+
+    def plan(self) -> Plan | None:
+        """What it put together."""
 
 
 class GivenResults:
@@ -87,15 +111,21 @@ class GivenResults:
         return self._results[step]
 
 
-def look(drafts: Iterable[CommandDraft], plan: Plan | None) -> AllSent:
-    """What a handler sent and put together."""
+def look(context: _Context) -> AllSent:
+    """What a handler sent, emitted and put together."""
+    events = tuple(map(_emitted, context.events))
+    plan = context.plan()
     if plan is None:
-        return AllSent(commands=tuple(map(_sent, drafts)))
-    return _View(list(drafts), plan).all()
+        return AllSent(events, tuple(map(_sent, context.drafts)))
+    return replace(_View(context.drafts, plan).all(), events=events)
 
 
 def _sent(draft: CommandDraft) -> Sent:
     return Sent(draft.type, draft.queue, orjson.loads(draft.payload), draft)
+
+
+def _emitted(draft: EventDraft) -> Emitted:
+    return Emitted(draft.type, draft.topic, orjson.loads(draft.payload), draft)
 
 
 class _View:

@@ -1,9 +1,10 @@
 """Retention: partitions go when they are older than the settings want them.
 
 Owns the judgement which partitions have served, and in which the rows of a type with a shorter
-retention of its own have. Promises that nothing goes unless a retention is set, and that bodies
-stay as long as the history that needs them. Known limits: a day goes as a whole, up to a day late;
-`retention` of a type shortens what `[history]` says, it never lengthens it.
+retention of its own have. Promises that nothing goes before the settings, or their
+defaults, say so, and that bodies stay as long as the history that needs them. Known limits: a day
+goes as a whole, up to a day late; `retention` of a type shortens what `[history]` says, it never
+lengthens it.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,9 @@ _log = get_logger(__name__)
 PATIENT = {"statement_timeout": "0"}
 # Pages of one step of a trim, and seconds of rest for each second of work.
 _TRIMMED, _REST = 2000, 1.0
+
+# A worker that leads has let go by then what has served.
+_LATE = timedelta(days=2)
 
 Kept = Mapping[str, timedelta | None]
 
@@ -59,6 +63,27 @@ def served(found: Sequence[Partition], keep: Kept) -> list[Partition]:
         return each.state == "pending" or not stays(each, keep)
 
     return sorted(filter(has_served, found), key=lambda each: (each.parent == BODIES, each.low))
+
+
+def by_default(found: Sequence[Partition], settings: Settings) -> list[Partition]:
+    """History that a default lets go, and that is there still, as after an upgrade.
+
+    Perhaps nobody meant that. `found` is with sizes.
+    """
+    unset = (name for name in ("events", "commands") if _is_unset(settings, name))
+    keep = {f"{name}_history": getattr(settings.history, name) for name in unset}
+    return [
+        each
+        for each in found
+        if (longest := keep.get(each.parent)) is not None
+        and each.state == "attached"
+        and not each.empty
+        and each.age >= (longest + _LATE).total_seconds()
+    ]
+
+
+def _is_unset(settings: Settings, name: str) -> bool:
+    return settings.source_of(f"history.{name}") == "default"
 
 
 def stays(partition: Partition, keep: Kept) -> bool:

@@ -24,6 +24,34 @@ _RESTART_SEC = 0.2
 
 # The schedule kills more often than three times; the verdict counts the deaths instead.
 CRASH_LIMIT = 100
+# Queues with a limit over all workers: so many at once, so many claims in a second.
+LIMITED = ("scarce", "paced")
+AT_ONCE = 3
+PER_SECOND = 20
+_YEARLY = "0 0 1 1 *"
+
+
+def schedule(place: int) -> str:
+    """The name of a schedule; every third one catches up on all that it missed."""
+    return f"chaos.{place}"
+
+
+def catches_up(place: int) -> bool:
+    """Whether it sends all that it missed, or one."""
+    return place % 3 == 0
+
+
+# Nothing comes at their own time, unless it is New Year: the operator moves it.
+SCHEDULES = 40
+_SCHEDULES = {
+    schedule(place): {
+        "cron": _YEARLY,
+        "missed": "all" if catches_up(place) else "once",
+        "time_field": "at",
+        **({"event": "chaos.struck"} if place % 2 else {"command": "chaos.tick"}),
+    }
+    for place in range(SCHEDULES)
+}
 _CONFIG: Config = {
     "database": {
         "statement_timeout": "5s",
@@ -33,7 +61,13 @@ _CONFIG: Config = {
     },
     "events": {"timeout": "1s", "page_rows": 100},
     "commands": {"concurrency": 40},
-    "queues": {"narrow": {"concurrency": 3}, "processes": {"concurrency": 2}},
+    "queues": {
+        "narrow": {"concurrency": 3},
+        "processes": {"concurrency": 2},
+        "chaos.scarce": {"total_concurrency": AT_ONCE},
+        "chaos.paced": {"rate": f"{PER_SECOND}/s"},
+    },
+    "schedules": _SCHEDULES,
     "wakeups": {"listen_check_interval": "2s"},
     "upkeep": {"interval": "5s", "stats_interval": "1s"},
     "log": {"format": "json", "level": "info"},

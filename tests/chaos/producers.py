@@ -1,40 +1,42 @@
 """Sessions that write events and commands in every way that producers have, whatever happens.
 
 Promises: each transaction writes, beside its rows, what it wrote to `chaos_produced`, so that the
-truth of what was committed is in the database, also where the answer to COMMIT was lost.
+truth of what was committed is in the database, also where the answer to COMMIT was lost. Known
+limit: a transaction takes keys that others may have too in one call only; several would deadlock.
 """
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import anyio
 import asyncpg
 
-from inboxd.client import Inbox, NewCommand, NewEvent
 from inboxd.store.connections import LOST
 from tests.chaos.load import Draft, Load, Table
+from tests.chaos.ways import ONE_ROW, WAYS
 
 # Rows that wait before a producer waits too: what is asked of the workers ends in time.
 _ENOUGH = 800
 _PAUSES = (0.02, 0.25)
 _MOST_ROWS = 12
-_CLIENT = Inbox()
+_FREE: tuple[Table, ...] = ("event",) * 4 + ("command",) * 4 + ("batch",)
+_KEYED: tuple[Table, ...] = ("once", "sole")
 
 Connection = asyncpg.Connection
-Write = Callable[[Connection, Sequence[Draft]], Awaitable[None]]
 
 
 class Producer:
     """One session that writes until told to stop."""
 
-    def __init__(self, dsn: str, load: Load) -> None:
+    def __init__(self, name: str, dsn: str, load: Load) -> None:
         """Write rows of `load` through `dsn`."""
+        self._name = name
         self._dsn = dsn
         self._load = load
         self._chance = load.chance
         self._stopping = False
+        self._wave = 0
         self.transactions = 0
         self.lost: Counter[str] = Counter()
 
@@ -66,7 +68,9 @@ class Producer:
         transaction = connection.transaction()
         await transaction.start()
         for _ in range(self._chance.choice((1, 1, 2, 3))):
-            await self._write(connection)
+            await self._write(connection, self._chance.choice(_FREE))
+        if self._chance.random() < 0.3:
+            await self._write(connection, self._chance.choice(_KEYED))
         if self._chance.random() < 0.2:
             await self._taken_back(connection)
         if self._chance.random() < 0.1:  # rows that become visible long after they were written
@@ -83,16 +87,18 @@ class Producer:
     async def _taken_back(self, connection: Connection) -> None:
         savepoint = connection.transaction()
         await savepoint.start()
-        await self._write(connection)
+        await self._write(connection, self._chance.choice(_FREE))
         await savepoint.rollback()
 
-    async def _write(self, connection: Connection) -> None:
-        table: Table = self._chance.choice(("event", "command"))
-        drafts = [self._load.draft(table) for _ in range(self._chance.randint(1, _MOST_ROWS))]
-        await self._chance.choice(_WAYS[table])(connection, drafts)
+    async def _write(self, connection: Connection, table: Table) -> None:
+        way = self._chance.choice(WAYS[table])
+        drafts = self._load.drafts(table, 1 if way in ONE_ROW else _MOST_ROWS)
+        written = await way(connection, drafts)
+        self._wave += 1
         await connection.executemany(
-            "insert into chaos_produced (kind, key, script) values ($1, $2, $3)",
-            [(table, draft.key, json.dumps(draft.script)) for draft in drafts],
+            "insert into chaos_produced (producer, wave, kind, key, script, expect)"
+            " values ($1, $2, $3, $4, $5, $6)",
+            [(self._name, self._wave, *line) for line in _lines(drafts, written)],
         )
 
     async def _pause(self) -> None:
@@ -105,84 +111,10 @@ select (select count(*) from inboxd.events where status <> 'failed')
 """
 
 
-# --------------------------------------------------------------------------- ways of writing
-
-
-async def _insert_events(connection: Connection, drafts: Sequence[Draft]) -> None:
-    for draft in drafts:
-        await connection.execute(
-            "insert into inboxd.events (event_id, type, payload, run_at)"
-            " values ($1, $2, $3, coalesce($4, now()))",
-            draft.key,
-            draft.type,
-            json.dumps(draft.script),
-            draft.run_at,
-        )
-
-
-async def _insert_commands(connection: Connection, drafts: Sequence[Draft]) -> None:
-    await connection.execute(
-        "insert into inboxd.commands (command_id, type, payload, run_at, queue, priority)"
-        " select key, type, payload, coalesce(run_at, now()), queue, priority"
-        " from unnest($1::uuid[], $2::text[], $3::jsonb[], $4::timestamptz[], $5::text[],"
-        " $6::int[]) as t(key, type, payload, run_at, queue, priority)",
-        [draft.key for draft in drafts],
-        [draft.type for draft in drafts],
-        [json.dumps(draft.script) for draft in drafts],
-        [draft.run_at for draft in drafts],
-        [draft.queue for draft in drafts],
-        [draft.priority for draft in drafts],
-    )
-
-
-async def _emit_events(connection: Connection, drafts: Sequence[Draft]) -> None:
-    items = [{"event_id": str(draft.key), **_fields(draft)} for draft in drafts]
-    await connection.execute("select inboxd.emit_events($1)", json.dumps(items))
-
-
-async def _send_commands(connection: Connection, drafts: Sequence[Draft]) -> None:
-    items = [
-        {
-            "command_id": str(draft.key),
-            "queue": draft.queue,
-            "priority": draft.priority,
-            **_fields(draft),
-        }
-        for draft in drafts
+def _lines(drafts: Sequence[Draft], written: Sequence[Draft]) -> list[tuple[object, ...]]:
+    """For the ledger: what was written, and which dedup keys are known now."""
+    lines: list[tuple[object, ...]] = [
+        (draft.table, draft.key, json.dumps(draft.script), draft.expect) for draft in written
     ]
-    await connection.execute("select inboxd.send_commands($1)", json.dumps(items))
-
-
-def _fields(draft: Draft) -> dict[str, Any]:
-    run_at = None if draft.run_at is None else draft.run_at.isoformat()
-    return {"type": draft.type, "payload": draft.script, "run_at": run_at}
-
-
-async def _client_emit(connection: Connection, drafts: Sequence[Draft]) -> None:
-    await _CLIENT.emit_many(
-        connection,
-        [NewEvent(d.type, d.script, event_id=d.key, run_at=d.run_at) for d in drafts],
-    )
-
-
-async def _client_send(connection: Connection, drafts: Sequence[Draft]) -> None:
-    await _CLIENT.send_many(
-        connection,
-        [
-            NewCommand(
-                d.type,
-                d.script,
-                command_id=d.key,
-                run_at=d.run_at,
-                queue=d.queue,
-                priority=d.priority,
-            )
-            for d in drafts
-        ],
-    )
-
-
-_WAYS: dict[Table, tuple[Write, ...]] = {
-    "event": (_insert_events, _emit_events, _client_emit),
-    "command": (_insert_commands, _send_commands, _client_send),
-}
+    once = {draft.dedup_key for draft in drafts if draft.dedup_key is not None}
+    return lines + [("once", None, json.dumps({"dedup": key}), None) for key in sorted(once)]

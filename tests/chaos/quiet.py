@@ -27,10 +27,15 @@ _OF_A_LEASE = ("pause", "isolate", "bury")
 
 _UNSETTLED = """
 select 'event' as kind, id, type, status, attempts, crashes, run_at, now() as now,
-       null as worker, errors -> -1 as last_error from inboxd.events where status <> 'failed'
+       null as worker, errors -> -1 as last_error from inboxd.events
+where status <> 'failed' or errors -> -1 ->> 'error' like '%until mended%'
 union all
 select 'command', id, type, status, attempts, crashes, run_at, now(),
-       worker_id, errors -> -1 from inboxd.commands where status <> 'failed'
+       worker_id, errors -> -1 from inboxd.commands
+where status <> 'failed' or errors -> -1 ->> 'error' like '%until mended%'
+union all
+select 'schedule', id, name, 'due', 0, 0, next_at, now(), null, null from inboxd.schedules
+where next_at <= now()
 """
 _LIVING = "select id, name, pid, state from inboxd.workers where state in ('running', 'draining')"
 _RESTLESS = """

@@ -5,6 +5,7 @@ the violations with all their rows) is enough to look into a failure.
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,13 @@ import anyio
 from inboxd.embedded import Server
 from tests.chaos.faults import Faults
 from tests.chaos.fleet import fleet
+from tests.chaos.ledger import TABLES
 from tests.chaos.load import Load
+from tests.chaos.operators import Operator
 from tests.chaos.producers import Producer
 from tests.chaos.quiet import Quiet
 from tests.chaos.schedule import WORKERS, plan
-from tests.chaos.verdict import TABLES, Violation, figures, judge
+from tests.chaos.verdict import Violation, figures, judge
 from tests.support import Database, create_migrated, temporary_server
 from tests.support.proxy import proxy
 
@@ -73,21 +76,27 @@ async def _run(
     with proxy(database.dsn) as way:
         async with fleet(database.dsn, folder) as services:
             producers = [
-                Producer(way.dsn, Load(f"{seed} {number}", traces)) for number in range(_PRODUCERS)
+                Producer(f"producer {number}", way.dsn, Load(f"{seed} {number}", traces))
+                for number in range(_PRODUCERS)
             ]
+            operator = Operator(database, seed, seconds)
             faults = Faults(server, database, services, way, say)
-            await _storm(producers, faults, seed, seconds)
-            say("the faults are over")
-            quiet = Quiet(database, services)
-            await quiet.settle_down()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(operator.run)
+                await _storm(producers, faults, seed, seconds)
+                say("the faults are over")
+                quiet = Quiet(database, services)
+                await quiet.settle_down()
+                operator.stop()
             say("drained")
             await quiet.be_calm()
             await quiet.leave()
     violations = await judge(database, traces.read_text().split())
     await quiet.look_back(faults.done)
     seen = await figures(database)
+    seen["rows mended"] = operator.mended
     seen["transactions"] = sum(producer.transactions for producer in producers)
-    seen["transactions lost"] = sum(producer.lost.total() for producer in producers)
+    seen["transactions lost"] = dict(sum((producer.lost for producer in producers), Counter[str]()))
     seen["faults"] = len(faults.done)
     seen["lives"] = {name: len(services[name].lives) for name in WORKERS}
     return [*quiet.violations, *violations], seen

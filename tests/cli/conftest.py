@@ -40,7 +40,11 @@ class Cli(Protocol):
 
 @pytest.fixture
 def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Run a command in this process, with whatever settings the test made."""
+    """Run a command in this process, with whatever settings the test made.
+
+    What listens takes any free port: a daemon of the machine's may have the usual one.
+    """
+    monkeypatch.setenv("INBOXD_HTTP__PORT", "0")
 
     def run(*arguments: object, stdin: str = "", terminal: bool = False) -> Result:
         typed = io.TextIOWrapper(io.BytesIO(stdin.encode()))

@@ -362,6 +362,7 @@ def test_cancel_judges_the_status_after_a_claim_under_way(
         (["--tenant", "t"], {1, 3}),
         (["--error", "SMTP refused"], {3}),
         (["--group", "g2"], {1}),
+        (["--group", "g"], {1}),
         (["--since", "1h"], {1, 2, 3}),
         (["--type", "x", "--tenant", "t"], {1}),
         (["--all"], {0, 1, 2, 3}),
@@ -455,7 +456,6 @@ async def test_a_rate_bounds_how_many_run_again_in_a_second(database: Database) 
         (["replay"], 2, "what is to be replayed?"),
         (["replay", "7", "--type", "x"], 2, "one of these"),
         (["dismiss", "--type", "x", "--all"], 2, "one of these"),
-        (["replay", "7", "--dry-run"], 2, "go with a filter"),
         (["replay", "--all", "--rate", "0"], 2, "a rate of 0 rows a second is none"),
         (["replay", "--all", "--rate", "-3"], 2, "a rate of -3"),
         (["cancel", "--batch", "4711"], 1, "there is no batch 4711"),
@@ -522,6 +522,39 @@ def test_ten_thousand_dead_letters_read_as_three_problems(cli: Cli, sql: Sql) ->
     assert [g["fingerprint"] for g in left] == ["g2", "g3"]
     gone = cli("failures", "show", "g1")
     assert (gone.code, "no dead letter is in group 'g1'" in gone.err) == (1, True)
+
+
+def test_a_group_is_named_by_the_beginning_of_its_name(cli: Cli, sql: Sql) -> None:
+    dead(sql, "commands", "5f2c1e0d9a7b3344")
+    dead(sql, "commands", "5f2c1e0d9a7b3344")
+    dead(sql, "commands", "5fa0000000000000")
+    dead(sql, "events", "77aa000000000000")
+    shown = cli("failures", "show", "5f2").out
+    assert "Group 5f2c1e0d9a7b3344" in shown
+    assert "--group 5f2c1e0d9a7b3344" in shown
+    assert cli("failures", "show", "7").code == 0
+    several = cli("commands", "replay", "--group", "5f")
+    assert several.code == 2
+    assert "'5f', such as 5f2c1e0d9a7b3344, 5fa0000000000000" in several.err
+    nobody = cli("commands", "replay", "--group", "60", "--dry-run")
+    assert (nobody.code, "no dead letter is in group '60'" in nobody.err) == (1, True)
+    assert cli("commands", "replay", "--group", "5f2", "--json").json["count"] == 2
+    assert audited(sql) == [("replay", "commands group=5f2c1e0d9a7b3344", 2)]
+
+
+def test_rows_that_are_named_may_be_tried_dry_and_at_a_rate(cli: Cli, sql: Sql) -> None:
+    first, second = dead(sql, "commands", type="x"), dead(sql, "commands", type="x")
+    waits = insert(sql, "commands", type="x")
+    dry = cli("commands", "replay", first, second, "--dry-run", "--rate", "5")
+    assert dry.code == 0
+    assert "2 commands would be replayed." in dry.out
+    found = cli("commands", "cancel", waits, "--dry-run", "--json").json
+    assert (found["action"], found["count"], found["sample"][0]["id"]) == ("cancel", 1, waits)
+    refused = cli("commands", "dismiss", first, waits, "--dry-run")
+    assert (refused.code, f"{waits} is pending" in refused.err) == (1, True)
+    assert audited(sql) == []
+    assert statuses(sql) == {first: "failed", second: "failed", waits: "pending"}
+    assert cli("commands", "replay", first, "--rate", "5").code == 0
 
 
 def test_the_audit_lists_who_did_what(cli: Cli, sql: Sql) -> None:

@@ -57,6 +57,8 @@ def test_every_command_has_help_with_an_example(run_cli: Cli) -> None:
         assert result.code == 0
         assert f"inboxd {name}" in result.out
         assert "Examples:" in result.out
+        for unmeant in ("<bool>", "<list[", "<str>"):
+            assert unmeant not in result.out, name
 
 
 def test_help_and_completion_import_nothing_heavy() -> None:
@@ -97,6 +99,7 @@ def test_usage_errors(run_cli: Cli) -> None:
         (errors.UsageError(), 2),
         (errors.NotFound(), 1),
         (errors.Conflict(), 1),
+        (errors.UnknownName(), 66),
         (errors.SettingsError(), 78),
         (errors.PluginError(), 78),
         (errors.SchemaError(), 78),

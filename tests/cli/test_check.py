@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
@@ -35,11 +36,48 @@ def test_all_is_well(cli: Cli) -> None:
     assert verdicts == dict.fromkeys(
         ("database", "schema", "privileges", "partitions", "retention", "plugins"), "ok"
     )
+    assert {line["remedy"] for line in result.json["checks"]} == {""}, "nothing is to be done"
     dsn = result.json["settings"]["database.dsn"]
     assert dsn["source"] == "environment"
     assert "events.page_rows" in result.json["settings"]
-    assert "events.page_rows" not in cli("check").out
-    assert "events.page_rows" in cli("check", "--settings").out
+    assert "events.page_rows" in cli("check", "--all").out
+
+
+def _grants(checked: Any) -> list[str]:
+    """What is to be run for want of privileges."""
+    return [each["remedy"] for each in checked["checks"] if each["subject"] == "privileges"]
+
+
+def test_one_grant_is_enough_where_it_reaches_the_role(
+    cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = urlsplit(role).username
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
+    (grant,) = _grants(cli("check", "--json").json)
+    sql(grant)
+    assert cli("check").code == 0
+    sql(f"REVOKE inboxd_worker FROM {name}")
+    # A role that inherits nothing would have to ask for it each time: it needs grants of its own.
+    sql(f"ALTER ROLE {name} NOINHERIT")
+    assert len(_grants(cli("check", "--json").json)) > 20
+
+
+def test_what_is_as_by_default_is_not_listed(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings that were copied whole say no more than those that differ."""
+    copied = tmp_path / "copied.toml"
+    copied.write_text('[events]\npage_rows = 1000\n[worker]\nlease = "20s"\n')
+    out = cli("check", "-c", copied).out
+    assert "events.page_rows" not in out
+    assert "worker.lease" in out
+    assert "events.page_rows" in cli("check", "-c", copied, "--all").out
+    for name in ("DATABASE__DSN", "WORKER__PLUGINS"):
+        monkeypatch.delenv(f"INBOXD_{name}")
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://localhost/postgres")
+    bare = cli("check").out
+    assert "setting" not in bare.splitlines()[0], "no empty table"
+    assert "verdict" in bare
 
 
 def test_no_secret_is_shown(cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +85,7 @@ def test_no_secret_is_shown(cli: Cli, database: Database, monkeypatch: pytest.Mo
     parts = urlsplit(database.dsn)
     dsn = urlunsplit(parts._replace(netloc=f"postgres:tiptoe@{parts.netloc.rpartition('@')[2]}"))
     monkeypatch.setenv("INBOXD_DATABASE__DSN", dsn)
-    for result in (cli("check", "--json"), cli("check", "--settings")):
+    for result in (cli("check", "--json"), cli("check", "--all")):
         assert "hush-hush" not in result.out
         assert "tiptoe" not in result.out
 
@@ -69,7 +107,10 @@ def test_the_grants_that_it_names_are_what_the_daemon_needs(
     cli: Cli, role: str, sql: Sql, monkeypatch: pytest.MonkeyPatch, start_worker: StartWorker
 ) -> None:
     monkeypatch.setenv("INBOXD_DATABASE__DSN", role)
-    result = cli("check", "--json")
+    assert _grants(cli("check", "--json").json) == [
+        f"GRANT inboxd_worker TO {urlsplit(role).username};"
+    ]
+    result = cli("check", "--grants", "--json")
     assert result.code == 1
     missing = [line for line in result.json["checks"] if line["subject"] == "privileges"]
     assert "USAGE on schema inboxd is missing" in [line["found"] for line in missing]
@@ -77,8 +118,9 @@ def test_the_grants_that_it_names_are_what_the_daemon_needs(
         sql(line["remedy"])
     assert cli("check").code == 0
     lacking = sql(_LACKING, urlsplit(role).username)
-    assert not lacking, "of what the worker's role has"
-    cli("emit", "test.fan", '{"sends": 1}')
+    # The daemon does not call this one, and so does not demand it; the schema grants it still.
+    assert [tuple(row) for row in lacking] == [("remember", "EXECUTE")]
+    cli("emit", "test.fan", '{"sends": 1}', "--force")
 
     async def settles() -> None:
         await start_worker({"database": {"dsn": role}})
@@ -101,6 +143,38 @@ def test_a_missing_privilege_is_named_by_other_commands_too(
     result = cli("events", "list")
     assert result.code == 69
     assert "inboxd check" in result.err
+
+
+def test_history_that_goes_by_a_default_is_told_of_before(
+    cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade from a release that kept all of it: the first worker drops years."""
+
+    def retention() -> dict[str, Any]:
+        checks = cli("check", "--json").json["checks"]
+        (line,) = [line for line in checks if line["subject"] == "retention"]
+        return dict(line)
+
+    for name in ("events_history_20240105", "events_history_20240106"):
+        low = f"{name[-8:-4]}-{name[-4:-2]}-{name[-2:]}"
+        sql(f"create table inboxd.{name} (like inboxd.events_history including all)")
+        sql(
+            f"alter table inboxd.events_history attach partition inboxd.{name}"
+            f" for values from ('{low} 00:00+00') to ('{low} 24:00+00')"
+        )
+    assert retention()["verdict"] == "ok", "nothing is in them"
+    sql(
+        "insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version,"
+        " payload, status, attempts, crashes, run_at, occurred_at, created_at, updated_at,"
+        " finished_at) select 1, inboxd.new_uuid(), 'default', 'single', 'a', 1, '{}',"
+        " 'succeeded', 1, 0, at, at, at, at, at from (select timestamptz '2024-01-06 12:00Z' as at)"
+    )
+    line = retention()
+    assert (line["verdict"], line["code"]) == ("warn", 0)
+    assert "a worker leads: events_history, from 2024-01-06 on" in line["found"]
+    assert '"forever"' in line["remedy"]
+    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "30d")
+    assert retention()["verdict"] == "ok", "somebody wants it so"
 
 
 def test_partitions_that_run_out(cli: Cli, sql: Sql) -> None:
@@ -211,3 +285,61 @@ def test_settings_with_mistakes(
     result = run_cli("check")
     assert result.code == 78
     assert "database.pool_size (4) must be larger than events.lists (4)" in result.err
+
+
+_WRONG = """
+[types."test.nop"]
+timeout = "5s"
+[topics.mine]
+count = 3
+[schedules."test.tick"]
+cron = "* * * * *"
+command = "test.nop"
+[worker]
+topics = ["nowhere"]
+"""
+
+
+def test_all_mistakes_of_the_settings_are_told_at_once(cli: Cli, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(_WRONG)
+    result = cli("check", "-c", wrong, "--json")
+    assert result.code == 1
+    told = [each for each in result.json["checks"] if each["subject"] == "settings"]
+    assert [each["found"].partition(":")[0] for each in told] == [
+        '[topics."mine"]',
+        '[types."test.nop"]',
+        '[schedules."test.tick"]',
+        "worker.topics",
+    ]
+    assert {each["remedy"] for each in told} == {"correct what it names, in the settings"}
+    assert all("did you mean 'test.noop'?" in told[n]["found"] for n in (1, 2))
+    started = cli("run", "-c", wrong)
+    assert started.code == 78
+    for each in told:
+        assert each["found"] in started.err
+
+
+def test_names_that_may_be_mistakes_are_warnings(cli: Cli, sql: Sql, tmp_path: Path) -> None:
+    sql("insert into inboxd.declared_types (kind, type, queue) values ('command', 'a.b', 'htpp')")
+    doubtful = tmp_path / "doubtful.toml"
+    doubtful.write_text(
+        '[worker]\nqueues = ["defalt"]\n[queues.htp]\nconcurrency = 1\n[queues.htpp]\n'
+        'concurrency = 1\n[topics.orderd]\n[topics.own]\n[types."test.trn"]\nunhandled = "dead"\n'
+    )
+    result = cli("check", "-c", doubtful, "--json")
+    assert result.code == 0
+    told = {
+        each["found"].partition(": ")[0]: each
+        for each in result.json["checks"]
+        if each["subject"] == "settings"
+    }
+    assert set(told) == {"worker.queues", "[queues.htp]", "[topics.orderd]", '[types."test.trn"]'}
+    assert {each["verdict"] for each in told.values()} == {"warn"}
+    for setting, meant in (
+        ("worker.queues", "default"),
+        ("[queues.htp]", "htpp"),
+        ("[topics.orderd]", "ordered"),
+        ('[types."test.trn"]', "test.turn"),
+    ):
+        assert f"did you mean {meant!r}?" in told[setting]["found"]

@@ -72,5 +72,5 @@ def test_what_cannot_be_paused_is_named(cli: Cli) -> None:
         "inboxd: queue 'email' is not paused; `inboxd paused` lists what is\n",
     )
     ran = cli("pause", "schedule", "nightly")
-    assert ran.code == Exit.PROBLEMS
+    assert ran.code == Exit.UNKNOWN_NAME
     assert "no schedule 'nightly'" in ran.err

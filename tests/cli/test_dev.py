@@ -1,13 +1,20 @@
-"""`inboxd dev`: everything starts, a changed plugin reloads the daemon, Ctrl-C ends it all."""
+"""`inboxd dev`: everything starts, a changed plugin reloads the daemon, and all ends together."""
 
+import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
-from collections.abc import Iterator
+import urllib.request
+import venv
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -15,9 +22,10 @@ import asyncpg
 import pytest
 
 from tests.support import eventually
-from tests.support.ports import held_port
 
 PLUGIN = """
+import asyncio
+
 from inboxd import Event, EventContext, Handlers
 
 handlers = Handlers("dev")
@@ -25,89 +33,250 @@ handlers = Handlers("dev")
 HANDLER = """
 @handlers.event("dev.{name}")
 async def {name}(event: Event[dict[str, int]], ctx: EventContext) -> None:
-    '''Do nothing.'''
+    if "bad" in event.payload:
+        raise KeyError("missing")
+    if "hangs" in event.payload:
+        ctx.log.info("hangs")
+        await asyncio.sleep(3600)
 """
 
 
 class Dev:
     """A running `inboxd dev` on a plugin of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, python: str = sys.executable, **variables: str) -> None:
+        self.folder = folder
+        self.taken = ""
         self.plugin = folder / "devplugin.py"
-        self.plugin.write_text(PLUGIN + HANDLER.format(name="one"))
-        info = folder / "devplugin-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: devplugin\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text("[inboxd.handlers]\ndev = devplugin:handlers\n")
         self.log = folder / "log"
-        with held_port() as held, self.log.open("wb") as output:
+        with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-u", "-m", "inboxd", "dev", "--port", "0"],
+                [python, "-u", "-m", "inboxd", "dev", "--port", "0"],
                 cwd=folder,
                 env={
                     **os.environ,
-                    "PYTHONPATH": str(folder),
                     "INBOXD_WORKER__PLUGINS": "dev",
-                    "INBOXD_HTTP__PORT": str(held.getsockname()[1]),
                     "INBOXD_LOG__FORMAT": "json",
+                    **variables,
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                pass_fds=[held.fileno()],
             )
 
-    async def wrote(self, text: str, times: int = 1) -> None:
-        """Wait until its output holds `text` so many times."""
+    async def wrote(self, text: str, times: int = 1) -> str:
+        """Wait until its output holds `text` so many times; all of it."""
 
         async def written() -> bool:
             assert self.log.read_text().count(text) >= times, self.log.read_text()
             return True
 
         await eventually(written)
+        return self.log.read_text()
+
+    def said(self, label: str) -> list[str]:
+        """What it printed behind a label, such as the database's URL."""
+        lines = self.log.read_text().splitlines()
+        return [x.partition(":")[2].strip() for x in lines if x.startswith(f"{label}:")]
 
     @property
     def url(self) -> str:
-        """The database's, as it was printed."""
-        line = next(x for x in self.log.read_text().splitlines() if x.startswith("database: "))
-        return line.split()[1]
+        """The database's."""
+        return self.said("database")[0].split()[0]
+
+    @property
+    def server(self) -> int:
+        """The process id of PostgreSQL."""
+        home = self.said("database")[0].partition(" (")[2].rstrip(")")
+        return int((Path(home) / "cluster/postmaster.pid").read_text().split()[0])
+
+    async def daemon(self) -> int:
+        """The process id of the daemon that lives."""
+        connection = await asyncpg.connect(self.url)
+        try:
+            pid: int = await connection.fetchval(
+                "SELECT pid FROM inboxd.workers ORDER BY started_at DESC LIMIT 1"
+            )
+        finally:
+            await connection.close()
+        return pid
+
+
+def _install(folder: Path, origin: Path | None = None) -> None:
+    """What pip leaves of a plugin, its code aside."""
+    info = folder / "devplugin-1.0.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: devplugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[inboxd.handlers]\ndev = devplugin:handlers\n")
+    if origin is not None:
+        (info / "direct_url.json").write_text(json.dumps({"url": origin.as_uri(), "dir_info": {}}))
 
 
 @pytest.fixture
-def dev() -> Iterator[Dev]:
-    folder = Path(tempfile.mkdtemp(prefix="inboxd-test-"))
-    folder.chmod(0o755)  # root's PostgreSQL runs as another user
-    running = Dev(folder)
-    yield running
+def folder() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp(prefix="inboxd-test-")).resolve()
+    made.chmod(0o755)  # root's PostgreSQL runs as another user
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def dev(folder: Path) -> Iterator[Dev]:
+    (folder / "devplugin.py").write_text(PLUGIN + HANDLER.format(name="one"))
+    _install(folder)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        running = Dev(folder, PYTHONPATH=str(folder), INBOXD_HTTP__PORT=port)
+        running.taken = port
+        yield running
+    _end(running)
+
+
+def _end(running: Dev) -> None:
     if running.process.poll() is None:
         running.process.terminate()
         running.process.wait(60)
     sys.stdout.write(running.log.read_text())
-    shutil.rmtree(folder)
 
 
 @pytest.mark.anyio
 async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
     await dev.wrote('"message":"ready"')
     assert '"events":1' in dev.log.read_text()
+    assert (dev.folder / ".inboxd/.gitignore").read_text() == "*\n"
+
+    # The port that was configured is another process's: this one is its own.
+    [health] = dev.said("health")
+    assert f":{dev.taken}/" not in health
+    [metrics] = dev.said("metrics")
+    with await anyio.to_thread.run_sync(urllib.request.urlopen, metrics) as answer:
+        assert answer.status == 200
+
+    # A row that is settled is told of, and one that fails with its place and frames.
+    connection = await asyncpg.connect(dev.url)
+    await connection.execute(
+        "INSERT INTO inboxd.events (type, payload) "
+        """VALUES ('dev.one', '{}'), ('dev.one', '{"bad": 1}')"""
+    )
+    output = await dev.wrote('"type":"dev.one","id":1,"topic":"default","ms":')
+    assert _line(output, "event succeeded")["sent"] == 0
+    output = await dev.wrote('"type":"dev.one","id":2,')
+    failed = _line(output, "event did not succeed")
+    assert failed["level"] == "warning"
+    assert failed["at"] == f"{dev.plugin}:{_number(dev.plugin, 'raise KeyError')} in one"
+    assert "raise KeyError" in failed["exception"]
 
     dev.plugin.write_text(PLUGIN + HANDLER.format(name="one") + HANDLER.format(name="two"))
-    await dev.wrote('"message":"ready"', times=2)
-    assert '"events":2' in dev.log.read_text()
+    output = await dev.wrote('"message":"ready"', times=2)
+    assert '"events":2' in output
+    said = [output.index(x) for x in ("A file changed: reloading.", "draining", '"stopped"')]
+    assert said == sorted(said), "what explains the drain comes before it"
 
-    dev.plugin.write_text("this is no Python")
-    await dev.wrote("The daemon ended with exit code 78")
+    dev.plugin.write_text("def broken(:\n")
+    output = await dev.wrote("The daemon ended with exit code 78")
+    assert f"SyntaxError: invalid syntax, at {dev.plugin}:1: def broken(:" in output
     dev.plugin.write_text(PLUGIN + HANDLER.format(name="one"))
     await dev.wrote('"message":"ready"', times=3)
+    assert dev.said("health") == [health], "its URL stays over reloads"
 
-    url = dev.url
-    connection = await asyncpg.connect(url)
+    # The first Ctrl-C drains, and says for what; the second one stops at once what goes on.
     assert await connection.fetchval("SELECT count(*) FROM inboxd.workers") == 3
+    await connection.execute(
+        """INSERT INTO inboxd.events (type, payload) VALUES ('dev.one', '{"hangs": 1}')"""
+    )
     await connection.close()
-
+    await dev.wrote('"message":"hangs"')
+    url = dev.url
     dev.process.send_signal(signal.SIGINT)
-    assert await anyio.to_thread.run_sync(dev.process.wait, 60) == 0
+    output = await dev.wrote('"message":"draining"', times=3)
+    drained = json.loads(next(x for x in reversed(output.splitlines()) if '"draining"' in x))
+    assert (drained["running"], drained["types"]) == (1, {"dev.one": 1})
+    dev.process.send_signal(signal.SIGINT)
+    assert await anyio.to_thread.run_sync(dev.process.wait, 20) == 0
     assert dev.log.read_text().count('"message":"stopped"') == 3
     with pytest.raises(ConnectionRefusedError):
         await asyncpg.connect(url, timeout=5)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+async def test_nothing_outlives_its_terminal_or_its_parent(
+    dev: Dev, number: signal.Signals
+) -> None:
+    """As when a window is closed, and as when an IDE stops it."""
+    await dev.wrote('"message":"ready"')
+    daemon, server = await dev.daemon(), dev.server
+    assert _lives(daemon)
+    assert _lives(server)
+    dev.process.send_signal(number)
+    if number == signal.SIGHUP:
+        with suppress(ProcessLookupError):  # a shell may pass it on, too
+            dev.process.send_signal(number)
+    code = await anyio.to_thread.run_sync(dev.process.wait, 60)
+    assert code == (0 if number == signal.SIGHUP else -signal.SIGKILL)
+
+    async def all_have_ended() -> bool:
+        return not _lives(daemon) and not _lives(server)
+
+    await eventually(all_have_ended)
+    if number == signal.SIGHUP:
+        assert '"message":"stopped"' in dev.log.read_text()
+
+
+def _lives(pid: int) -> bool:
+    """Whether the process runs; one that has ended may wait for whoever looks after orphans."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2]
+    except FileNotFoundError:
+        return False
+    return not state.startswith("Z")
+
+
+@pytest.mark.anyio
+async def test_a_copy_is_warned_of_and_its_editable_successor_is_found(folder: Path) -> None:
+    environment, code = folder / "venv", folder / "code with blanks"
+    venv.create(environment, symlinks=True)
+    python = environment / "bin/python"
+    [site] = environment.glob("lib/python*/site-packages")
+    (site / "all-that-tests-have.pth").write_text(
+        f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})"
+    )
+    for place in (site, code):
+        (place / "devplugin").mkdir(parents=True)
+        (place / "devplugin/__init__.py").write_text(PLUGIN + HANDLER.format(name="one"))
+    _install(site, origin=code)
+    dev = Dev(folder, str(python), INBOXD_HTTP__PORT="0")
+    try:
+        output = await dev.wrote('"message":"ready"')
+        assert dev.said("plugins") == [str(site / "devplugin")]
+        assert f"changes in {code} are not seen; run `pip install -e {code}`" in output
+        [health] = dev.said("health")
+        assert ":0/" not in health
+
+        # As pip does: the copy goes, and then comes the line that leads to the folder.
+        shutil.rmtree(site / "devplugin")
+        await dev.wrote("reloading.")
+        (site / "devplugin.pth").write_text(str(code))
+        await dev.wrote(f"plugins:  {code / 'devplugin'}")
+        before = dev.log.read_text().count('"message":"ready"')
+        (code / "devplugin/__init__.py").write_text(
+            PLUGIN + HANDLER.format(name="one") + HANDLER.format(name="two")
+        )
+        await dev.wrote('"events":2')
+        assert dev.log.read_text().count('"message":"ready"') > before
+        assert dev.log.read_text().count("installed as a copy") == 1
+    finally:
+        _end(dev)
+
+
+def _line(output: str, message: str) -> Mapping[str, Any]:
+    """The first line of the log that says so."""
+    lines = (json.loads(line) for line in output.splitlines() if line.startswith("{"))
+    return next(line for line in lines if line["message"] == message)
+
+
+def _number(file: Path, text: str) -> int:
+    """The line that begins so."""
+    lines = file.read_text().splitlines()
+    return next(n for n, line in enumerate(lines, 1) if line.strip().startswith(text))

@@ -132,8 +132,9 @@ def test_partitions_that_run_out(cli: Cli, sql: Sql) -> None:
 def test_history_that_retention_does_not_drop(
     cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "forever")
     Report(cli).one("retention", "ok", "events for ever")
-    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "30d")
+    monkeypatch.delenv("INBOXD_HISTORY__EVENTS")
     sql(
         "create table inboxd.events_history_20200101 partition of inboxd.events_history"
         " for values from ('2020-01-01Z') to ('2020-01-02Z')"

@@ -117,7 +117,13 @@ def test_nothing_is_left_in_any_table(
 def test_a_tenant_or_an_entity_of_a_tenant(
     cli: Cli, places: Callable[[str], dict[str, int]]
 ) -> None:
-    assert cli("erase", *USER, "--tenant", "other", "--yes").code == 0
+    nothing = cli("erase", *USER, "--tenant", "other", "--yes")
+    assert (nothing.code, "no row is about tenant=other entity_type=user" in nothing.err) == (
+        66,
+        True,
+    )
+    assert cli("erase", *USER, "--tenant", "other", "--dry-run").code == 66
+    assert cli("erase", *USER, "--tenant", "other", "--yes", "--force").code == 0
     assert places("SECRET42")["events_history"] == 2
     assert cli("erase", "--tenant", "acme", "--yes").code == 0
     assert set(places("SECRET4")) == {"audit"}, "only the line of the erasure before"

@@ -168,7 +168,7 @@ def test_what_was_not_needed_says_so(cli: Cli, sql: Sql) -> None:
     assert (row["status"], row["error"]) == ("cancelled", "skipped: not needed")
     assert "Skipped: it was not needed" in cli("commands", "show", row["id"]).out
     assert "skipped: not needed" in cli("trace", "command", row["id"]).out
-    cancelled = cli("send", "test.noop", "--json").json["id"]
+    cancelled = cli("send", "test.noop", "--force", "--json").json["id"]
     cli("commands", "cancel", cancelled)
     assert cli("commands", "list", "--json").json["commands"][0]["error"] is None
     assert "Skipped" not in cli("commands", "show", cancelled).out

@@ -31,17 +31,36 @@ def old_days(database: Database) -> None:
 
 def test_the_list_says_what_retention_lets_go(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     found = cli("history", "list", "--json").json
-    assert set(found["retention"].values()) == {None}
-    assert not any(each["due"] for each in found["partitions"])
-    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "30d")
-    found = cli("history", "list", "--json").json
+    days = {table: seconds / 86_400 for table, seconds in found["retention"].items()}
+    assert days == {"events_history": 30, "commands_history": 90, "bodies": 90}, "the defaults"
     (due,) = (each for each in found["partitions"] if each["due"])
     assert (due["partition"], due["state"]) == (f"events_history{day(40)}", "attached")
     assert due["bytes"] > 8192
     assert due["rows"] is None, "nobody has analyzed it; 0 would say that it is empty"
+    monkeypatch.setenv("INBOXD_HISTORY__COMMANDS", "forever")
     out = cli("history", "list").out
     assert "events_history: kept for 30 days" in out
     assert "commands_history: kept for ever" in out
+    assert "bodies: kept for ever" in out
+    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "forever")
+    found = cli("history", "list", "--json").json
+    assert set(found["retention"].values()) == {None}
+    assert not any(each["due"] for each in found["partitions"])
+
+
+def test_the_list_has_what_is_in_use_and_counts_the_rest(cli: Cli) -> None:
+    every = cli("history", "list", "--json").json["partitions"]
+    used = {each["partition"] for each in every if not each["empty"]}
+    assert used == {f"events_history{day(40)}", f"events_history{day(20)}", f"bodies{day(40)}"}
+    out = cli("history", "list").out
+    shown = {each["partition"] for each in every if each["partition"] in out}
+    assert shown == used
+    last = max(each["from"] for each in every)[:10]
+    hidden = len(every) - len(used)
+    assert f"{hidden} more are empty, up to {last}: --all shows them." in out
+    out = cli("history", "list", "--all").out
+    assert all(each["partition"] in out for each in every)
+    assert "more are empty" not in out
 
 
 def test_a_day_is_exported_by_hand_and_stays(
@@ -105,7 +124,17 @@ def test_what_is_missing_is_made(cli: Cli, sql: Sql) -> None:
 
 
 def test_check_says_how_long_history_is_kept(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(verdict: str = "ok") -> str:
+        lines = {line["subject"]: line for line in cli("check", "--json").json["checks"]}
+        assert lines["retention"]["verdict"] == verdict
+        assert (lines["retention"]["remedy"] == "") is (verdict == "ok")
+        return str(lines["retention"]["found"])
+
+    # The day 40 days ago: a default, which nobody set, is about to drop it.
+    assert "events_history 30, commands_history 90" in said("warn")
     monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "30d")
-    lines = {line["subject"]: line for line in cli("check", "--json").json["checks"]}
-    assert "events_history 30, commands_history for ever" in lines["retention"]["found"]
-    assert "concurrently" in lines["retention"]["found"]
+    assert "concurrently" in said()
+    monkeypatch.setenv("INBOXD_HISTORY__COMMANDS", "forever")
+    assert "events_history 30, commands_history for ever" in said()
+    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "forever")
+    assert said() == "history is kept for ever, as the settings say"

@@ -19,9 +19,10 @@ def test_emit_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
         *("emit", "order.created", '{"n": 7}', "--topic", "orders", "--tenant", "t1"),
         *("--source", "shop", "--entity-type", "order", "--entity-id", "9", "--event-id", key),
         *("--correlation-id", "story", "--schema-version", 3, "--delay", "1h", "--json"),
+        "--force",
     )
     receipt = cli(*arguments).json
-    answer = {"event_id": str(key), "duplicate": False, "conflict": False}
+    answer = {"event_id": str(key), "duplicate": False, "conflict": False, "dead_letters": []}
     assert receipt == {"id": receipt["id"], **answer}
     assert cli(*arguments).json["duplicate"] is True
     (row,) = sql("SELECT *, run_at > now() + interval '59 minutes' AS late FROM inboxd.events")
@@ -32,7 +33,7 @@ def test_emit_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
 
 
 def test_send_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
-    result = cli("send", "c.d", "--queue", "q", "--priority", -5, "--max-attempts", 2)
+    result = cli("send", "c.d", "--queue", "q", "--priority", -5, "--max-attempts", 2, "--force")
     assert result.code == 0
     (row,) = sql("SELECT * FROM inboxd.commands")
     assert (row["type"], row["queue"], row["priority"]) == ("c.d", "q", -5)
@@ -43,8 +44,8 @@ def test_send_writes_what_it_is_told(cli: Cli, sql: Sql) -> None:
 def test_payload_from_standard_input_and_from_a_file(cli: Cli, sql: Sql, tmp_path: Path) -> None:
     file = tmp_path / "payload.json"
     file.write_text('{"from": "file"}')
-    cli("emit", "a.b", "-", stdin='{"from": "stdin"}')
-    cli("emit", "a.b", f"@{file}")
+    cli("emit", "a.b", "-", "--force", stdin='{"from": "stdin"}')
+    cli("emit", "a.b", f"@{file}", "--force")
     rows = sql("SELECT payload ->> 'from' FROM inboxd.events ORDER BY id")
     assert [row[0] for row in rows] == ["stdin", "file"]
 
@@ -66,11 +67,34 @@ def test_payload_from_standard_input_and_from_a_file(cli: Cli, sql: Sql, tmp_pat
 )
 def test_what_cannot_be_written_is_a_usage_error(cli: Cli, sql: Sql, arguments: list[str]) -> None:
     for command in ("emit", "send"):
-        result = cli(command, *arguments)
+        result = cli(command, *arguments, "--force")
         assert result.code == 2, result
         assert "tiptoe" not in result.err
         assert "Traceback" not in result.err
-        long = cli(command, "a.b", "--tenant", "x" * 256)
+        long = cli(command, "a.b", "--tenant", "x" * 256, "--force")
         assert "tenant has 256 bytes; at most 255 fit: shorten it" in long.err
-    assert cli("emit", "a.b", "--event-id", "17").code == 2
+    assert cli("emit", "a.b", "--event-id", "17", "--force").code == 2
     assert sql("SELECT 1 FROM inboxd.events") == []
+
+
+def test_an_event_that_is_a_dead_letter_is_no_success(cli: Cli, sql: Sql) -> None:
+    """Its key says something else already: a dead letter in each topic, and all are told of."""
+    sql(
+        "insert into inboxd.subscriptions (topic, type) values ('default', 'stock.moved'),"
+        " ('loyalty', 'stock.moved')"
+    )
+    keyed = ("emit", "stock.moved", "--dedup-key", "k1")
+    assert cli(*keyed).code == 0
+    conflict = cli(*keyed, '{"n": 2}')
+    dead = sql("select id, topic from inboxd.events where status = 'failed' order by id")
+    assert [row["topic"] for row in dead] == ["default", "loyalty"]
+    assert conflict.code == 65
+    assert "its dedup key belongs to an event that said something else" in conflict.out
+    assert "in 2 topics, a dead letter in each" in conflict.out
+    for row in dead:
+        assert f"event {row['id']} in topic {row['topic']}" in conflict.out
+    told = cli(*keyed, '{"n": 3}', "--json")
+    assert (told.code, told.json["conflict"]) == (65, True)
+    assert [each["topic"] for each in told.json["dead_letters"]] == ["default", "loyalty"]
+    same = cli(*keyed, "--json")
+    assert (same.code, same.json["duplicate"], same.json["dead_letters"]) == (0, True, [])

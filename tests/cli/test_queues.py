@@ -84,8 +84,14 @@ def test_what_waits_and_which_keys_stand_still(cli: Cli, sql: Sql) -> None:
         "again"
     ]
     assert cli("queues", "show", "wide", "--json").json["blocked_keys"] == []
+    sql(
+        "insert into inboxd.declared_types (kind, type, queue) values ('command', 't.http', 'http')"
+    )
+    assert "http" in {row["queue"] for row in cli("queues", "list", "--json").json["queues"]}
+    declared = cli("queues", "show", "http", "--json").json
+    assert (declared["pending"], declared["limits"], declared["blocked_keys"]) == (0, {}, [])
     missing = cli("queues", "show", "nowhere")
-    assert (missing.code, "no queue 'nowhere'" in missing.err) == (1, True)
+    assert (missing.code, "no queue 'nowhere'" in missing.err) == (66, True)
 
 
 def _keys(row: dict[str, Any]) -> dict[str, int]:

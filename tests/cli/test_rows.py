@@ -6,14 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import anyio
 import asyncpg
 import pytest
 
 from inboxd.model.lineage import uuid7
-from inboxd.store.statements import Statements
 from tests.cli.conftest import Cli
-from tests.support import Database
 
 Sql = Callable[..., list[asyncpg.Record]]
 
@@ -131,25 +128,6 @@ def test_list_shows_no_payload_and_a_table_for_people(cli: Cli, sql: Sql) -> Non
         assert result.code == 0
         assert "secret" not in result.out
     assert "a.b\ufffd[31m" in cli("events", "list").out
-
-
-@pytest.mark.parametrize("place", ["events", "commands"])
-def test_list_stops_at_its_limit(database: Database, place: str) -> None:
-    """No sort and no whole table: an index on id is walked from its end."""
-    query = Statements("inboxd")[f"list_{place}"]
-
-    async def explain() -> str:
-        async with database.connect() as connection:
-            await connection.execute("SET enable_seqscan = off")
-            rows = await connection.fetch(
-                f"EXPLAIN {query}", None, None, None, None, None, None, 20, True, True
-            )
-            return "\n".join(row[0] for row in rows)
-
-    plan = anyio.run(explain)
-    assert "Seq Scan" not in plan
-    assert "Index Scan Backward" in plan
-    assert plan.count("Sort Key: events_history") + plan.count("Sort Key: commands_history") <= 1
 
 
 def test_bad_filters_are_usage_errors(cli: Cli) -> None:

@@ -40,7 +40,7 @@ def test_check_counts_them_and_names_what_is_wrong(
 ) -> None:
     def plugins() -> tuple[str, str]:
         lines = cli("check", "--json").json["checks"]
-        (line,) = [line for line in lines if line["subject"] == "plugins"]
+        (line,) = [line for line in lines if line["subject"] in ("plugins", "settings")]
         return line["verdict"], line["found"]
 
     sql(INSERT)
@@ -59,4 +59,7 @@ def test_check_counts_them_and_names_what_is_wrong(
     monkeypatch.setenv("INBOXD_SCHEDULES", good.replace("noop", "nope"))
     verdict, found = plugins()
     assert verdict == "fail"
-    assert found == "[schedules.\"tick\"]: no plugin declares the command type 'test.nope'."
+    assert found == (
+        "[schedules.\"tick\"]: no plugin declares the command type 'test.nope'; "
+        "did you mean 'test.noop'?"
+    )

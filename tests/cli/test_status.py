@@ -89,7 +89,10 @@ def test_workers_lists_the_living_and_on_request_the_others(cli: Cli, sql: Sql) 
     assert cli("workers", "--json").json["workers"][0]["topics"] == ["rewards", "default"]
     assert "rewards, default" in cli("workers").out
     assert [each["leads"] for each in living] == [False]
-    sql("UPDATE inboxd.leases SET holder = (SELECT id FROM inboxd.workers WHERE name = 'w1')")
+    sql(
+        "UPDATE inboxd.leases SET holder = (SELECT id FROM inboxd.workers WHERE name = 'w1')"
+        " WHERE name = 'upkeep'"
+    )
     assert [each["leads"] for each in cli("workers", "--json").json["workers"]] == [True]
     assert [each["leads"] for each in cli("status", "--json").json["workers"]] == [True]
 

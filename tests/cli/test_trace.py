@@ -126,11 +126,106 @@ def test_a_line_says_status_attempts_times_and_the_error(
 ) -> None:
     lines = cli("trace", "command", story["mail"]["id"]).out.splitlines()
     assert len(lines) == 4
-    assert lines[0].startswith(f"event {story['event']['id']}  order.paid  pending")
+    assert lines[0].startswith(f"event {story['event']['id']}  order.paid  in default  pending")
     assert lines[1].startswith(f"└─ command {story['ship']['id']}  ship  succeeded")
     assert "took 0.250s" in lines[1]
     assert lines[2].startswith("   ├─ ")
     assert lines[3].endswith("3 attempts  SMTPError: mailbox full  ◀")
+
+
+@pytest.fixture
+def fan_out(sql: Sql) -> dict[str, asyncpg.Record]:
+    """An event in two topics: the handler in `default` sent a command and a batch."""
+    same = uuid.uuid4()
+    rows = {
+        topic: sql(
+            "insert into inboxd.events (type, topic, event_id) values ('paid', $1, $2) returning *",
+            topic,
+            same,
+        )[0]
+        for topic in ("default", "loyalty")
+    }
+    rows["ship"] = child(sql, "ship", rows["default"])
+    rows["label"] = child(sql, "label", rows["ship"])
+    rows["batch"] = sql(
+        """insert into inboxd.batches (name, kind, origin_kind, origin_id, causation_id)
+           values ('mails', 'batch', 'event', $1, $2) returning *""",
+        rows["default"]["id"],
+        same,
+    )[0]
+    return rows
+
+
+def test_each_row_of_a_fan_out_has_a_story_of_its_own(
+    cli: Cli, sql: Sql, fan_out: dict[str, asyncpg.Record]
+) -> None:
+    default, loyalty = fan_out["default"]["id"], fan_out["loyalty"]["id"]
+    told: Any = ("paid", [("ship", [("label", [])]), ("mails", [])])
+    for start in (
+        ("event", default),
+        ("command", fan_out["label"]["id"]),
+        ("batch", fan_out["batch"]["id"]),
+    ):
+        found = traced(cli, *start)
+        assert (found["id"], shape(found)) == (default, told), start
+    assert shape(traced(cli, "event", loyalty)) == ("paid", [])
+    assert cli("trace", "event", loyalty).out.startswith(
+        f"event {loyalty}  paid  in loyalty  pending"
+    )
+    assert "paid<br/>in default<br/>" in cli("trace", "event", default, "--mermaid").out
+    # The same when all of it has ended, and when what sent it is gone: nobody else is blamed.
+    for each in ("ship", "label"):
+        settle(sql, fan_out[each]["id"])
+    assert shape(traced(cli, "event", loyalty)) == ("paid", [])
+    assert shape(traced(cli, "event", default)) == told
+    sql("delete from inboxd.events where id = $1", default)
+    assert traced(cli, "command", fan_out["ship"]["id"])["type"] == "ship"
+
+
+def test_events_that_went_to_two_topics_keep_their_children_apart(
+    cli: Cli, sql: Sql, fan_out: dict[str, asyncpg.Record]
+) -> None:
+    """Both rows are in one tree here, below what emitted them."""
+    root = send(sql, "root")
+    sql("update inboxd.events set causation_id = $1", root["command_id"])
+    child(sql, "points", fan_out["loyalty"])
+    found = traced(cli, "command", root["id"])
+    below = {node["lane"]: shape(node)[1] for node in found["children"]}
+    assert below == {
+        "default": [("ship", [("label", [])]), ("mails", [])],
+        "loyalty": [("points", [])],
+    }
+
+
+def test_who_gave_only_a_causation_id_meant_the_event_in_any_topic(
+    cli: Cli, sql: Sql, fan_out: dict[str, asyncpg.Record]
+) -> None:
+    given = send(sql, "given", causation_id=fan_out["default"]["event_id"])
+    assert traced(cli, "command", given["id"])["id"] == fan_out["loyalty"]["id"], "the newest"
+    assert shape(traced(cli, "event", fan_out["loyalty"]["id"])) == ("paid", [("given", [])])
+    assert ("given", []) in shape(traced(cli, "event", fan_out["default"]["id"]))[1]
+
+
+def test_show_lists_what_the_row_of_that_topic_created_and_who_runs_there(
+    cli: Cli, sql: Sql, fan_out: dict[str, asyncpg.Record]
+) -> None:
+    rules = [
+        {"handler": name, "policy": "fixed", "source": "plugin shop", "attempts": 3, "topic": topic}
+        for name, topic in (("shop.ship", None), ("shop.add_points", "loyalty"))
+    ]
+    declare = "insert into inboxd.declared_types (kind, type, retry) values ('event', 'paid', $1)"
+    sql(declare, json.dumps(rules))
+
+    def shown(topic: str) -> tuple[list[str], list[str]]:
+        row = cli("events", "show", fan_out[topic]["id"], "--json").json
+        return [each["type"] for each in row["children"]], [r["handler"] for r in row["retry"]]
+
+    assert shown("default") == (["ship", "mails"], ["shop.ship"])
+    assert shown("loyalty") == ([], ["shop.add_points"])
+    # As an older release declared them: nobody knows which run where.
+    older = [{key: rule[key] for key in rule.keys() - {"topic"}} for rule in rules]
+    sql("update inboxd.declared_types set retry = $1", json.dumps(older))
+    assert shown("loyalty")[1] == ["shop.ship", "shop.add_points"]
 
 
 def test_an_event_says_who_emitted_it(cli: Cli, sql: Sql) -> None:

@@ -120,6 +120,9 @@ async def test_producers_go_on_meanwhile(virgin: Database, start_worker: StartWo
                             await anyio.sleep(0.3)
                 await anyio.sleep(0.01)
 
+    async def each_has_written(count: int) -> bool:
+        return len(written) == most and min(map(len, written.values())) >= count
+
     written: dict[int, list[int]] = defaultdict(list)
     await write(virgin, "test.turn", range(700))
     async with anyio.create_task_group() as tasks:
@@ -127,11 +130,12 @@ async def test_producers_go_on_meanwhile(virgin: Database, start_worker: StartWo
             isolation = "repeatable_read" if number % 4 == 3 else "read_committed"
             patient = number % 2 == 0
             tasks.start_soon(partial(produce, number, patient=patient, isolation=isolation))
-        await anyio.sleep(0.5)
+        await eventually(partial(each_has_written, 4))  # one transaction at least, and a part
         await start_worker()
         await start_worker()
         await eventually(partial(virgin.fetchval, "select exists (select from trail)"))
-        await anyio.sleep(0.5)
+        before = min(map(len, written.values()))
+        await eventually(partial(each_has_written, before + 4))  # while the workers take it in
         done.set()
     await settled(virgin, 700 + sum(map(len, written.values())), within=60)
     found = await steps(virgin)
@@ -144,7 +148,7 @@ async def test_what_an_open_transaction_wrote_before_comes_first(
 ) -> None:
     async with virgin.connect() as producer, producer.transaction():
         await write(producer, "test.turn", [0], keys=1)
-        worker = await start_worker({"upkeep": {"stats_interval": "200ms"}})
+        worker = await start_worker({"upkeep": {"interval": "1s"}})
         await write(virgin, "test.turn", [1], keys=1)
         held = "select topic from inboxd.intakes where type = 'test.turn' and finished_at is null"
         assert await virgin.fetchval(held) == "ordered"

@@ -4,6 +4,7 @@ Every test has neighbours after the bad row, in the same page or on the same run
 """
 
 import asyncio
+import inspect
 import threading
 
 import pytest
@@ -13,8 +14,9 @@ from inboxd.errors import HandlerTimeout
 from inboxd.runtime.execution import Executions
 from inboxd.runtime.plugins import build_registry
 from inboxd.telemetry.monitor import LoopMonitor
+from inboxd_testplugin import leaving
 from tests.daemon.inbox import KINDS, Inbox, Kind, errors_of
-from tests.support import Config, StartWorker
+from tests.support import Config, StartWorker, Worker
 
 pytestmark = pytest.mark.anyio
 
@@ -48,6 +50,7 @@ async def _errors(inbox: Inbox, kind: Kind, row_id: int) -> list[str]:
     [
         ("statement beside a failure", "DivisionByZeroError"),
         ("statement", "UsageError: the handler ended while a statement of its own"),
+        ("forgotten task", "UsageError: ctx.connection.fetchval(…) at "),
     ],
 )
 async def test_a_statement_that_is_still_under_way(
@@ -61,6 +64,25 @@ async def test_a_statement_that_is_still_under_way(
 @pytest.mark.parametrize("kind", KINDS)
 async def test_statements_side_by_side_queue(inbox: Inbox, kind: Kind) -> None:
     row_id, _ = await _neighbours(inbox, kind, "statements side by side")
+    await inbox.succeeded(kind, row_id)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_statement_that_was_never_awaited(inbox: Inbox, worker: Worker, kind: Kind) -> None:
+    bad, _ = await _neighbours(inbox, kind, "forgotten await")
+    source = inspect.getsource(leaving).splitlines()
+    line = next(n for n, text in enumerate(source, 1) if text.endswith("# the mistake"))
+    [error, again] = await _errors(inbox, kind, bad)
+    assert error == again
+    assert error.startswith(
+        f"UsageError: ctx.connection.execute(…) at {leaving.__file__}:{line}: it was never awaited"
+    )
+    assert "RuntimeWarning" not in worker.output()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_statement_that_was_cancelled_before_it_began(inbox: Inbox, kind: Kind) -> None:
+    row_id, _ = await _neighbours(inbox, kind, "cancelled before it began")
     await inbox.succeeded(kind, row_id)
 
 

@@ -243,3 +243,6 @@ async def test_logs_carry_ids_and_no_payloads(inbox: Inbox, worker: Worker) -> N
     [line] = [line for line in worker.output().splitlines() if str(row["command_id"]) in line]
     assert '"correlation_id":"story"' in line
     assert "0b5e55ed" not in worker.output()
+    (told,) = errors_of(row)
+    assert told["traceback"].startswith('  File "')
+    assert "/inboxd/runtime/" not in told["traceback"], "it begins with the plugin's frames"

@@ -66,6 +66,8 @@ async def test_term_lets_running_work_finish_and_gives_the_rest_back(
     await eventually(is_draining)
     assert (await worker.get("/healthz"))[0] == 200
     assert await worker.wait() == 0
+    [line] = [json.loads(x) for x in worker.output().splitlines() if '"draining"' in x]
+    assert (line["running"], line["types"]) == (2, {"test.ledger": 1, "test.wait": 1})
     await own.succeeded("command", finishing, waiting[0])
     assert len(await own.notes(finishing)) == 1
     for row_id in waiting[1:]:
@@ -150,10 +152,10 @@ async def test_hup_changes_log_level_and_limits(own: Inbox, start_worker: StartW
     settings = worker.log.with_suffix(".toml")
     text = settings.read_text()
     assert '"concurrency" = 1' in text
-    assert '"level" = "debug"' in text
+    assert '"level" = "info"' in text
     settings.write_text(
         text.replace('"concurrency" = 1', '"concurrency" = 2').replace(
-            '"level" = "debug"', '"level" = "error"'
+            '"level" = "info"', '"level" = "error"'
         )
     )
     worker.process.send_signal(signal.SIGHUP)
@@ -169,15 +171,27 @@ async def test_hup_changes_log_level_and_limits(own: Inbox, start_worker: StartW
 async def test_what_hup_changed_outlives_a_death_that_was_declared(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    worker = await start_worker({"queues": {"slow": {"concurrency": 1}}})
+    queues = {"slow": {"concurrency": 1}, "slwo": {"concurrency": 1}}
+    worker = await start_worker({"queues": queues})
+    assert worker.output().count("did you mean 'slow'?") == 1
     settings = worker.log.with_suffix(".toml")
     settings.write_text(settings.read_text().replace('"concurrency" = 1', '"concurrency" = 2'))
     worker.process.send_signal(signal.SIGHUP)
     await worker.logged("settings are reloaded")
+    assert worker.output().count("did you mean 'slow'?") == 2, "at the start, and at the reload"
     await own.database.execute("update inboxd.workers set state = 'dead', ended_at = now()")
     await worker.logged("this worker was declared dead")
     both = await own.write_many("command", "test.wait", [{"wait": 3600}] * 2, queue="slow")
     await own.running(*both)
+
+
+_TWO_NAMES = """
+[types."test.nop"]
+timeout = "1s"
+[schedules.tick]
+cron = "* * * * *"
+command = "x.y"
+"""
 
 
 @pytest.mark.parametrize(
@@ -185,6 +199,8 @@ async def test_what_hup_changed_outlives_a_death_that_was_declared(
     [
         ('[typo]\nkey = "value"', "unknown section"),
         ("[events]\nlists = 64", "must be larger than events.lists (64)"),
+        # The log is JSON: a line break and quotes are written out.
+        (_TWO_NAMES, r"""did you mean 'test.noop'?\n[schedules.\"tick\"]: no plugin declares"""),
     ],
 )
 async def test_hup_with_wrong_settings_changes_nothing(

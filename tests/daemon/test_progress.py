@@ -108,4 +108,5 @@ async def test_workers_declare_their_retry_rules(
         "inboxd_testplugin.first_of_pair",
         "inboxd_testplugin.second_of_pair",
     ]
+    assert {rule["topic"] for rule in rules["event", "test.pair"]} == {None}
     assert rules["command", "test.ledger"][0]["policy"].startswith("fixed, attempts 3")

@@ -113,7 +113,7 @@ async def test_a_type_may_be_a_dead_letter_or_be_ignored(
     assert set(await _history(database, "gone.ignored")) == {("dismissed", "ignored:gone.ignored")}
     errors = await database.fetchval("select errors from inboxd.events_history limit 1")
     (error,) = json.loads(errors)
-    assert "Ignored: no live worker serves event type 'gone.ignored'" in error["error"]
+    assert "Ignored: no live worker handles event type 'gone.ignored'" in error["error"]
     counted = await database.fetch(
         "select type, sum(count)::int from inboxd.stats where outcome = 'ignored' group by 1"
     )

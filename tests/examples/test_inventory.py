@@ -9,8 +9,7 @@ import pytest
 
 from inboxd import Connection
 from inboxd.client import Inbox, NewEvent
-from inboxd.model.outcome import Succeeded
-from inboxd.testing import run_event
+from inboxd.testing import Succeeded, run_event
 from inventory.plugin import handlers
 from tests.support import Database, StartWorker
 from tests.support.waiting import eventually
@@ -45,7 +44,11 @@ async def test_every_event_is_delivered_twice_and_counts_once(
     warehouse: Connection, start_worker: StartWorker
 ) -> None:
     worker = await start_worker(
-        {"worker": {"plugins": ["inventory"]}, "upkeep": {"stats_interval": "200ms"}}
+        {
+            "worker": {"plugins": ["inventory"]},
+            "upkeep": {"stats_interval": "200ms"},
+            "log": {"level": "debug"},
+        }
     )
     # The bus: each delivery under an id of its own; the second by another way than the first.
     for order in ORDERS[:30]:

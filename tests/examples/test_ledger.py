@@ -11,8 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from inboxd import Connection
-from inboxd.model.outcome import Dead, Succeeded
-from inboxd.testing import run_list
+from inboxd.testing import Dead, Succeeded, run_list
 from ledger.plugin import handlers
 from tests.support import Database, StartWorker
 from tests.support.waiting import eventually
@@ -36,7 +35,8 @@ def booked(amount: str, currency: str = "EUR") -> dict[str, Any]:
 
 async def reports(bank: Connection) -> list[tuple[Any, ...]]:
     rows = await bank.fetch(
-        "SELECT day, currency, transactions, total FROM bank.daily_reports ORDER BY 1, 2"
+        "SELECT day, currency, transactions, total, average, largest"
+        " FROM bank.daily_reports ORDER BY 1, 2"
     )
     return [tuple(row.values()) for row in rows]
 
@@ -61,7 +61,34 @@ async def test_a_day_is_reported_with_its_date(bank: Connection, day: date) -> N
     )
     assert isinstance(result.outcome, Succeeded)
     assert [type(item) for item in result.items] == [Succeeded, Succeeded, Succeeded, Dead]
-    assert await reports(bank) == [(day, "EUR", 2, Decimal("0.30")), (day, "USD", 1, Decimal(-5))]
+    assert await reports(bank) == [
+        (day, "EUR", 2, Decimal("0.30"), Decimal("0.15"), Decimal("0.20")),
+        (day, "USD", 1, Decimal(-5), Decimal(5), Decimal(5)),
+    ]
+    summary = await bank.fetchval("SELECT text FROM bank.daily_summaries")
+    assert summary == (
+        "3 transactions, EUR +0.30, USD -5.00; most of them between 12:00 and 13:00; 1 rejected."
+    )
+    # What is replayed, or was flushed before, is added to the day's report.
+    again = await run_list(
+        handlers,
+        "daily-report",
+        [(BOOKED, booked("0.50"), written)],
+        key="Mitte",
+        now=datetime(day.year, day.month, day.day, 12, tzinfo=BERLIN) + timedelta(days=3),
+        connection=bank,
+    )
+    assert isinstance(again.outcome, Succeeded), again.error
+    eur = (day, "EUR", 3, Decimal("0.80"), Decimal("0.27"), Decimal("0.50"))
+    assert (await reports(bank))[0] == eur
+    whole = await bank.fetchrow(
+        "SELECT branches, total FROM bank.daily_totals WHERE currency = 'EUR'"
+    )
+    assert whole is not None
+    assert tuple(whole.values()) == (1, Decimal("0.80"))
+    counted = await bank.fetchrow("SELECT transactions, rejected FROM bank.daily_summaries")
+    assert counted is not None
+    assert tuple(counted.values()) == (4, 1)
 
 
 async def test_two_missed_midnights_give_two_reports(
@@ -98,6 +125,6 @@ async def test_two_missed_midnights_give_two_reports(
     assert due == (today + timedelta(days=1, hours=12)).replace(hour=0)
     yesterday = today.date() - timedelta(days=1)
     assert await reports(bank) == [
-        (yesterday - timedelta(days=1), "EUR", 2, Decimal(5)),
-        (yesterday, "EUR", 2, Decimal(5)),
+        (yesterday - timedelta(days=1), "EUR", 2, Decimal(5), Decimal("2.50"), Decimal("2.50")),
+        (yesterday, "EUR", 2, Decimal(5), Decimal("2.50"), Decimal("2.50")),
     ]

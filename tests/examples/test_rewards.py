@@ -1,6 +1,7 @@
 """Points that depend on the exact order: shuffled deliveries, failures, two workers."""
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from importlib.resources import files
 
@@ -19,20 +20,22 @@ CHANGES: dict[str, tuple[str, Callable[[int, int], int]]] = {
 }
 
 
-def deliveries(users: int, each: int) -> tuple[list[tuple[str, str]], dict[int, int]]:
-    """Events as (type, payload), shuffled between users; and every user's balance after them."""
+def deliveries(users: int, each: int) -> tuple[list[tuple[str, str]], dict[int, int], Counter[int]]:
+    """Events as (type, payload), shuffled between users; their balances, and how often gold."""
     chance = random.Random(14)
     order = [user for user in range(users) for _ in range(each)]
     chance.shuffle(order)
     balances = dict.fromkeys(range(users), 0)
+    gold: Counter[int] = Counter()
     sent = []
     for user in order:
         type_ = chance.choice(list(CHANGES))
         value = chance.randint(1, 30) if type_ == "bonus.granted" else chance.randint(1, 600)
         field, change = CHANGES[type_]
         sent.append((type_, orjson.dumps({"user_id": user, field: value}).decode()))
-        balances[user] = change(balances[user], value)
-    return sent, balances
+        before, balances[user] = balances[user], change(balances[user], value)
+        gold[user] += before < plugin.GOLD <= balances[user]
+    return sent, balances, gold
 
 
 def test_the_order_matters() -> None:
@@ -51,7 +54,7 @@ async def test_every_balance_comes_out_exact(
     fleet = [await start_worker(config), await start_worker(config)]
     # Some users have no account yet: their events fail, and keep their later ones waiting.
     await _open_accounts(database, users, "n % 20 > 0")
-    sent, balances = deliveries(users, each)
+    sent, balances, gold = deliveries(users, each)
     half = len(sent) // 2
     await _emit(database, sent[:half])
     await _applied(database, half // 4)
@@ -63,7 +66,14 @@ async def test_every_balance_comes_out_exact(
     rows = await database.fetch("select user_id, points, events from rewards.accounts")
     assert {row["user_id"]: row["points"] for row in rows} == balances
     assert {row["events"] for row in rows} == {each}
-    assert await database.fetchval("select count(*) from inboxd.events") == 0
+
+    async def is_settled() -> bool:
+        return not await database.fetchval("select count(*) from inboxd.events")
+
+    await eventually(is_settled)
+    letters = await database.fetch("select user_id from rewards.letters")
+    assert Counter(row["user_id"] for row in letters) == gold
+    assert len(letters) > 0
 
 
 async def _open_accounts(database: Database, users: int, which: str) -> None:

@@ -3,19 +3,21 @@
 Handler tests need no daemon; where a handler asks the database, it asks a real one.
 """
 
+import json
 import os
 import signal
+import smtplib
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from inboxd import Connection
-from inboxd.model.outcome import Dead, Retrying, Succeeded
-from inboxd.testing import run_command, run_event
+from inboxd import Connection, Reject
+from inboxd.testing import Dead, Retrying, Sent, Succeeded, run_command, run_event
 from school.plugin import handlers
 from school.stage.mailbox import Mailbox, open_mailbox
 from tests.support import Database
@@ -35,12 +37,15 @@ async def school(database: Database) -> AsyncIterator[Connection]:
         await connection.execute(
             """
             INSERT INTO school.institutions (name) VALUES ('Example School');
+            INSERT INTO school.campuses (institution_id, name) VALUES (1, 'Campus');
+            INSERT INTO school.courses (campus_id, name) VALUES (1, 'Computing');
+            INSERT INTO school.disciplines (institution_id, name) VALUES (1, 'Algebra');
             INSERT INTO school.teachers (institution_id, name) VALUES (1, 'Grace');
-            INSERT INTO school.classes (institution_id, teacher_id, name)
-                 VALUES (1, 1, '1a'), (1, 1, '1b');
-            INSERT INTO school.students (institution_id, address)
-                 VALUES (1, 'ada@school.example'), (1, 'bob@school.example'),
-                        (1, 'eve@school.example');
+            INSERT INTO school.classes (course_id, discipline_id, teacher_id, name)
+                 VALUES (1, 1, 1, '1a'), (1, 1, 1, '1b');
+            INSERT INTO school.students (course_id, term, address)
+                 VALUES (1, 1, 'ada@school.example'), (1, 1, 'bob@school.example'),
+                        (1, 1, 'eve@school.example');
             INSERT INTO school.enrolments VALUES (1, 1), (1, 2), (2, 3);
             INSERT INTO school.activities (class_id, title) VALUES (1, 'Exercise 1');
             """
@@ -98,30 +103,75 @@ async def test_the_teacher_is_told_after_all_emails_and_the_office_if_one_fails(
     assert [sent.type for sent in batch.otherwise] == ["school.tell_office"]
 
 
-async def test_an_institution_is_set_up_in_five_steps() -> None:
-    payload = {"institution_id": 1, "students": 90}
-    result = await run_event(handlers, "institution.created", payload)
+async def test_five_steps_set_an_institution_up(database: Database) -> None:
+    """In the order of the workflow, each with what the steps before it returned."""
+    async with database.connect() as school:
+        await school.execute(files("school").joinpath("schema.sql").read_text())
+        await school.execute("INSERT INTO school.institutions (name) VALUES ('Example School')")
+        result = await run_event(
+            handlers, "institution.created", {"institution_id": 1, "students": 90}
+        )
+        [workflow] = result.workflows
+        names = ["basic data", "users", "classes", "enrolments", "attendances"]
+        assert list(workflow.steps) == names
+        results: dict[str, Any] = {}
+        for before, (name, step) in zip([None, *names], workflow.steps.items(), strict=False):
+            assert list(step.after) == ([before] if before else [])
+            assert isinstance(step.what, Sent)
+            done = await run_command(
+                handlers, step.what.type, step.what.payload, connection=school, results=results
+            )
+            assert isinstance(done.outcome, Succeeded), done.error
+            results[name] = json.loads(done.outcome.result or "null")
 
-    [workflow] = result.workflows
-    names = ["basic data", "users", "classes", "enrolments", "attendances"]
-    assert list(workflow.steps) == names
-    assert [list(step.after) for step in workflow.steps.values()] == [
-        [],
-        *([name] for name in names[:-1]),
-    ]
+        async def count(what: str) -> int:
+            counted: int = await school.fetchval(f"SELECT count(*) FROM {what}")
+            return counted
+
+        tables = ["campuses", "courses", "disciplines", "curricula", "teachers", "students"]
+        counts = [await count(f"school.{table}") for table in tables]
+        assert counts == [2, 3, 11, 14, 6, 90]
+        first = "course_id = (SELECT id FROM school.courses WHERE name = 'Computing')"
+        assert await count("school.classes") == await count(f"school.classes WHERE {first}") == 6
+        assert await count("(SELECT DISTINCT teacher_id FROM school.classes) t") == 6
+        # 30 of the students are in that course, 10 in each term; a term has two classes.
+        assert await count(f"school.students WHERE {first}") == 30
+        assert await count("school.enrolments") == 60
+        assert (
+            await count(
+                "(SELECT class_id FROM school.enrolments GROUP BY 1 HAVING count(*) = 10) c"
+            )
+            == 6
+        )
+        lessons, listed = await count("school.lessons"), await count("school.attendances")
+        assert (lessons, listed) == (24, 240)
+        assert 0 < await count("school.attendances WHERE present") < listed
+        assert await count("school.lessons WHERE held_on > current_date") == 0
 
 
-async def test_a_step_reads_what_an_earlier_one_returned(school: Connection) -> None:
-    result = await run_command(
-        handlers,
-        "school.seed_classes",
-        {"institution_id": 1},
-        connection=school,
-        results={"basic data": [1]},
-    )
+async def test_that_the_teacher_was_told_is_an_event_that_marks_the_activity(
+    school: Connection,
+) -> None:
+    told = await run_command(handlers, "school.tell_teacher", {"activity_id": 1}, connection=school)
+    [event] = told.events
+    assert (event.type, event.payload) == ("activity.delivered", {"activity_id": 1})
 
-    assert isinstance(result.outcome, Succeeded), result.error
-    assert await school.fetchval("SELECT count(*) FROM school.classes WHERE name = 'Class 1'") == 1
+    noted = await run_event(handlers, event.type, event.payload, connection=school)
+
+    assert isinstance(noted.outcome, Succeeded), noted.error
+    marked = "SELECT reached_at FROM school.activities WHERE id = 1"
+    assert await school.fetchval(marked) is not None
+
+
+async def test_an_answer_is_graded_by_a_command(school: Connection) -> None:
+    answer = {"activity_id": 1, "student_id": 1, "answer": 0, "text": "because of that"}
+    result = await run_event(handlers, "answer.given", answer)
+    [command] = result.commands
+
+    done = await run_command(handlers, command.type, command.payload, connection=school)
+
+    assert isinstance(done.outcome, Succeeded), done.error
+    assert await school.fetchval("SELECT points FROM school.grades WHERE student_id = 1") == 3
 
 
 async def test_an_email_is_sent_and_noted(school: Connection, mailbox: Mailbox) -> None:
@@ -133,16 +183,28 @@ async def test_an_email_is_sent_and_noted(school: Connection, mailbox: Mailbox) 
 
 
 @pytest.mark.parametrize(
-    ("answer", "outcome"), [("451 4.3.0 Busy", Retrying), ("550 5.1.1 No such user", Dead)]
+    ("answer", "outcome", "error"),
+    [
+        ("451 4.3.0 Busy", Retrying, smtplib.SMTPDataError),
+        ("550 5.1.1 No such user", Dead, Reject),
+    ],
 )
 async def test_the_mail_servers_answer_decides_whether_to_try_again(
-    answer: str, outcome: type, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+    answer: str,
+    outcome: type,
+    error: type,
+    school: Connection,
+    mailbox: Mailbox,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mailbox, "receive", lambda _content: answer)
 
-    result = await run_command(handlers, "school.send_email", EMAIL)
+    result = await run_command(handlers, "school.send_email", EMAIL, connection=school)
 
     assert isinstance(result.outcome, outcome)
+    assert isinstance(result.error, error)
+    assert answer[:3] in str(result.error)
+    assert await school.fetchval("SELECT count(*) FROM school.deliveries") == 0
 
 
 async def test_a_mail_server_that_is_down_is_tried_again(
@@ -153,6 +215,7 @@ async def test_a_mail_server_that_is_down_is_tried_again(
     result = await run_command(handlers, "school.send_email", EMAIL)
 
     assert isinstance(result.outcome, Retrying)
+    assert isinstance(result.error, ConnectionRefusedError)
 
 
 def test_the_mail_server_takes_a_message_once_and_puts_the_same_ones_off_in_every_run() -> None:
@@ -179,14 +242,16 @@ def test_the_demo_ends_by_itself_with_a_table_and_leaves_nothing(tmp_path: Path)
 
     assert done.returncode == 0, done.stdout + done.stderr
     table = dict(_cells(line) for line in done.stdout.splitlines() if line.startswith("│"))
-    assert table["events handled"] == "7"
-    # Five steps; 6 announcements, 180 e-mails, two of them replayed; 6 teachers, twice the office.
-    assert table["commands succeeded"] == "199"
-    assert table["e-mails received"] == "180"
-    assert table["refused for good"] == "2"
-    assert table["failures (dead letters)"] == "0"
-    assert table["retries"] == table["put off by the mail server"] != "0"
-    assert "Every student got exactly the e-mails that were due: 180" in done.stdout
+    # The institution, 6 activities that are published and delivered, 300 answers.
+    assert table["events handled"] == "313"
+    # Five steps; 6 announcements, 60 e-mails, two of them replayed; 6 teachers, twice the office.
+    assert table["commands succeeded"] == "379"
+    assert table["e-mails received by the mail server"] == "60"
+    assert table["refused for good, and replayed"] == "2"
+    assert table["dead letters left"] == "0"
+    assert table["retries"] == table["put off by it, and tried again"] != "0"
+    assert "Every student got exactly the e-mails that were due: 60" in done.stdout
+    assert "every answer has one grade: 300" in done.stdout
     for part in ("tell_teacher  succeeded", "tell_office  succeeded", "replayed as command"):
         assert part in done.stdout, "the story"
     assert "\x1b" not in done.stdout, "no terminal, no animation"

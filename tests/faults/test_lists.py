@@ -261,4 +261,4 @@ async def test_lists_that_nobody_handles_do_not_wait_for_ever(
     await start_worker(hasty(**settings, events={"unhandled": "dead"}))
     await eventually(lambda: have_status("failed"))
     errors = await listed.fetchval("select errors from inboxd.events limit 1")
-    assert "no live worker serves event type 'listed.o' in topic 'o'" in errors
+    assert "no live worker handles event type 'listed.o' in topic 'o'" in errors

@@ -10,7 +10,7 @@ the model checks it to the minute, and takes it over, since the order of claims 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 HOUR = timedelta(hours=1)
 ABOUT = timedelta(minutes=1)
@@ -39,9 +39,12 @@ class Item:
     worker: UUID | None = None
     cancel_requested: bool = False
     errors: int = 0
+    lone: int | None = None  # deaths alone; None: it is not to run alone
     settled: bool = False
     about: bool = field(default=True, compare=False)  # run_at is known to the minute only
     held: bool = field(default=False, compare=False)  # locked by an open transaction
+    group: UUID | None = field(default=None, compare=False)  # of suspects, by whatever name
+    alone: bool = field(default=False, compare=False)  # leased so that nothing runs beside it
 
     @property
     def place(self) -> Place:
@@ -139,16 +142,17 @@ class Model:
             later = [k for k in order[number + 1 :] if query.room is None or k[0] == key[0]]
             assert not any(i.lane in later for i in taken), "a lane was passed over"
 
-    def oldest_suspect(self) -> Item | None:
-        """The command with crashes that is claimed next."""
-        due = [i for i in self.pending(self.commands) if i.crashes and self.is_due(i)]
-        return min((i for i in due if not i.held), key=lambda i: i.place, default=None)
+    def suspects(self, group: UUID) -> list[Item]:
+        """What can be claimed of a group of commands that ran on a worker when it died."""
+        due = [i for i in self.pending(self.commands) if i.group == group and self.is_due(i)]
+        return sorted((i for i in due if not i.held), key=lambda item: item.place)
 
-    def lease(self, ids: Collection[int], worker: UUID) -> None:
+    def lease(self, ids: Collection[int], worker: UUID, *, alone: bool = False) -> None:
         """A claim of commands committed."""
         for id_ in ids:
             item = self.commands[id_]
             item.status, item.worker, item.fence = "running", worker, item.fence + 1
+            item.alone = alone
 
     # -------------------------------------------------------------------------------- outcomes
 
@@ -156,6 +160,7 @@ class Model:
         """It ended: to history."""
         item.status, item.settled, item.worker = status, True, worker
         item.attempts += 1
+        item.group = item.lone = None
 
     def retry(self, item: Item, hours: float) -> None:
         """An attempt failed: again later, or a dead letter if it was the last one."""
@@ -164,6 +169,7 @@ class Model:
         if item.attempts >= ATTEMPTS:
             self._give_back(item, "failed")
         else:
+            self._clear(item)
             self._give_back(item, "pending", hours)
 
     def reject(self, item: Item) -> None:
@@ -174,10 +180,18 @@ class Model:
 
     def give_back(self, item: Item, hours: float | None = None) -> None:
         """Deferral (in so many hours) or release (at its old time): nothing is spent."""
+        if hours is not None:
+            self._clear(item)
         self._give_back(item, "pending", hours)
+
+    def _clear(self, item: Item) -> None:
+        """It has come through a run: it is no suspect."""
+        item.crashes, item.group, item.lone = 0, None, None
 
     def _give_back(self, item: Item, status: str, hours: float | None = None) -> None:
         item.status, item.worker = status, None
+        if status == "failed":
+            item.group = None
         if item.cancel_requested:
             item.due_in(self.now, 0)
         elif hours is not None:
@@ -195,14 +209,33 @@ class Model:
         return [i for i in self.commands.values() if i.status == "running" and i.worker == worker]
 
     def bury(self, worker: UUID) -> dict[int, str]:
-        """A worker is declared dead: its commands come back with one crash more."""
-        items = self.running(worker)
+        """A worker is declared dead: its commands come back with one crash more, as suspects.
+
+        Those that were none are a group; of each group that was, two halves are groups. Who is left
+        by itself runs alone, and deaths alone convict.
+        """
+        items = sorted(self.running(worker), key=lambda item: item.id)
         self.workers[worker] = "dead"
+        groups: dict[UUID | None, list[Item]] = {}
+        for item in items:
+            groups.setdefault(item.group, []).append(item)
+        for group, members in groups.items():
+            middle = len(members) if group is None else (len(members) + 1) // 2
+            for half in (members[:middle], members[middle:]):
+                name = uuid4()
+                for item in half:
+                    if item.lone is not None:
+                        item.lone += int(item.alone and len(items) == 1)
+                    elif group is not None and len(half) == 1:
+                        item.lone = 0
+                    item.group = name
         for item in items:
             item.crashes += 1
             item.errors += 1
-            item.status = "failed" if item.crashes >= CRASHES else "pending"
+            item.status = "failed" if (item.lone or 0) >= CRASHES else "pending"
             item.worker = None
+            if item.status == "failed":
+                item.group = None
         return {item.id: item.status for item in items}
 
     def unserved(self, items: Mapping[int, Item], key: Key, rows: int) -> list[int]:
@@ -211,7 +244,7 @@ class Model:
         free = [item for item in lane if self.is_due(item) and not item.held]
         failed = sorted(free, key=lambda item: item.place)[:rows]
         for item in failed:
-            item.status, item.errors = "failed", item.errors + 1
+            item.status, item.errors, item.group = "failed", item.errors + 1, None
         return [item.id for item in failed]
 
     # ------------------------------------------------------------------------------- operators
@@ -221,9 +254,10 @@ class Model:
         assert item.status == "failed"
         assert not item.settled
         if new_id == item.id:
-            item.status, item.attempts, item.crashes = "pending", 0, 0
+            item.status, item.attempts = "pending", 0
+            self._clear(item)
         else:
-            item.settled = True
+            item.settled, item.lone = True, None
             item = self.commands[new_id] = Item(new_id, item.lane, self.now)
         item.due_in(self.now, 0)
 
@@ -231,7 +265,7 @@ class Model:
         """A dead letter is put away."""
         assert item.status == "failed"
         assert not item.settled
-        item.status, item.settled = "dismissed", True
+        item.status, item.settled, item.lone = "dismissed", True, None
 
     def cancel(self, item: Item) -> bool:
         """An operator cancels: at once, or asks the worker; False: it has ended."""
@@ -240,6 +274,7 @@ class Model:
         item.cancel_requested = True
         if item.status == "pending":
             item.status, item.settled = "cancelled", True
+            item.group = item.lone = None
         return True
 
     def step_clock(self, hours: int) -> None:

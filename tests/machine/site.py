@@ -36,16 +36,20 @@ _TABLES = ("events", "commands")
 
 _EVENTS = """
     select {settled} as settled, 'events' as name, id, array[topic, type] as lane, run_at, status,
-           attempts, crashes, 0::bigint as fence, {worker} as worker, false as cancel_requested,
+           attempts, crashes, null::smallint as lone, null::uuid as "group", 0::bigint as fence,
+           {worker} as worker, false as cancel_requested,
            jsonb_array_length(coalesce(errors, '[]')) as errors from inboxd.events{of}"""
 _COMMANDS = """
     select {settled}, 'commands', id, array[queue, type, priority::text], run_at, status, attempts,
-           crashes, fence, worker_id, cancel_requested,
+           crashes, {lone}, {group}, fence, worker_id, cancel_requested,
            jsonb_array_length(coalesce(errors, '[]')) from inboxd.commands{of}"""
 _ROWS = " union all ".join(
-    each.format(settled=settled, worker=worker, of=of)
+    each.format(settled=settled, worker=worker, of=of, lone=lone, group=group)
     for each in (_EVENTS, _COMMANDS)
-    for settled, worker, of in (("false", "null::uuid", ""), ("true", "worker_id", "_history"))
+    for settled, worker, of, lone, group in (
+        ("false", "null::uuid", "", "lone_crashes", "suspect_group"),
+        ("true", "worker_id", "_history", "null", "null"),
+    )
 )
 _REST = """
     select clock_timestamp(),
@@ -73,6 +77,7 @@ class Worker:
     page_lanes: list[Any] = field(default_factory=list)
     alone: Row | None = None  # an event whose crash was counted beforehand
     leasing: list[Row] | None = None  # a claim that has not committed
+    by_itself: bool = False  # that claim is of a suspect that runs alone
 
     @property
     def is_idle(self) -> bool:
@@ -179,7 +184,7 @@ def item_of(row: Row) -> Item:
     queue, type_, *priority = row["lane"]
     lane: Key = (queue, type_, *map(int, priority))
     columns = ("status", "attempts", "crashes", "fence", "worker", "cancel_requested", "errors")
-    values = {name: row[name] for name in columns}
+    values = {name: row[name] for name in (*columns, "lone", "group")}
     return Item(row["id"], lane, row["run_at"], settled=row["settled"], about=False, **values)
 
 

@@ -28,6 +28,7 @@ from inboxd.store import commands, events
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Row
 from inboxd.store.events import Setback
+from inboxd.store.workers import Incarnation
 from tests.machine.model import ATTEMPTS, CRASHES, HOUR, Item, Model
 from tests.machine.site import Claim, Site, Worker, open_site, query_of
 from tests.machine.world import (
@@ -248,7 +249,7 @@ class Machine(World):
             self._sweep(worker)
         if worker.leasing is not None:
             self._end_claim(worker, "ROLLBACK" if lost else "COMMIT")
-        elif sweep or not self._claim_suspect(worker, at_once=at_once):
+        elif sweep or not self._claim_suspects(worker, pick, rows, at_once=at_once):
             self._claim_page(worker, rows, rooms, at_once=at_once)
 
     def _claim_page(
@@ -259,7 +260,7 @@ class Machine(World):
         self.site.run(worker.claims.execute("BEGIN"))
         found = self.site.run(commands.claim(worker.claims, SQL, worker.id, room, lanes, rows))
         if self.model.workers[worker.id] == "running":
-            offered = [i for i in self.model.pending(self.model.commands) if not i.crashes]
+            offered = [i for i in self.model.pending(self.model.commands) if i.group is None]
             self.model.judge(offered, query_of(lanes, rows, room), [row["id"] for row in found])
         else:
             assert found == [], "a claim of somebody who is not there"
@@ -269,23 +270,37 @@ class Machine(World):
             worker.command_lanes.took(lane)
         self._leasing(worker, found, at_once=at_once)
 
-    def _claim_suspect(self, worker: Worker, *, at_once: bool) -> bool:
-        """One command that was running when a worker died: the oldest; False: there is none."""
+    def _claim_suspects(self, worker: Worker, pick: int, rows: int, *, at_once: bool) -> bool:
+        """Commands of one group that ran when a worker died; False: there is none."""
+        found = self.site.run(commands.find_suspects(worker.claims, SQL))
+        waiting = {i.group for i in self.model.pending(self.model.commands)} - {None}
+        assert {part.group for part in found} == waiting
+        due = [part for part in found if part.oldest is not None]
+        if not due:
+            return False
+        part = due[pick % len(due)]
         self.site.run(worker.claims.execute("BEGIN"))
-        row = self.site.run(
-            commands.claim_suspect(worker.claims, SQL, worker.id, ["a", "b"], [], [])
+        taken = self.site.run(
+            commands.claim_suspects(
+                *(worker.claims, SQL, worker.id, part.group, ["a", "b"], {"qa": 9, "qb": 9}),
+                rows=rows,
+                alone=part.alone,
+            )
         )
-        suspect = self.model.oldest_suspect()
-        expected = suspect if self.model.workers[worker.id] == "running" else None
-        assert (row and row["id"]) == (expected and expected.id)
-        if row is None:
+        expected = self.model.suspects(part.group)[:rows]
+        if self.model.workers[worker.id] != "running":
+            expected = []
+        assert [row["id"] for row in taken] == [item.id for item in expected]
+        if not taken:
             self.site.run(worker.claims.execute("COMMIT"))
             return False
-        self._leasing(worker, [row], at_once=at_once)
+        self._leasing(worker, taken, at_once=at_once, alone=part.alone)
         return True
 
-    def _leasing(self, worker: Worker, rows: list[Row], *, at_once: bool) -> None:
-        worker.leasing = rows
+    def _leasing(
+        self, worker: Worker, rows: list[Row], *, at_once: bool, alone: bool = False
+    ) -> None:
+        worker.leasing, worker.by_itself = rows, alone
         for row in rows:
             item = self.model.commands[row["id"]]
             self._agree(row, item)
@@ -301,7 +316,8 @@ class Machine(World):
         self.let_go("commands", rows)
         if how == "COMMIT":
             assert not rows or self.model.lives(worker.id), "a dead worker's claim committed"
-            self.model.lease([row["id"] for row in rows], worker.id)
+            ids = [row["id"] for row in rows]
+            self.model.lease(ids, worker.id, alone=worker.by_itself)
             self.claims += [Claim(row, worker.id) for row in rows]
         worker.leasing = None
 
@@ -405,7 +421,7 @@ def _setback(row: Row, worker: UUID, end: str, now: datetime) -> Setback:
         return Setback(row["id"], "pending", fence=fence)
     outcome = decide(errors[end], POLICY, row["attempts"], timedelta(0))
     assert not isinstance(outcome, Succeeded)
-    return setback(outcome, row, worker, fence)
+    return setback(outcome, row, Incarnation(worker, "test", "host", 1, "0", (), (), (), ""), fence)
 
 
 def _expect(model: Model, item: Item, end: str) -> None:

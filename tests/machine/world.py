@@ -79,12 +79,16 @@ class World(RuleBasedStateMachine):
         assert staff == self.model.workers
         assert effects == self.model.effects
         rows = self.site.run(self.site.rows())
+        names = dict[object, object]()
         for row in rows:
             real, mine = item_of(row), self.table(row["name"]).get(row["id"])
             assert mine is not None, f"a row that nobody wrote: {real}"
             if mine.about and abs(mine.run_at - real.run_at) < ABOUT:
                 mine.run_at, mine.about = real.run_at, False
             assert real == mine
+            assert names.setdefault(mine.group, real.group) == real.group, "groups mix"
+            mine.group = real.group
+        assert len(set(names.values())) == len(names), "a group was not split"
         assert len(rows) == len(self.model.events) + len(self.model.commands), (
             "lost, or twice there"
         )
@@ -300,9 +304,9 @@ class World(RuleBasedStateMachine):
         if not lanes:
             return
         key = one(lanes, pick)
-        store = events if name == "events" else commands
+        fail = events.fail_unhandled if name == "events" else commands.fail_unserved
         lane, waited = Sighting(key, None, None), 0 * HOUR
-        failed = self.site.run(store.fail_unserved(self.site.work, SQL, lane, "{}", rows, waited))
+        failed = self.site.run(fail(self.site.work, SQL, lane, "{}", rows, waited))
         assert failed == len(self.model.unserved(self.table(name), key, rows))
 
     def _step_clock(self, hours: int) -> None:

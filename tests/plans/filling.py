@@ -37,7 +37,8 @@ insert into inboxd.commands (queue, type, status, causation_id)
     select 'big', 'dead', 'failed', gen_random_uuid() from generate_series(1, {dead});
 insert into inboxd.commands (queue, type, status, worker_id, fence)
     select 'big', 'held', 'running', '{worker}', 1 from generate_series(1, 10);
-insert into inboxd.commands (queue, type, crashes) select 'big', 'few', 1;
+insert into inboxd.commands (queue, type, crashes, suspect_group)
+    select 'big', 'few', 1, '{worker}' from generate_series(1, 20);
 insert into inboxd.commands (queue, type, ordering_key)
     select 'keyed', 'keyed', 'k' || n % 1000 from generate_series(1, {rows}) n;
 insert into inboxd.commands (queue, type, ordering_key, status, line_at)

@@ -34,6 +34,16 @@ class Stand:
             for name, (case, _) in cases.items():
                 yield name, session, case
 
+    async def count(self) -> list[int]:
+        """Let the server count what these did: a session waits up to ten seconds with that.
+
+        Returns their process ids.
+        """
+        return [
+            await session.fetchval("select pg_backend_pid() from pg_stat_force_next_flush()")
+            for session in (self.daemon, self.operator, self.producer, self.handler)
+        ]
+
     async def plan(self, known: Known) -> None:
         """Plan every statement as the tables are now, and keep the plans.
 

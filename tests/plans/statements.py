@@ -13,9 +13,9 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from inboxd.api.drafts import CommandDraft
+from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.errors import LeaseLost
-from inboxd.model.dedup import Received, Windows
+from inboxd.model.dedup import Windows
 from inboxd.model.lane import BEGINNING, Lane, Sighting
 from inboxd.model.lineage import Lineage
 from inboxd.settings import Queue
@@ -24,6 +24,7 @@ from inboxd.store import (
     commands,
     controls,
     dedup,
+    emitted,
     erasing,
     events,
     leases,
@@ -37,6 +38,7 @@ from inboxd.store import (
     queues,
     schedules,
     story,
+    suspects,
     workers,
 )
 from inboxd.store.connections import Connection, Row
@@ -113,6 +115,14 @@ async def _insert_commands(session: Connection, _: Known) -> None:
     await commands.insert(session, SQL, drafts)
 
 
+async def _write_events(session: Connection, known: Known) -> None:
+    """Events that are new, one that is unsettled already, and one whose key is known."""
+    parent = commands.Parent("event", 1, Lineage("story", uuid4(), None))
+    drafts = [EventDraft(uuid4(), "few", "{}", dedup_key=f"new {n}") for n in range(10)]
+    drafts += [EventDraft(uuid4(), "few", "{}", dedup_key="7")]
+    await emitted.write(session, SQL, [(draft, parent) for draft in drafts])
+
+
 async def _fold_one(session: Connection, _: Known) -> None:
     """Fold a batch of which one member failed and others wait, and one that starts."""
     ids = await session.fetch(
@@ -168,8 +178,8 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("events_pkey",),
     ),
     "fail_events": (_set_back_events, ("events_pkey",)),
-    "fail_unserved_events": (
-        lambda c, k: events.fail_unserved(
+    "fail_unhandled_events": (
+        lambda c, k: events.fail_unhandled(
             c, SQL, Sighting(("default", "big"), 1.0, None), "{}", 10, timedelta(0)
         ),
         ("events_lane",),
@@ -190,14 +200,23 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         ("commands_lane", "workers_pkey"),
     ),
-    "claim_suspect": (
-        lambda c, k: commands.claim_suspect(c, SQL, k.worker, ["few"], []),
-        ("commands_suspects",),
+    "claim_suspects": (
+        lambda c, k: commands.claim_suspects(c, SQL, k.worker, WORKER, ["few"], {"big": 9}, 9),
+        ("commands_suspect_groups", "commands_pkey"),
+    ),
+    "find_suspects": (
+        lambda c, k: commands.find_suspects(c, SQL),
+        ("commands_suspect_groups",),
+    ),
+    "end_alone": (
+        lambda c, k: commands.end_alone(c, SQL, WORKER, k.of("commands held")[0], 1),
+        ("commands_pkey",),
     ),
     "survey_commands": (lambda c, k: commands.survey(c, SQL), ("commands_lane",)),
     "settle_commands": (_settle_commands, ("commands_pkey",)),
     "fail_commands": (_set_back_commands, ("commands_pkey",)),
     "insert_commands": (_insert_commands, ()),
+    "write_events": (_write_events, ("dedup_pkey", "events_event_id")),
     "release_commands": (lambda c, k: commands.release(c, SQL, WORKER), ("commands_running",)),
     "return_commands": (
         lambda c, k: c.fetch(SQL["return_commands"], WORKER, 3),
@@ -227,6 +246,7 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("batches_pkey", "commands_batch", "commands_running", "batches_parent"),
     ),
     "read_lease, take_lease": (lambda c, k: leases.hold(c, SQL, "upkeep", k.worker), ()),
+    "free_lease": (lambda c, k: leases.free(c, SQL, "alone", k.worker), ()),
     "write_progress": (
         lambda c, k: commands.write_progress(
             c, SQL, WORKER, [(id_, 1, '{"done": 1}') for id_ in k.of("commands held")]
@@ -331,12 +351,12 @@ DAEMON |= {
 }
 DAEMON |= {
     "read_horizon": (lambda c, k: lines.read_horizon(c, SQL), ()),
-    "survey_arrivals": (lambda c, k: lines.survey_arrivals(c, SQL), ("events_arrived",)),
+    "survey_arrivals": (lambda c, k: lines.survey(c, SQL), ("events_arrived",)),
     "look_arrivals": (
         lambda c, k: lines.look(c, SQL, [(("lines", bucket), 5) for bucket in range(64)]),
         ("events_arrived",),
     ),
-    "survey_heads": (lambda c, k: lines.survey_heads(c, SQL), ("events_heads",)),
+    "survey_heads": (lambda c, k: lines.survey(c, SQL), ("events_heads",)),
     "due_heads": (
         lambda c, k: lines.due_heads(c, SQL, [_lane("heads", "turn")], 10),
         ("events_heads",),
@@ -359,7 +379,7 @@ DAEMON |= {
         lambda c, k: _settle_events(c, k.of("events long")[:1]),
         ("events_pkey", "events_lines"),
     ),
-    "fail_unserved_heads": (
+    "fail_unhandled_heads": (
         lambda c, k: lines.fail_heads(c, SQL, k.of("events turn"), "{}", timedelta(0)),
         ("events_pkey",),
     ),
@@ -376,27 +396,19 @@ def _claim_limited(queue: str, bounds: limits.Bounds, **want: Any) -> Case:
     )
 
 
-def _received(topic: str, key: str) -> Received:
-    return Received(topic=topic, key=key, event_id=uuid4(), type="few")
-
-
 DAEMON |= {
     "purge_dedup": (
         lambda c, k: dedup.forget(c, SQL, Windows(timedelta(minutes=1)), 0, 1),
         (),
     ),
     "drain_duplicates": (lambda c, k: dedup.drain(c, SQL, 10), ("duplicates_pkey",)),
-    "remember": (
-        lambda c, k: dedup.DatabaseRecord(c, SQL).remember(_received("default", "7")),
-        ("dedup_pkey",),
-    ),
 }
 
 _KEYS = [f"k{n}" for n in range(10)]
 DAEMON |= {
     "claim_limited from lines": (
-        _claim_limited("keyed", limits.Bounds(), keys=_KEYS, share=2, suspect=True),
-        ("commands_line", "commands_holding", "commands_again", "commands_suspects"),
+        _claim_limited("keyed", limits.Bounds(), keys=_KEYS, share=2, suspects=WORKER),
+        ("commands_line", "commands_holding", "commands_suspect_groups"),
     ),
     "claim_limited from lines, two at once": (
         _claim_limited("keyed", limits.Bounds(key_concurrency=2), keys=_KEYS, share=2),
@@ -604,6 +616,14 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         _operator(lambda s, k: operations.failures(s, "events", None, 100)),
         ("events_failures", "events_pkey"),
     ),
+    "groups_from": (
+        _operator(lambda s, k: operations.groups_from(s, "f")),
+        ("commands_failures", "events_failures"),
+    ),
+    "dead_copies": (
+        _operator(lambda s, k: producing.dead_copies(s, k.one("events"))),
+        ("events_event_id",),
+    ),
     "cancel_commands": (
         _operator(lambda s, k: operations.cancel(s, k.of("commands few"))),
         ("commands_pkey",),
@@ -637,6 +657,14 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
             )
         ),
         ("events_arrived", "events_lines"),
+    ),
+    "count_suspects": (
+        _operator(lambda s, k: suspects.count(s, 100)),
+        ("commands_suspect_groups",),
+    ),
+    "group_of_suspect": (
+        _operator(lambda s, k: suspects.others(s, WORKER, 1)),
+        ("commands_suspect_groups",),
     ),
     "status_progress": (
         _operator(lambda s, k: listing.progress(s, 50)),
@@ -674,7 +702,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "story_down": (
         _operator(
             lambda s, k: story.down(
-                s, [(k.one("commands"), None), (k.one("events"), 7)], datetime.now(UTC), 10, 10
+                s,
+                [("command", 1, k.one("commands")), ("batch", 7, k.one("events"))],
+                datetime.now(UTC),
+                *(10, 10),
             )
         ),
         ("commands_children", "commands_failed_children", "commands_running"),

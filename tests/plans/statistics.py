@@ -13,20 +13,22 @@ beginning walks over it once, whatever the plan.
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import asyncpg
 
 from inboxd.store.connections import Connection
 from tests.plans.filling import WORKER, Known, empty, fill, leave_alone, look_up
 from tests.plans.stand import Stand, sessions, undone
-from tests.support import Database, create, drop
+from tests.support import Database, create, drop, eventually
 from tests.support.databases import AnyServer
 from tests.support.rows import join
 
 # The state that others are compared with: full, analyzed, planned then.
 GOOD = "full and analyzed"
 # Ways to come into states; a word is a step of `_Site`, a phrase in quotes the state's name.
-COURSES: tuple[tuple[tuple[str, str], ...], ...] = (
+Courses: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
+COURSES: Courses = (
     (("plan fill", "never analyzed"),),
     (
         ("few empty vacuum analyze plan fill", "planned when vacuumed and analyzed empty"),
@@ -49,6 +51,13 @@ COURSES: tuple[tuple[tuple[str, str], ...], ...] = (
     ),
 )
 STATES = tuple(name for course in COURSES for _, name in course)
+# Two that differ most: plans that were made while all was empty, in full tables.
+FEW = (
+    (
+        ("fill vacuum analyze new", GOOD),
+        ("empty few vacuum new plan empty fill", "planned when emptied and vacuumed"),
+    ),
+)
 
 _ROWS_WHEN_FEW = 200
 _DEAD_LETTERS = 20
@@ -79,6 +88,7 @@ class _Site:
     stack: AsyncExitStack
     stand: Stand
     known: Known = field(default_factory=Known)
+    old: list[int] = field(default_factory=list)
     deleted: int = 0
 
     async def step(self, word: str) -> None:
@@ -89,6 +99,7 @@ class _Site:
                     self.known.worker = await join(self.observer)
                 await self.stand.plan(self.known)
             case "new":
+                self.old += await self.stand.count()
                 self.stand = await self.stack.enter_async_context(sessions(self.database))
             case "fill" | "few":
                 rows = self.rows if word == "fill" else _ROWS_WHEN_FEW
@@ -108,10 +119,25 @@ class _Site:
     async def measure(self) -> dict[str, int]:
         """Pages that each statement touches now; the first time, it is planned if it must be."""
         found = {}
+        await self._all_is_counted()
         for name, session, case in self.stand.cases():
             await undone(session, case(session, self.known))
             found[name] = await self._pages_of(session, undone(session, case(session, self.known)))
         return found
+
+    async def _all_is_counted(self) -> None:
+        """Wait until the server has counted all that was done before: a session that ends, too."""
+        ours = [*self.old, *await self.stand.count()]
+        ours += [each.get_server_pid() for each in (self.observer, self.holder)]
+        others = (
+            "select count(*) from pg_stat_activity where datname = current_database()"
+            " and pid <> all ($1)"
+        )
+
+        async def nobody_else_is_there() -> bool:
+            return bool(await self.observer.fetchval(others, ours) == 0)
+
+        await eventually(nobody_else_is_there)
 
     async def _pages_of(self, session: Connection, work: Awaitable[object]) -> int:
         await session.execute("select pg_stat_force_next_flush()")
@@ -122,10 +148,12 @@ class _Site:
         return int(after - before)
 
 
-async def touched(server: AnyServer, template: Database, rows: int) -> Touched:
+async def touched(
+    server: AnyServer, template: Database, rows: int, courses: Courses = COURSES
+) -> Touched:
     """Go all courses with so many rows."""
     found = Touched()
-    for course in COURSES:
+    for course in courses:
         async with _site(server, template, rows) as site:
             for words, state in course:
                 for word in words.split():

@@ -30,8 +30,15 @@ Cases = Mapping[str, tuple[Case, tuple[str, ...]]]
 # one that returns more, so many for each row: two topics with lines have 128 buckets to survey.
 BUFFERS = 420
 BUFFERS_A_ROW = 6
-# These look at all heads of a topic, or ask each day of history for each of twenty rows.
-MORE = {"flush_lists": 1_500, "batch_steps": 1_500, "story_waits": 1_500, "take_events": 900}
+# These look at all heads of a topic, or ask each day of history for each of twenty rows; or survey
+# the buckets of all topics, and give one row for a topic.
+MORE = {
+    "flush_lists": 1_500,
+    "batch_steps": 1_500,
+    "story_waits": 1_500,
+    "take_events": 900,
+    "status_lines": 900,
+}
 
 
 @dataclass(frozen=True)

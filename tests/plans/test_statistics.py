@@ -11,7 +11,7 @@ import pytest
 
 from inboxd.embedded import Server
 from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, SQL
-from tests.plans.statistics import GOOD, Touched, touched
+from tests.plans.statistics import COURSES, FEW, GOOD, Touched, touched
 from tests.support import Database, ExternalServer
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ FROM_THE_BEGINNING = frozenset(
         *("survey_events", "survey_commands", "survey_arrivals", "survey_heads", "survey_lines"),
         *("backlog_events", "backlog_commands", "status_events", "status_commands", "count_keys"),
         *("count_blocked_lines", "blocked_lines", "count_waiting", "due_heads", "scatter_topic"),
-        *("find_keys", "arrived_keys", "fail_unserved_commands", "fail_unserved_events"),
+        *("find_keys", "arrived_keys", "fail_unserved_commands", "fail_unhandled_events"),
         *("match_commands", "match_commands to cancel, all", "match_events to replay"),
         *("erase_scan_events", "erase_scan_commands", "purge_batches", "drain_duplicates"),
         *("unfolded_batches", "list_batches", "list_commands", "list_events", "list_lists"),
@@ -52,10 +52,18 @@ _READS = re.compile(
 )
 
 
-@pytest.fixture(scope="module")
-async def found(server: Server | ExternalServer, template: Database) -> Touched:
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(FEW, id="fewstates"),
+        pytest.param(COURSES, id="all states", marks=pytest.mark.states),
+    ],
+)
+async def found(
+    request: pytest.FixtureRequest, server: Server | ExternalServer, template: Database
+) -> Touched:
     """What every statement touched in every state."""
-    return await touched(server, template, ROWS)
+    return await touched(server, template, ROWS, request.param)
 
 
 @pytest.mark.timeout(600)

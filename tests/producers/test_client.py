@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from inspect import iscoroutine
+from typing import ClassVar
 from uuid import UUID, uuid4
 
 import anyio
@@ -17,7 +18,7 @@ import pytest
 from pydantic import BaseModel
 
 from inboxd.api.connection import BlockingConnection
-from inboxd.client import Inbox, NewCommand, NewEvent
+from inboxd.client import Inbox, NewCommand, NewEvent, NewStep
 from inboxd.client.drafts import CommandFields, EventFields
 from inboxd.client.pages import PAGE_CHARACTERS
 from inboxd.errors import UsageError
@@ -317,3 +318,67 @@ async def test_a_handlers_own_connection_works_as_well(database: Database) -> No
         )
     rows = await database.fetch("SELECT id FROM inboxd.events ORDER BY id")
     assert [row["id"] for row in rows[1:]] == [each.id for each in receipts]
+
+
+class Paid(BaseModel):
+    """An event that says itself what it is."""
+
+    inboxd_event: ClassVar[str] = "order.paid"
+    inboxd_version: ClassVar[int] = 3
+
+    order_id: int
+
+
+@dataclass
+class Mail:
+    """A command that says itself what it is."""
+
+    inboxd_command: ClassVar[str] = "shop.mail"
+
+    to: str
+
+
+@pytest.mark.anyio
+async def test_a_payload_that_names_its_type_stands_for_both(
+    producer: Producer, database: Database
+) -> None:
+    connection, mail = producer.connection, Mail("ada")
+    await settled(inbox.emit(connection, Paid(order_id=1), tenant="t1"))
+    given: list[Paid | NewEvent] = [
+        Paid(order_id=2),
+        NewEvent(Paid(order_id=3), dedup_key="3"),
+        NewEvent("a.b"),
+    ]
+    assert len(await settled(inbox.emit_many(connection, given))) == 3
+    await settled(inbox.send(connection, mail, queue="q"))
+    await settled(inbox.send_many(connection, [mail, NewCommand(mail, queue="q", priority=1)]))
+    steps = [NewStep("one", NewCommand(mail, queue="q")), NewStep("two", mail, after="one")]
+    await settled(inbox.send_workflow(connection, "both", steps, finally_=mail))
+    await settled(inbox.send_batch(connection, "all", [mail], then=[mail]))
+    await settled(producer.commit())
+    events = await database.fetch(
+        "SELECT type, schema_version, payload, tenant, dedup_key FROM inboxd.events ORDER BY id"
+    )
+    assert [tuple(row) for row in events] == [
+        ("order.paid", 3, '{"order_id": 1}', "t1", None),
+        ("order.paid", 3, '{"order_id": 2}', None, None),
+        ("order.paid", 3, '{"order_id": 3}', None, "3"),
+        ("a.b", 1, "{}", None, None),
+    ]
+    sent = await database.fetch("SELECT type, payload FROM inboxd.commands")
+    assert {tuple(row) for row in sent} == {("shop.mail", '{"to": "ada"}')}
+    assert len(sent) == 8
+
+
+@pytest.mark.anyio
+async def test_a_payload_of_a_class_that_names_nothing_is_refused(database: Database) -> None:
+    async with database.connect() as connection:
+        with pytest.raises(UsageError, match="event 0: type must be a str, not Mail, whose class"):
+            await inbox.emit(connection, Mail("ada"))  # type: ignore[call-overload]
+        with pytest.raises(UsageError, match="event 1 is a Mail: make it a NewEvent"):
+            await inbox.emit_many(connection, [Paid(order_id=1), Mail("ada")])  # type: ignore[list-item]
+        with pytest.raises(UsageError, match="command 0 is a dict: make it a NewCommand"):
+            await inbox.send_batch(connection, "all", [{"to": "ada"}])  # type: ignore[list-item]
+        with pytest.raises(UsageError, match="Paid: give the payload alone"):
+            NewEvent(Paid(order_id=1), {"order_id": 1})  # type: ignore[call-overload]
+    assert not await database.fetchval("SELECT count(*) FROM inboxd.events")

@@ -3,6 +3,7 @@
 Every limit that the client knows is written to the database too, so the two cannot drift apart.
 """
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,6 +88,11 @@ def test_harmless_look_alikes_pass() -> None:
 async def test_nesting_that_python_can_write_postgresql_can_store(database: Database) -> None:
     async with database.connect() as connection:
         await inbox.emit(connection, "a.b", deep(500))
+        stored = await connection.fetchval(
+            "select coalesce(e.payload, b.payload)"
+            " from inboxd.events e left join inboxd.bodies b on b.id = e.body_id"
+        )
+    assert json.loads(stored) == deep(500)
 
 
 _LONG = "has 256 bytes; at most 255 fit: shorten it, or put it into the payload"
@@ -150,28 +156,27 @@ async def test_commands_have_limits_of_their_own(database: Database) -> None:
 @pytest.mark.anyio
 async def test_what_just_fits_is_stored(database: Database) -> None:
     last = datetime(9999, 1, 1, tzinfo=UTC) - timedelta(microseconds=1)
-    first = datetime(1970, 1, 1, tzinfo=UTC)
+    event: dict[str, Any] = {
+        "type": "x" * 255,
+        "topic": "é" * 127,
+        "schema_version": 32767,
+        "event_id": uuid4(),
+        "occurred_at": datetime(1970, 1, 1, tzinfo=UTC),
+        "run_at": last,
+        "source": "s" * 255,
+    }
+    headers = {"x": "é" * 8183, "y": 1}
+    command: dict[str, Any] = {"queue": "q" * 255, "max_attempts": 32767, "deadline": last}
     async with database.connect() as connection:
-        await inbox.emit(
-            connection,
-            "x" * 255,
-            topic="é" * 127,
-            schema_version=32767,
-            event_id=uuid4(),
-            occurred_at=first,
-            run_at=last,
-            source="s" * 255,
-            headers={"x": "é" * 8183, "y": 1},
-        )
+        await inbox.emit(connection, **event, headers=headers)
         for priority in (-32768, 32767):
-            await inbox.send(
-                connection,
-                "y",
-                queue="q" * 255,
-                priority=priority,
-                max_attempts=32767,
-                deadline=last,
-            )
+            await inbox.send(connection, "y", priority=priority, **command)
+        (found,) = await connection.fetch("select * from inboxd.events")
+        sent = await connection.fetch("select * from inboxd.commands order by id")
+    assert {name: found[name] for name in event} == event
+    assert json.loads(found["headers"]) == headers
+    assert [row["priority"] for row in sent] == [-32768, 32767]
+    assert [{name: row[name] for name in command} for row in sent] == [command] * 2
 
 
 @pytest.mark.anyio
@@ -200,7 +205,7 @@ async def test_the_database_says_it_in_the_same_words(database: Database, column
     words = {"type": "a.b", column: "x" * 256}
     async with database.connect() as connection:
         with pytest.raises(UsageError) as ours:
-            await inbox.emit_many(connection, [NewEvent(**words)])  # type: ignore[arg-type]
+            await inbox.emit_many(connection, [NewEvent(**words)])  # type: ignore[call-overload]
         given = ", ".join(f"{name} => '{value}'" for name, value in words.items())
         with pytest.raises(asyncpg.CheckViolationError) as its:
             await connection.execute(f"SELECT inboxd.emit_event({given})")

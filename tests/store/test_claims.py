@@ -1,12 +1,13 @@
 """Claims of commands and events: who may, what, and how much, held by two sessions at once."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import anyio
 import pytest
 
+from inboxd.api.messages import Event
 from inboxd.model.lane import BEGINNING, Lane, Lanes, Sighting
 from inboxd.store import commands, events, workers
 from inboxd.store.connections import Connection, Row
@@ -64,7 +65,7 @@ async def test_the_dead_neither_claim_nor_beat(database: Database) -> None:
         await send(session, 1, "test.noop")
         assert await workers.bury(pool, SQL, worker, 0, 3) == []
         assert await _claim(session, worker) == []
-        assert await commands.claim_suspect(session, SQL, worker, ["test.noop"], []) is None
+        assert await _claim_suspects(session, worker) == []
         assert await workers.beat(session, SQL, worker, 0, "running") is None
 
 
@@ -73,8 +74,8 @@ async def _a_claim(session: Connection, worker: UUID) -> object:
 
 
 async def _a_claim_of_a_suspect(session: Connection, worker: UUID) -> object:
-    await session.execute("update inboxd.commands set crashes = 1")
-    return await commands.claim_suspect(session, SQL, worker, ["test.noop"], [])
+    await session.execute("update inboxd.commands set crashes = 1, suspect_group = $1", GROUP)
+    return await _claim_suspects(session, worker) or None
 
 
 async def _a_beat(session: Connection, worker: UUID) -> object:
@@ -339,30 +340,79 @@ async def test_the_cursor_passes_over_what_was_taken(database: Database) -> None
 # ---------------------------------------------------------------------------------- suspects
 
 
-async def test_suspects_are_in_no_lane_and_claimed_one_at_a_time(database: Database) -> None:
+GROUP = uuid4()
+
+
+async def _claim_suspects(
+    session: Connection,
+    worker: UUID,
+    room: Mapping[str, int] = {"default": 9},
+    *,
+    types: Sequence[str] = ("test.noop",),
+    group: UUID = GROUP,
+    rows: int = 9,
+) -> list[int]:
+    return _ids(await commands.claim_suspects(session, SQL, worker, group, types, room, rows))
+
+
+async def test_suspects_are_in_no_lane_and_claimed_by_groups(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
-        sent = await send(one, 3, "test.noop")
-        await one.execute("update inboxd.commands set crashes = 1 where id <> $1", sent[0])
+        sent = await send(one, 5, "test.noop")
+        await one.execute(
+            "update inboxd.commands set crashes = 1, suspect_group = $1 where id <> all ($2)",
+            GROUP,
+            [sent[0], sent[4]],
+        )
+        await one.execute("update inboxd.commands set crashes = 1 where id = $1", sent[4])
         first, second = await join(one, "one"), await join(one, "two")
         assert _ids(await _claim(one, first)) == sent[:1]
         async with one.transaction():
-            mine = await commands.claim_suspect(one, SQL, first, ["test.noop"], [])
-            yours = await commands.claim_suspect(two, SQL, second, ["test.noop"], [])
-            none = await commands.claim_suspect(two, SQL, second, ["test.noop"], [])
-    assert mine is not None
-    assert yours is not None
-    assert [mine["id"], yours["id"]] == sent[1:]
-    assert none is None
+            assert await _claim_suspects(one, first, rows=2) == sent[1:3], "as far as it has room"
+            assert await _claim_suspects(two, second) == sent[3:4], "another has the rest"
+            assert await _claim_suspects(two, second) == []
+        (other,) = await commands.find_suspects(one, SQL)
+        assert await _claim_suspects(two, second, group=other.group) == sent[4:]
 
 
 async def test_a_worker_takes_only_the_suspects_that_it_serves(database: Database) -> None:
     async with daemon_session(database) as session:
-        await send(session, 1, "test.noop", queue="mail")
-        await session.execute("update inboxd.commands set crashes = 1")
+        sent = await send(session, 3, "test.noop", queue="mail")
+        sent += await send(session, 1, "test.noop", queue="print")
+        await session.execute("update inboxd.commands set crashes = 1, suspect_group = $1", GROUP)
         worker = await join(session)
-        assert await commands.claim_suspect(session, SQL, worker, ["test.other"], []) is None
-        assert await commands.claim_suspect(session, SQL, worker, ["test.noop"], ["print"]) is None
-        assert await commands.claim_suspect(session, SQL, worker, ["test.noop"], ["mail"])
+        assert await _claim_suspects(session, worker, {"mail": 1}, types=["test.other"]) == []
+        assert await _claim_suspects(session, worker, {"mail": 2, "print": 2}) == [
+            *sent[:2],
+            *sent[3:],
+        ], "no more of a queue than its room"
+
+
+async def test_what_an_older_release_takes_back_is_a_group_as_well(database: Database) -> None:
+    async with daemon_session(database) as session:
+        dead = await join(session)
+        await send(session, 2, "test.noop")
+        await _claim(session, dead)
+        taken_back = (
+            "update inboxd.commands set status = 'pending', crashes = crashes + 1,"
+            " worker_id = null, started_at = null"
+        )
+        await session.execute(taken_back)
+        (found,) = await commands.find_suspects(session, SQL)
+        assert (found.group, found.alone) == (dead, False)
+        # One that was left by itself before stays so.
+        await session.execute(
+            "update inboxd.commands set status = 'running', worker_id = $1, started_at = now(),"
+            " lone_crashes = case when id = (select min(id) from inboxd.commands) then 0 end",
+            dead,
+        )
+        await session.execute(taken_back)
+        groups = await commands.find_suspects(session, SQL)
+        assert sorted((each.alone, each.group == dead) for each in groups) == [
+            (False, True),
+            (True, False),
+        ]
+        await session.execute("update inboxd.commands set crashes = 0")
+        assert await commands.find_suspects(session, SQL) == []
 
 
 # ------------------------------------------------------------------------------------ surveys
@@ -424,3 +474,29 @@ async def test_rows_of_the_future_are_not_claimed(database: Database) -> None:
         await send(session, 2, "test.noop")
         await session.execute("update inboxd.commands set run_at = $1 where id % 2 = 0", later)
         assert len(await _claim(session, await join(session))) == 1
+
+
+async def test_what_was_given_no_time_is_claimed_without_one(database: Database) -> None:
+    """A driver spends more on a timestamp than on all the rest, and nearly no event was given one.
+
+    Also one that was written late in its transaction.
+    """
+    lane = Lane(("default", "test.noop"))
+    given = datetime(2030, 1, 1, tzinfo=UTC)
+    async with daemon_session(database) as session:
+        async with session.transaction():
+            await session.execute("select pg_sleep(0.05)")
+            (plain,) = await emit(session, 1, "test.noop")
+            told = await session.fetchval(
+                "insert into inboxd.events (type, occurred_at) values ('test.noop', $1)"
+                " returning id",
+                given,
+            )
+        happened = await session.fetchval(
+            "select occurred_at from inboxd.events where id = $1", plain
+        )
+        async with session.transaction():
+            rows = {row["id"]: row for row in await events.claim(session, SQL, [lane], 10)}
+    assert rows[plain]["occurred_at"] is None
+    assert Event(rows[plain], None).occurred_at == happened
+    assert Event(rows[told], None).occurred_at == rows[told]["occurred_at"] == given

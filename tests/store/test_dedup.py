@@ -1,77 +1,69 @@
-"""The record of dedup keys, in the database and in memory; its purge; duplicates are told."""
+"""The record of dedup keys; its purge; duplicates are told."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 import pytest
 import structlog
 
-from inboxd.model.dedup import Known, Received, Record, Windows
-from inboxd.store.dedup import DatabaseRecord
+from inboxd.model.dedup import Windows
+from inboxd.store import dedup
 from inboxd.store.pools import Pool, open_pool
 from inboxd.telemetry.metrics import Metrics
-from inboxd.testing import MemoryRecord
 from inboxd.upkeep.dedup import Forgetting, Telling, Walk
 from tests.support import Database, eventually
-from tests.support.rows import SQL, settings_of
+from tests.support.rows import SQL, daemon_session, settings_of
 
 pytestmark = pytest.mark.anyio
 
 DAY = timedelta(days=1)
-Age = Callable[[timedelta], Awaitable[None]]
 
 
-@pytest.fixture(params=["database", "memory"])
-async def record(
-    request: pytest.FixtureRequest, database: Database
-) -> AsyncIterator[tuple[Record, Age]]:
-    """A record, and a way to let time go by."""
-    if request.param == "memory":
-        now = datetime.now(UTC)
+@dataclass(frozen=True)
+class Received:
+    """An event with a dedup key."""
 
-        async def wait(time: timedelta) -> None:
-            nonlocal now
-            now += time
-
-        yield MemoryRecord(lambda: now), wait
-        return
-    async with database.connect() as connection:
-
-        async def age(time: timedelta) -> None:
-            await connection.execute(
-                "update inboxd.dedup set seen_at = seen_at - $1::interval", time
-            )
-
-        yield DatabaseRecord(connection, SQL), age
+    key: str = "k"
+    topic: str = "stock"
+    source: str = ""
+    says: str = "{}"
+    event_id: UUID = field(default_factory=uuid4)
 
 
-def received(
-    key: str = "k", *, topic: str = "stock", source: str = "", says: str = "{}"
-) -> Received:
-    return Received(topic=topic, key=key, event_id=uuid4(), source=source, type="a.b", payload=says)
+class Told(NamedTuple):
+    """What is told of one that is not the first of its key; first: the one that was, if it is."""
+
+    first: UUID | None
+    conflict: bool
 
 
-async def test_the_first_is_told_so_and_the_others_who_it_was(record: tuple[Record, Age]) -> None:
-    remembers, _ = record
-    first = received()
-    assert await remembers.remember(first) is None
-    assert await remembers.remember(first) == Known(first.event_id, conflict=False)
-    assert await remembers.remember(received()) == Known(first.event_id, conflict=False)
-    assert await remembers.remember(received(says="[1]")) == Known(first.event_id, conflict=True)
+async def send(database: Database, received: Received) -> Told | None:
+    """Write it as a producer does; None: it is the first of its key."""
+    (row,) = await database.fetch(
+        "select * from inboxd.emit_event('a.b', $1::text::jsonb, topic => $2, source => $3,"
+        " dedup_key => $4, event_id => $5)",
+        *(received.says, received.topic, received.source, received.key, received.event_id),
+    )
+    if not (row["duplicate"] or row["conflict"]):
+        return None
+    return Told(None if row["conflict"] else row["new_event_id"], row["conflict"])
 
 
-async def test_the_same_is_what_says_the_same(record: tuple[Record, Age]) -> None:
-    remembers, _ = record
-    first = received(says='{"a": [1, 2.5, null], "b": "ä"}')
-    await remembers.remember(first)
-    again = await remembers.remember(received(says='{ "b":"\\u00e4","a":[1,2.5,null] }'))
-    assert again == Known(first.event_id, conflict=False)
+async def test_the_first_is_told_so_and_the_others_who_it_was(database: Database) -> None:
+    first = Received()
+    assert await send(database, first) is None
+    assert await send(database, first) == Told(first.event_id, conflict=False)
+    assert await send(database, Received()) == Told(first.event_id, conflict=False)
+    assert await send(database, Received(says="[1]")) == Told(None, conflict=True)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "conflict"),
-    [
+async def test_the_same_is_what_says_the_same(database: Database) -> None:
+    """In the words of jsonb: the pairs that differ contradict."""
+    pairs = [
+        ('{"a": [1, 2.5, null], "b": "ä"}', '{ "b":"\\u00e4","a":[1,2.5,null] }', False),
         ("1", "true", True),
         ("1", "1.0", True),
         ("1e2", "100", False),
@@ -84,42 +76,37 @@ async def test_the_same_is_what_says_the_same(record: tuple[Record, Age]) -> Non
         ("[]", "{}", True),
         ('{"a": 1, "a": 2}', '{"a": 2}', False),
         ('"\\ud83d\\ude00"', '"😀"', False),
-    ],
-)
-async def test_values_are_told_apart_as_jsonb_does(
-    record: tuple[Record, Age], one: str, other: str, *, conflict: bool
-) -> None:
-    remembers, _ = record
-    first = received(says=f'{{"v": {one}}}')
-    await remembers.remember(first)
-    again = await remembers.remember(received(says=f'{{"v": {other}}}'))
-    assert again == Known(first.event_id, conflict=conflict)
+    ]
+    for number, (one, other, conflict) in enumerate(pairs):
+        key = f"pair {number}"
+        assert await send(database, Received(key, says=f'{{"v": {one}}}')) is None
+        again = await send(database, Received(key, says=f'{{"v": {other}}}'))
+        assert (again and again.conflict) == conflict, (one, other)
 
 
-async def test_topics_and_sources_have_keys_of_their_own(record: tuple[Record, Age]) -> None:
-    remembers, _ = record
-    others = [received(), received(topic="other"), received(source="bank"), received("l")]
-    assert [await remembers.remember(each) for each in others] == [None] * 4
+async def test_topics_and_sources_have_keys_of_their_own(database: Database) -> None:
+    others = [Received(), Received(topic="other"), Received(source="bank"), Received("l")]
+    assert [await send(database, each) for each in others] == [None] * 4
 
 
-async def test_a_key_is_forgotten_when_its_window_is_over(record: tuple[Record, Age]) -> None:
-    remembers, wait = record
+async def test_a_key_is_forgotten_when_its_window_is_over(database: Database) -> None:
     windows = Windows(DAY, sources={"bank": 3 * DAY}, topics={"audit": 2 * DAY, "bank": DAY})
     all_ = [
-        received("default"),
-        received("bank", source="bank"),
-        received("topic", topic="audit"),
-        received("longer", topic="audit", source="bank"),
+        Received("default"),
+        Received("bank", source="bank"),
+        Received("topic", topic="audit"),
+        Received("longer", topic="audit", source="bank"),
     ]
     for each in all_:
-        await remembers.remember(each)
+        await send(database, each)
     gone = []
-    for _ in range(4):
-        gone.append(await remembers.forget(windows))
-        await wait(DAY + timedelta(seconds=1))
+    async with daemon_session(database) as connection:
+        for _ in range(4):
+            blocks, asked = await dedup.survey(connection, SQL, windows)
+            gone.append(await dedup.forget(connection, SQL, asked, 0, blocks))
+            await database.execute("update inboxd.dedup set seen_at = seen_at - interval '86401 s'")
     assert gone == [0, 1, 1, 2]
-    again = [await remembers.remember(received("k")), await remembers.remember(received("default"))]
-    assert again == [None, None]
+    assert [await send(database, Received(key)) for key in ("k", "default")] == [None, None]
 
 
 # ---------------------------------------------------------------------------------- the duties

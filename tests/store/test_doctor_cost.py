@@ -1,5 +1,7 @@
 """What the looks of the doctor touch: nothing of history, and little for each day of it."""
 
+from typing import Any
+
 import pytest
 
 from inboxd.operations.doctor import examine
@@ -19,8 +21,9 @@ BLOCKS_A_PARTITION, NOISE = 5, 50
 async def looked_at(database: Database) -> tuple[int, set[str]]:
     """How many blocks all the looks of a session touch, and what relations they name.
 
-    They look twice, since the first time the session's own copy of the catalogue is filled. What is
-    dead in the catalogue, and how old its statistics are, must not depend on when autovacuum came.
+    They look once more, since the first time the session's own copy of the catalogue is filled.
+    What is dead in the catalogue, and how old its statistics are, must not depend on when
+    autovacuum came. Of three looks the least counts: what others do beside it only adds blocks.
     """
     await database.execute("vacuum analyze")
     settings = Settings(database={"dsn": database.dsn})  # type: ignore[arg-type]
@@ -30,9 +33,13 @@ async def looked_at(database: Database) -> tuple[int, set[str]]:
             assert not [f async for _, f in examine(session, settings) if "not seen" in f.found]
 
         await look()
-        nodes = await told(session.connection, look())
-    blocks = sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
-    return blocks, {node["Relation Name"] for node in nodes if "Relation Name" in node}
+        looks = [await told(session.connection, look()) for _ in range(3)]
+    named = {node["Relation Name"] for nodes in looks for node in nodes if "Relation Name" in node}
+    return min(sum(map(touched_by, _tops(nodes))) for nodes in looks), named
+
+
+def _tops(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [node for node in nodes if "Parent Relationship" not in node]
 
 
 async def test_the_doctor_costs_the_same_however_much_history_there_is(database: Database) -> None:

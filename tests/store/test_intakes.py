@@ -12,7 +12,7 @@ import pytest
 
 from inboxd.api.topics import Topic
 from inboxd.daemon import declaring
-from inboxd.daemon.declaring import Declaration
+from inboxd.daemon.declaring import WorkerDeclaration
 from inboxd.embedded import Server
 from inboxd.store import intakes, migrations, topics
 from inboxd.store.connections import Connection
@@ -415,7 +415,7 @@ async def test_an_announcement_that_is_renewed_shows_its_age(database: Database)
 
 
 async def test_a_declaration_that_fails_holds_nothing(database: Database) -> None:
-    class Broken(Declaration):
+    class Broken(WorkerDeclaration):
         async def announce(self, connection: Connection) -> list[intakes.Intake]:
             return await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
 

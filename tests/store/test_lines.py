@@ -57,7 +57,9 @@ async def _claim(
     following: float | None = None,
 ) -> Claimed:
     lanes = () if keys else (Lane(("q", "t", 0)),)
-    want = Wanted(rows, ["t"], lanes, keys=keys, share=share, suspect=suspect, following=following)
+    find = "select suspect_group from inboxd.commands where suspect_group is not null limit 1"
+    group = await worker[0].fetchval(find) if suspect else None
+    want = Wanted(rows, ["t"], lanes, keys=keys, share=share, suspects=group, following=following)
     return await limits.claim(worker[0], SQL, worker[1], "q", bounds, want)
 
 
@@ -268,10 +270,11 @@ async def test_a_suspect_that_was_picked_before_its_line_was_held_is_picked_agai
     async with _worker(database) as one, _worker(database) as two:
         running, _ = await _with_a_suspect(database, one)
         await database.execute(
-            "alter function inboxd.pick_suspect rename to pick_at_once;"
-            " create function inboxd.pick_suspect(q text, t text[], n integer, b boolean)"
+            "alter function inboxd.pick_suspects rename to pick_at_once;"
+            " create function inboxd.pick_suspects"
+            "  (q text, t text[], n integer, b boolean, g uuid, m integer)"
             " returns bigint[] language plpgsql as $$"
-            " declare found bigint[] := inboxd.pick_at_once(q, t, n, b);"
+            " declare found bigint[] := inboxd.pick_at_once(q, t, n, b, g, m);"
             " begin perform pg_advisory_xact_lock(4711); return found; end $$"
         )
         answers: list[Claimed] = []
@@ -343,15 +346,24 @@ async def test_so_many_of_a_key(database: Database) -> None:
         assert _ids(await _claim(one, bounds, keys=("a", "b"), share=2)) == []
 
 
-async def test_suspects_of_a_line_come_one_at_a_time_in_order(database: Database) -> None:
+async def test_suspects_of_a_line_come_in_order(database: Database) -> None:
     a1, a2, b1 = await _send(database, "a", "a", "b")
     async with _worker(database) as dead, _worker(database) as worker:
         assert _ids(await _claim(dead, keys=("a", "b"), share=2)) == [a1, a2, b1]
         await worker[0].fetch(SQL["return_commands"], dead[1], 3)
         assert _ids(await _claim(worker, keys=("a", "b"), share=2)) == []
-        assert _ids(await _claim(worker, keys=("a", "b"), suspect=True)) == [a1]
-        assert _ids(await _claim(worker, suspect=True)) == [b1], "a2 stands behind a1"
-        assert _ids(await _claim(worker, suspect=True)) == []
+        older = "select id from inboxd.claim_limited($1, 'q', 9, null, null, 1, '{t}', '{}', '{}',"
+        older += " '{}', '{}', false, '{}', 1, 1, true, true)"
+        async with worker[0].transaction():
+            rows = await worker[0].fetch(older, worker[1])
+            assert [row["id"] for row in rows] == [a1], "an older release takes one of any group"
+            await worker[0].execute(
+                "update inboxd.commands set status = 'pending', worker_id = null,"
+                " fence = fence - 1 where id = $1",
+                a1,
+            )
+        assert _ids(await _claim(worker, keys=("a", "b"), suspect=True)) == [a1, b1]
+        assert _ids(await _claim(worker, suspect=True)) == [], "a2 stands behind a1"
 
 
 async def test_what_is_not_due_holds_nobody_up(database: Database) -> None:
@@ -425,9 +437,9 @@ async def test_every_claim_answers_what_runs_need(database: Database) -> None:
     async with daemon_session(database) as session:
         columns = {
             name: {each.name for each in (await session.prepare(SQL[name])).get_attributes()}
-            for name in ("claim_commands", "claim_suspect", "claim_limited")
+            for name in ("claim_commands", "claim_suspects", "claim_limited")
         }
-    assert columns["claim_suspect"] == columns["claim_commands"]
+    assert columns["claim_suspects"] == columns["claim_commands"]
     assert columns["claim_limited"] == columns["claim_commands"] | {
         "held_back",
         "again",

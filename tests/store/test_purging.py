@@ -43,12 +43,12 @@ async def test_statistics_go_after_90_days_and_the_rest_stays_unless_told(
             f" values ({at}, 'ada', 'replay', 'events 1', 1);"
             f"insert into inboxd.replays values ('event', 1, 1, {at}, 'ada')"
         )
-    metrics = await clear(database)
+    metrics = await clear(database, events="forever", commands="forever")
     removed = metrics.registry.get_sample_value("inboxd_purged_rows_total", {"table": "stats"})
     assert removed == 35
     count = "select (select count(*) from inboxd.audit), (select count(*) from inboxd.replays)"
     assert tuple((await database.fetch(count))[0]) == (2, 2)
-    await clear(database, audit="60d", events="30d")
+    await clear(database, audit="60d", events="30d", commands="forever")
     assert tuple((await database.fetch(count))[0]) == (1, 2), "replays go with both tables"
     await clear(database, events="30d", commands="60d")
     assert tuple((await database.fetch(count))[0]) == (1, 1)

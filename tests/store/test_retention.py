@@ -33,6 +33,7 @@ from tests.support.rows import SQL, daemon_session
 pytestmark = pytest.mark.anyio
 
 MONTH = {"events": "30d", "commands": "90d"}
+FOREVER = {"events": "forever", "commands": "forever"}
 
 
 async def _leads() -> bool:
@@ -111,12 +112,12 @@ async def test_each_table_has_a_retention_of_its_own_and_days_go_as_a_whole(
         "select count(*) from inboxd.retired where dropped_at is not null and parent <> 'bodies'"
     )
     assert gone == 4
-    assert told(await let_go(database), "inboxd_partitions_dropped_total", "events_history") is None
+    assert told(await let_go(database), "inboxd_partitions_dropped_total", "events_history") == 0
 
 
-async def test_nothing_goes_unless_a_retention_is_set(database: Database) -> None:
+async def test_nothing_goes_that_is_to_stay_for_ever(database: Database) -> None:
     await make_day(database, 400)
-    metrics = await let_go(database, {})
+    metrics = await let_go(database, FOREVER)
     assert len(await parts(database)) == 3
     assert told(metrics, "inboxd_retention_lag_seconds", "events_history") == 0
     oldest = told(metrics, "inboxd_oldest_partition_seconds", "events_history")
@@ -126,7 +127,7 @@ async def test_nothing_goes_unless_a_retention_is_set(database: Database) -> Non
 
 async def test_bodies_stay_where_a_table_is_kept_for_ever(database: Database) -> None:
     await make_day(database, 400)
-    await let_go(database, {"events": "30d"})
+    await let_go(database, {"events": "30d", "commands": "forever"})
     assert await parts(database) == {f"bodies{day(400)}", f"commands_history{day(400)}"}
 
 
@@ -171,7 +172,7 @@ async def test_what_a_person_detached_stays_though_its_export_had_failed(
     part = f"events_history{day(100)}"
     await let_go(database, MONTH | {"export": str(tmp_path / "missing")})
     await database.execute(f"alter table inboxd.events_history detach partition inboxd.{part}")
-    for history in ({}, MONTH, MONTH | {"export": str(tmp_path)}):
+    for history in (FOREVER, MONTH, MONTH | {"export": str(tmp_path)}):
         await let_go(database, history)
         assert await parts(database) == {part}
 
@@ -188,7 +189,7 @@ async def test_what_was_detached_goes_only_while_it_is_to_go(database: Database)
     async with daemon_session(database) as session:
         oldest = await retire(session, f"events_history{day(100)}")
         await partitions.detach(session, SQL, oldest)
-    for history in ({}, {"events": "200d"}):
+    for history in (FOREVER, {"events": "200d"}):
         await let_go(database, history)
         assert await parts(database) == {f"events_history{day(100)}"}
     await let_go(database)
@@ -241,7 +242,7 @@ async def test_what_is_half_detached_goes_only_while_it_is_to_go(database: Datab
     async with daemon_session(database) as session:
         await retire(session, part)
     await interrupt_detaching(database, part)
-    for history in ({}, {"events": "200d"}):
+    for history in (FOREVER, {"events": "200d"}):
         await let_go(database, history)
         assert await parts(database) == {part}
     assert not await database.fetchval(

@@ -1,6 +1,6 @@
 """Settlements: they count only for the claim that holds the lease, and change one thing once."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -26,7 +26,7 @@ from inboxd.store.pools import Pool
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, eventually
 from tests.support.locks import end_waiters, lock_awaited
-from tests.support.rows import SQL, create_ledger, daemon_pool, daemon_session, join, send
+from tests.support.rows import SQL, create_ledger, daemon_pool, daemon_session, emit, join, send
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +89,45 @@ async def test_a_stale_claim_changes_nothing(database: Database, how: str) -> No
         assert await commands.settle(session, SQL, worker, [_succeeded(row)]) == set()
         assert await commands.set_back(session, SQL, worker, [_retry(row)]) == set()
         assert await _state(session) == before
+
+
+async def test_what_nobody_has_changed_since_it_was_written_says_so(database: Database) -> None:
+    """Lists ask whether an operator has changed a row: `updated_at` is `created_at` until then."""
+    for table in ("events", "commands"):
+        await database.execute(
+            f"insert into inboxd.{table} (type) select 'test.noop' from generate_series(1, 500)"
+        )
+        changed = f"select count(*) from inboxd.{table} where updated_at <> created_at"
+        assert await database.fetchval(changed) == 0
+
+
+async def test_what_happens_late_in_a_transaction_says_so(database: Database) -> None:
+    """A handler may use its connection first, work for minutes, and send and end then."""
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        (row,) = await _claimed(session, worker)
+        (event,) = await emit(session, 1, "test.noop")
+        async with session.transaction():
+            await session.execute("select pg_sleep(0.2)")
+            late = await session.fetchval("select clock_timestamp()")
+            await commands.insert(
+                session, SQL, [(_draft(1), Parent("command", row["id"], Lineage()))]
+            )
+            batch = await session.fetchval("select id from inboxd.open_batch('late')")
+            (sent,) = await send(session, 1, "test.noop")
+            (emitted,) = await emit(session, 1, "test.noop")
+            await events.settle(session, SQL, [(event, 0.2)], worker)
+            await commands.settle_own(session, SQL, worker, _succeeded(row), "select")
+        for table, times, ids in (
+            ("commands_history", "updated_at, finished_at", [row["id"]]),
+            ("events_history", "updated_at, finished_at", [event]),
+            ("commands", "created_at, updated_at", [sent]),
+            ("commands", "created_at, run_at", [sent - 1]),
+            ("events", "created_at, updated_at", [emitted]),
+            ("batches", "created_at, updated_at", [batch]),
+        ):
+            query = f"select least({times}) from inboxd.{table} where id = any ($1)"
+            assert await session.fetchval(query, ids) >= late, (table, times)
 
 
 @pytest.mark.parametrize("how", LOSSES)
@@ -278,28 +317,113 @@ async def test_a_setback_keeps_the_history_of_errors_bounded(database: Database)
     assert errors[-1]["error"] == "as told"
 
 
-async def test_a_death_counts_as_a_crash_and_the_last_one_convicts(database: Database) -> None:
+async def _die(session: Connection, pool: Pool, held: Sequence[int], *, alone: bool | None) -> None:
+    """A worker leases these, wherever they wait, and dies; None: one of an older release."""
+    worker = await join(session)
+    await session.execute(
+        "update inboxd.commands set status = 'running', worker_id = $1, fence = fence + 1,"
+        " alone_fence = case $3::boolean when true then fence + 1 when false then null"
+        " else alone_fence end where id = any($2)",
+        worker,
+        held,
+        alone,
+    )
+    assert await workers.bury(pool, SQL, worker, 0, 2) is not None
+
+
+async def _groups(session: Connection) -> list[list[int]]:
+    rows = await session.fetch(
+        "select array_agg(id order by id) from inboxd.commands where suspect_group is not null"
+        " group by suspect_group order by min(id)"
+    )
+    return [row[0] for row in rows]
+
+
+async def test_a_death_counts_as_a_crash_and_splits_groups(database: Database) -> None:
     async with daemon_session(database) as session, daemon_pool(database) as pool:
-        await send(session, 2, "test.noop")
-        await session.execute("update inboxd.commands set crashes = 2 where id % 2 = 0")
-        worker = await join(session)
-        lane = Lane(("default", "test.noop", 0))
-        await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9)
-        assert await commands.claim_suspect(session, SQL, worker, ["test.noop"], [])
-        returned = await workers.bury(pool, SQL, worker, 0, 3)
-        assert returned is not None
+        a, b, c, d, e, new = await send(session, 6, "test.noop")
+        await _die(session, pool, [a, b, c, d, e], alone=False)
+        assert await _groups(session) == [[a, b, c, d, e]]
+        await _die(session, pool, [a, b, c, d, e, new], alone=False)
+        assert await _groups(session) == [[a, b, c], [d, e], [new]], "what ran beside is by itself"
+        await _die(session, pool, [d, e], alone=False)
+        assert await _groups(session) == [[a, b, c], [d], [e], [new]]
+        await _die(session, pool, [b, new], alone=False)
         rows = await session.fetch(
-            "select status, attempts, crashes, worker_id, errors->-1->>'error' as error,"
-            " errors->-1->>'worker' as worker from inboxd.commands order by crashes"
+            "select id, crashes, lone_crashes from inboxd.commands order by id"
         )
-    assert sorted(row["status"] for row in returned) == ["failed", "pending"]
-    assert [(row["status"], row["attempts"], row["crashes"]) for row in rows] == [
-        ("pending", 0, 1),
-        ("failed", 0, 3),
-    ]
-    for row in rows:
+        assert [tuple(row) for row in rows] == [
+            *((a, 2, None), (b, 3, 0), (c, 2, None)),
+            *((d, 3, 0), (e, 3, 0), (new, 2, 0)),
+        ], "who is left alone in its group runs alone; nobody was alone yet"
+
+
+async def test_only_deaths_alone_convict(database: Database) -> None:
+    async with daemon_session(database) as session, daemon_pool(database) as pool:
+        lone, other = await send(session, 2, "test.noop")
+        await _die(session, pool, [lone], alone=False)
+        await _die(session, pool, [lone], alone=False)
+        await _die(session, pool, [lone, other], alone=True)
+        find = (
+            "select status, crashes, lone_crashes, suspect_group is null as free,"
+            " errors->-1->>'error' as error, errors->-1->>'process' as process"
+            " from inboxd.commands where id = $1"
+        )
+        row = await session.fetchrow(find, lone)
+        assert row is not None
+        assert tuple(row)[:4] == ("pending", 3, 0, False), "another ran beside it"
+        await _die(session, pool, [lone], alone=True)
+        await _die(session, pool, [lone], alone=None)
+        row = await session.fetchrow(find, lone)
+        assert row is not None
+        assert tuple(row)[:4] == ("pending", 5, 1, False), "that claim was not alone"
+        await _die(session, pool, [lone], alone=True)
+        row = await session.fetchrow(find, lone)
+        assert row is not None
+        assert tuple(row)[:4] == ("failed", 6, 2, True)
         assert row["error"].startswith("WorkerDied")
-        assert (row["worker"], row["worker_id"]) == (str(worker), None)
+        assert row["process"].endswith(":1"), "host and pid, since the worker's row goes"
+
+
+@pytest.mark.parametrize(("company", "counted"), [(False, 1), (True, 0)])
+async def test_a_death_after_others_were_let_in_counts_for_nobody(
+    database: Database, company: bool, counted: int
+) -> None:
+    async with daemon_session(database) as session, daemon_pool(database) as pool:
+        ids = await send(session, 1, "test.noop")
+        await _die(session, pool, ids, alone=False)
+        await _die(session, pool, ids, alone=False)
+        worker = await join(session)
+        await session.execute(
+            "update inboxd.commands set status = 'running', worker_id = $1, fence = 9,"
+            " alone_fence = 9",
+            worker,
+        )
+        if company:
+            await commands.end_alone(session, SQL, worker, ids[0], 9)
+        assert await workers.bury(pool, SQL, worker, 0, 9) is not None
+        assert await session.fetchval("select lone_crashes from inboxd.commands") == counted
+
+
+async def test_who_has_come_through_a_run_is_no_suspect(database: Database) -> None:
+    async with daemon_session(database) as session, daemon_pool(database) as pool:
+        retried, deferred, released, dead, unrun = ids = await send(session, 5, "test.noop")
+        await _die(session, pool, ids, alone=False)
+        worker = await join(session)
+        await session.execute(
+            "update inboxd.commands set status = 'running', worker_id = $1, fence = 9", worker
+        )
+        setbacks = [
+            Setback(retried, "pending", spent=1, delay=1.0, fence=9),
+            Setback(deferred, "pending", delay=1.0, fence=9),
+            Setback(released, "pending", fence=9),
+            Setback(dead, "failed", spent=1, fence=9),
+            Setback(unrun, "pending", delay=1.0, fence=9, unrun=True),
+        ]
+        assert len(await commands.set_back(session, SQL, worker, setbacks)) == 5
+        assert await _groups(session) == [[released, unrun]]
+        rows = await session.fetch("select crashes from inboxd.commands order by id")
+        assert [row[0] for row in rows] == [0, 0, 1, 1, 1]
 
 
 # ------------------------------------------------------------------------ gathered settlements

@@ -221,12 +221,12 @@ async def _touched(connection: Connection) -> dict[str, int]:
     asked = {
         "survey_events": events.survey(connection, SQL),
         "claim_events": events.claim(connection, SQL, served, 100),
-        "survey_arrivals": lines.survey_arrivals(connection, SQL),
+        "survey_arrivals": connection.fetch(SQL["survey_arrivals"]),
         "look_arrivals": lines.look(connection, SQL, [(("ordered", bucket), after)]),
         "claim_arrivals": lines.claim_arrivals(
             connection, SQL, [Stretch("ordered", bucket, after, _ALL)], 50
         ),
-        "survey_heads": lines.survey_heads(connection, SQL),
+        "survey_heads": connection.fetch(SQL["survey_heads"]),
         "due_heads": lines.due_heads(connection, SQL, turns, 100),
         "claim_filed": lines.claim_filed(connection, SQL, own, 50),
     }

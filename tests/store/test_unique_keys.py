@@ -95,7 +95,7 @@ async def test_pages_with_the_same_keys_in_other_orders_do_not_deadlock(
     async def send(numbers: range) -> None:
         async with database.connect() as connection:
             page = [
-                NewCommand("t", queue="q", unique_key=f"u{n}", on_conflict=conflict)  # type: ignore[arg-type]
+                NewCommand("t", queue="q", unique_key=f"u{n}", on_conflict=conflict)  # type: ignore[call-overload]
                 for n in numbers
             ]
             made.append([sent.duplicate for sent in await inbox.send_many(connection, page)])

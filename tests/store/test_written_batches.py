@@ -8,13 +8,15 @@ import pytest
 import structlog
 
 from inboxd.api.connection import Connection as HandlerConnection
-from inboxd.api.context import EventContext, Route
+from inboxd.api.context import EventContext
+from inboxd.api.routes import Route
 from inboxd.errors import Conflict, NotFound
 from inboxd.model.lineage import Lineage
 from inboxd.store import batches
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
 from tests.support import Database
+from tests.support.routes import Routed
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +30,7 @@ def context() -> EventContext:
     return EventContext(
         row,
         lambda: cast("HandlerConnection", None),
-        lambda _: Route("test.noop", "default"),
+        Routed(lambda _: Route("test.noop", "default")),
         structlog.get_logger(),
     )
 

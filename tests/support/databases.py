@@ -84,8 +84,11 @@ class Database:
 
 
 @contextmanager
-def temporary_server(**settings: str) -> Iterator[Server]:
-    """An embedded server in a folder that is gone afterwards; `settings` are PostgreSQL's."""
+def temporary_server(*, binaries: Path | None = _BINARIES, **settings: str) -> Iterator[Server]:
+    """An embedded server in a folder that is gone afterwards; `settings` are PostgreSQL's.
+
+    binaries: the folder of another one's programs.
+    """
     folder = Path(tempfile.mkdtemp(prefix="inboxd-test-", dir=_fast_folder()))
     try:
         with (
@@ -95,7 +98,7 @@ def temporary_server(**settings: str) -> Iterator[Server]:
                 port=held.getsockname()[1],
                 settings=_SETTINGS | settings,
                 durable=_DURABLE,
-                binaries=_BINARIES,
+                binaries=binaries,
             ) as server,
         ):
             yield server
@@ -123,9 +126,12 @@ def shared_folder() -> Iterator[Path]:
 
 
 def create(server: AnyServer, template: str = "template0") -> Database:
-    """A new database: empty, or a copy of one that nobody is connected to."""
+    """A new database: empty, or a copy of one that nobody is connected to.
+
+    Its files are copied: to log each of its pages costs three times as much.
+    """
     name = f"inboxd_test_{uuid.uuid4().hex[:12]}"
-    _administer(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    _administer(server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     return Database(name, server.dsn(name))
 
 

@@ -32,7 +32,7 @@ _FAST: Config = {
         "heartbeat_interval": "1s",
         "poll_interval": "1s",
     },
-    "log": {"format": "json", "level": "debug"},
+    "log": {"format": "json", "level": "info"},  # at debug each row is two lines
 }
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, assert_type
+from typing import Any, ClassVar, assert_type
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -28,6 +28,7 @@ from inboxd import (
     Step,
     Workflow,
 )
+from inboxd.client import Emitted, Inbox, NewCommand, NewEvent, NewStep, Sent
 
 handlers = Handlers("school")
 
@@ -62,6 +63,40 @@ async def notify(event: Event[ActivityCreated], ctx: EventContext) -> None:
     async with ctx.connection.transaction():
         await ctx.connection.execute("select 1")
     ctx.log.info("notified", students=len(rows))
+
+
+class ActivityEnded(BaseModel):
+    """An event that says itself what it is; a command, too."""
+
+    inboxd_event: ClassVar[str] = "activity.ended"
+    inboxd_command: ClassVar[str] = "school.end_activity"
+    inboxd_version: ClassVar[int] = 2
+
+    activity_id: int
+
+
+@handlers.event("activity.created")
+async def emits(event: Event[ActivityCreated], ctx: EventContext) -> None:
+    assert_type(ctx.emit(ActivityEnded(activity_id=1)), UUID)
+    ctx.emit(ActivityCreated(activity_id=1), topic="later", dedup_key="1", headers={"a": 1})
+    ctx.emit("activity.ended", {"activity_id": 1}, ordering_key="1", tenant=None)
+    ctx.emit("activity.ended")
+    ctx.send(ActivityEnded(activity_id=1))
+    inbox, ended = Inbox(), ActivityEnded(activity_id=1)
+    assert_type(await inbox.emit(ctx.connection, ended, tenant="a"), Emitted)
+    assert_type(await inbox.emit_many(ctx.connection, [ended, NewEvent("a.b")]), list[Emitted])
+    assert_type(await inbox.send(ctx.connection, ended, priority=1), Sent)
+    await inbox.send_many(ctx.connection, [NewCommand(ended, priority=1), ended])
+    await inbox.send_batch(ctx.connection, "all", [ended], then=ended, otherwise=[ended])
+    steps = [NewStep("one", ended), NewStep("two", NewCommand(ended), after="one")]
+    await inbox.send_workflow(ctx.connection, "steps", steps)
+    assert_type(NewEvent(ended, dedup_key="1").type, str)
+
+
+@handlers.command("school.emit")
+def emits_from_a_thread(command: SendEmail, ctx: BlockingCommandContext) -> None:
+    ctx.emit(ActivityEnded(activity_id=1))
+    assert_type(Inbox().emit(ctx.connection, ActivityEnded(activity_id=1)), Emitted)
 
 
 @handlers.event("activity.published")

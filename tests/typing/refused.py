@@ -1,5 +1,7 @@
 """Mistakes that mypy --strict finds in a plugin author's editor; each line names its error code."""
 
+from typing import ClassVar
+
 from pydantic import BaseModel
 
 import inboxd
@@ -12,6 +14,7 @@ from inboxd import (
     Handlers,
     Retry,
 )
+from inboxd.client import Inbox, NewEvent
 
 handlers = Handlers("school")
 inboxd.Handeler("school")  # E: attr-defined
@@ -21,6 +24,12 @@ class Payload(BaseModel):
     """A payload."""
 
     number: int
+
+
+class Named(Payload):
+    """An event that says itself what it is."""
+
+    inboxd_event: ClassVar[str] = "a.named"
 
 
 @handlers.event("a.b")  # E: type-var
@@ -62,6 +71,18 @@ async def reads_wrongly(event: Event[Payload], ctx: EventContext) -> None:
     ctx.workflow().step("a", Payload(number=1), after=3)  # E: arg-type
     Exponential(factor="2")  # E: arg-type
     raise Retry(after=[])  # E: arg-type
+
+
+@handlers.event("a.b")
+async def emits_wrongly(event: Event[Payload], ctx: EventContext) -> None:
+    ctx.emit(Payload(number=1), {"number": 1})  # E: call-overload
+    ctx.emit("a.c", {}, dedup=1)  # E: call-overload
+    ctx.emit("a.c", {}, schema_version="2")  # E: call-overload
+    await Inbox().emit(ctx.connection, Payload(number=1))  # E: call-overload
+    await Inbox().send(ctx.connection, Named(number=1))  # E: call-overload
+    await Inbox().emit_many(ctx.connection, [Named(number=1), Payload(number=1)])  # E: list-item
+    NewEvent(Payload(number=1))  # E: call-overload
+    NewEvent(Named(number=1), dedup="1")  # E: call-overload
 
 
 @handlers.command("a.e")

@@ -8,10 +8,12 @@ import structlog
 from pydantic import BaseModel
 
 from inboxd.api.connection import Connection
-from inboxd.api.context import EventContext, Route
+from inboxd.api.context import EventContext
 from inboxd.api.groups import Plan
+from inboxd.api.routes import Route
 from inboxd.errors import PayloadError, UsageError
 from inboxd.model.workflow import Condition
+from tests.support.routes import Routed
 
 ROW: dict[str, Any] = {"id": 7, "tenant": "acme", "correlation_id": "story", "attempts": 0}
 
@@ -30,7 +32,9 @@ def context() -> EventContext:
     return EventContext(
         ROW,
         lambda: cast("Connection", object()),
-        lambda what: Route(what if isinstance(what, str) else f"school.{what.__name__.lower()}"),
+        Routed(
+            lambda what: Route(what if isinstance(what, str) else f"school.{what.__name__.lower()}")
+        ),
         structlog.get_logger(),
     )
 

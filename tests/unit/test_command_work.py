@@ -19,7 +19,7 @@ def _work() -> CommandWork:
     run: Any = MagicMock(stepped_aside=False)
     run.settler.waiting = 0
     work = CommandWork(parts, run, MagicMock())
-    work._look_at, work._suspects_due = monotonic() + 60, False
+    work._look_at = work._suspects._look_at = monotonic() + 60
     return work
 
 
@@ -54,29 +54,42 @@ async def test_who_waited_for_anothers_claim_waits_for_room_as_ever() -> None:
     page = await work.page()
     assert page.busy
     assert page.again == pytest.approx(30, abs=10)
-    known.until = monotonic() + 0.05
+    known.until = monotonic()  # that claim is waited for no longer
     work.suspend()
     for again in ((await work.page()).again, None):  # suspended, or draining
-        with anyio.move_on_after(0.2) as waited:
-            await work.room(again)
-        assert waited.cancelled_caught
+        ended = False
+
+        async def wait(within: float | None = again) -> None:
+            nonlocal ended
+            await work.room(within)
+            ended = True
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert work._wants_room, "as one who waits for a command to end"
+            work._freed.set()
+            await anyio.wait_all_tasks_blocked()
+            assert ended, "and is woken by it"
 
 
 async def test_the_look_for_what_is_held_unknown_takes_a_hundredth_of_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Under a held snapshot it reads all that this worker ever claimed, while no page comes."""
+    now = monotonic()
 
     async def release(*_: object, **__: object) -> int:
-        await anyio.sleep(took)
+        nonlocal now
+        now += took
         return 0
 
+    monkeypatch.setattr("inboxd.runtime.command_work.monotonic", lambda: now)
     monkeypatch.setattr("inboxd.runtime.command_work.commands.release", release)
     monkeypatch.setattr("inboxd.runtime.command_work.borrow", MagicMock())
     work = _work()
     work._settler.ids = set()  # type: ignore[misc]
     lease = work._parts.settings.worker.lease.total_seconds()
-    for took in (0.0, lease / 50):
-        before = monotonic()
+    for took in (0.0, lease / 50, 10 * lease):
         await work._look_after()
-        assert max(lease, 100 * took) <= work._look_at - before < 3 * lease
+        assert work._look_at - now == pytest.approx(max(lease, 100 * took))

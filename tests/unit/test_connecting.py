@@ -16,6 +16,10 @@ from inboxd.store.connections import explain_connecting
         (asyncpg.AdminShutdownError("terminating connection due to administrator"), "wait until"),
         (asyncpg.CrashShutdownError("terminating connection because of crash"), "wait until"),
         (asyncpg.InvalidCatalogNameError('database "x" does not exist'), "correct database.dsn"),
+        (
+            ConnectionError('PostgreSQL server at "db:5432" rejected SSL upgrade'),
+            "the server has TLS (ssl = on)",
+        ),
         (OSError("refused"), "check that PostgreSQL runs there"),
     ],
 )

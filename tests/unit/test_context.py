@@ -1,7 +1,7 @@
 """What a handler sends, and what it cannot do any more once it has ended."""
 
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from uuid import UUID
 
 import pytest
@@ -9,9 +9,11 @@ import structlog
 from pydantic import BaseModel
 
 from inboxd.api.connection import Connection
-from inboxd.api.context import CommandContext, EventContext, Route
+from inboxd.api.context import CommandContext, EventContext
+from inboxd.api.routes import Route
 from inboxd.errors import PayloadError, UsageError
 from inboxd.model.lineage import Origin, OriginKind
+from tests.support.routes import Routed
 
 CONNECTION = cast("Connection", object())
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -33,6 +35,15 @@ class SendEmail(BaseModel):
     to: str
 
 
+class Paid(BaseModel):
+    """An event that says itself what it is."""
+
+    inboxd_event: ClassVar[str] = "order.paid"
+    inboxd_version: ClassVar[int] = 2
+
+    order_id: int = 1
+
+
 def resolve(what: type[object] | str) -> Route:
     if what is SendEmail:
         return Route("school.send_email", "email", 3, 5)
@@ -43,7 +54,7 @@ def resolve(what: type[object] | str) -> Route:
 
 @pytest.fixture
 def ctx() -> EventContext:
-    return EventContext(ROW, lambda: CONNECTION, resolve, structlog.get_logger())
+    return EventContext(ROW, lambda: CONNECTION, Routed(resolve), structlog.get_logger())
 
 
 def test_a_payload_s_class_says_where_it_goes(ctx: EventContext) -> None:
@@ -109,7 +120,7 @@ def test_an_unknown_class_or_a_bad_payload_is_not_sent(ctx: EventContext) -> Non
 
 
 def test_it_shows_its_row() -> None:
-    ctx = CommandContext(ROW, lambda: CONNECTION, resolve, structlog.get_logger())
+    ctx = CommandContext(ROW, lambda: CONNECTION, Routed(resolve), structlog.get_logger())
     assert (ctx.id, ctx.command_id, ctx.idempotency_key) == (7, UUID(int=1), str(UUID(int=1)))
     assert (ctx.tenant, ctx.correlation_id, ctx.attempt) == ("acme", "story", 3)
     assert (ctx.deadline, ctx.origin) == (LATER, Origin(OriginKind.EVENT, 3))
@@ -118,7 +129,7 @@ def test_it_shows_its_row() -> None:
 
 def test_a_row_that_begins_a_story_names_it() -> None:
     first = CommandContext(
-        ROW | {"correlation_id": None}, lambda: CONNECTION, resolve, structlog.get_logger()
+        ROW | {"correlation_id": None}, lambda: CONNECTION, Routed(resolve), structlog.get_logger()
     )
     assert first.correlation_id == str(UUID(int=1))
 
@@ -130,4 +141,69 @@ def test_nothing_outlives_the_handler(ctx: EventContext) -> None:
         ctx.send(SendEmail(to="ada"))
     with pytest.raises(UsageError, match="The handler has ended"):
         assert ctx.connection is CONNECTION
+    with pytest.raises(UsageError, match="The handler has ended"):
+        ctx.emit(Paid())
     assert len(ctx.drafts) == 1
+    assert not ctx.events
+
+
+def test_an_event_is_what_its_class_says(ctx: EventContext) -> None:
+    emitted = ctx.emit(Paid(order_id=3))
+    (draft,) = ctx.events
+    assert (draft.event_id, draft.type, draft.schema_version) == (emitted, "order.paid", 2)
+    assert (draft.payload, draft.tenant, draft.topic) == ('{"order_id":3}', "acme", None)
+
+
+def test_an_event_may_be_named(ctx: EventContext) -> None:
+    ctx.emit("day.ended")
+    ctx.emit("order.paid", Paid(), schema_version=3, tenant="other", run_at=LATER)
+    ctx.emit("order.paid", None, headers={"a": 1}, topic="t", ordering_key="k", dedup_key="d")
+    ended, paid, full = ctx.events
+    assert (ended.type, ended.payload, ended.schema_version) == ("day.ended", "{}", 1)
+    assert (paid.payload, paid.schema_version, paid.tenant) == ('{"order_id":1}', 3, "other")
+    assert paid.run_at == LATER
+    assert (full.headers, full.topic, full.ordering_key) == ('{"a":1}', "t", "k")
+    assert full.dedup_key == "d"
+    ctx.emit("day.ended", delay="1m")
+    assert (ctx.events[-1].delay, ctx.events[-1].run_at) == (60, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dedup_key": ""}, "order.paid: dedup_key has 0 bytes"),
+        ({"ordering_key": "a\0"}, "order.paid: ordering_key has a NUL"),
+        ({"entity_id": "é" * 128}, "order.paid: entity_id has 256 bytes; at most 255 fit: shorten"),
+        ({"schema_version": 0}, "order.paid: schema_version must be 1 or more"),
+        ({"mode": "both"}, "order.paid: mode must be 'single'"),
+        ({"run_at": datetime(2030, 1, 1)}, "order.paid: run_at has no time zone"),  # noqa: DTZ001
+        ({"headers": {"x": "é" * 8190}}, "order.paid: headers have 16389 bytes as JSON; at most"),
+        ({"headers": [1]}, "order.paid: headers must be a mapping"),
+        ({"delay": 5}, "5 is not a duration"),
+        ({"delay": "5s", "run_at": LATER}, "order.paid: give delay= or run_at=, not both"),
+    ],
+)
+def test_what_no_event_can_have_is_not_emitted(
+    ctx: EventContext, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        ctx.emit(Paid(), **options)
+    assert not ctx.events
+
+
+def test_what_names_no_event_or_cannot_be_stored_is_not_emitted(ctx: EventContext) -> None:
+    with pytest.raises(
+        UsageError, match=r"No event type is known for dict: name it first, ctx\.emit"
+    ):
+        ctx.emit({"a": 1})
+    with pytest.raises(UsageError, match=r"order\.paid: give the payload alone"):
+        ctx.emit(Paid(), {"a": 1})  # type: ignore[call-overload]
+    with pytest.raises(PayloadError, match="NUL"):
+        ctx.emit("a.b", {"text": "\0"})
+    with pytest.raises(PayloadError, match=r"headers of a\.b"):
+        ctx.emit("a.b", headers={"text": "\0"})
+    with pytest.raises(TypeError, match="keyword argument 'topics'"):
+        ctx.emit(Paid(), topics="a")  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match="is no event type: it has 0 bytes"):
+        ctx.emit("")
+    assert not ctx.events

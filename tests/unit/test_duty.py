@@ -1,46 +1,73 @@
 """What only looks takes no more than a share of the time."""
 
-from time import monotonic
+from collections.abc import Awaitable, Callable
 
-import anyio
 import pytest
 
+from inboxd.upkeep import duty
 from inboxd.upkeep.duty import sparingly
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_look_that_took_long_leaves_turns_out() -> None:
-    looks: list[float] = []
-    took = 0.05
+class Clock:
+    """The time as a duty sees it, which only the test moves; a look takes `took` of it."""
 
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.took = 0.0
+        self.looks: list[float] = []
+
+    async def look(self) -> None:
+        self.looks.append(self.now)
+        self.now += self.took
+
+    async def turns(self, duty: Callable[[], Awaitable[None]], count: int) -> int:
+        """Give it a turn each second; how many of them it took."""
+        before = len(self.looks)
+        for _ in range(count):
+            await duty()
+            self.now += 1
+        return len(self.looks) - before
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(duty, "monotonic", lambda: clock.now)
+    return clock
+
+
+async def test_a_look_that_took_long_leaves_turns_out(clock: Clock) -> None:
+    turn = sparingly(clock.look)
+    clock.took = 2.0
+    assert await clock.turns(turn, 41) == 2
+    assert clock.looks[1] - clock.looks[0] == 2.0 + 20 * 2.0, "a twentieth of the time"
+    clock.took = 0.0
+    clock.now += 40
+    assert await clock.turns(turn, 5) == 5, "what takes no time takes every turn"
+
+
+async def test_a_look_rests_no_longer_than_its_bound(clock: Clock) -> None:
+    turn = sparingly(clock.look)
+    clock.took = 3_600.0
+    await turn()
+    clock.now += 299
+    assert await clock.turns(turn, 2) == 1
+
+
+async def test_a_look_that_fails_rests_as_well(clock: Clock) -> None:
     async def look() -> None:
-        looks.append(monotonic())
-        await anyio.sleep(took)
-
-    duty = sparingly(look)
-    while len(looks) < 2:
-        await duty()
-        await anyio.sleep(0.01)
-    assert looks[1] - looks[0] >= 20 * took
-    took = 0.0
-    await anyio.sleep(1.5)
-    for _ in range(2):
-        await duty()
-    assert len(looks) >= 3, "what takes no time takes every turn"
-
-
-async def test_a_look_that_fails_rests_as_well() -> None:
-    looks = 0
-
-    async def look() -> None:
-        nonlocal looks
-        looks += 1
-        await anyio.sleep(0.05)
+        await clock.look()
         raise OSError("away")
 
-    duty = sparingly(look)
+    turn = sparingly(look)
+    clock.took = 0.05
     with pytest.raises(OSError, match="away"):
-        await duty()
-    await duty()
-    assert looks == 1
+        await turn()
+    clock.now += 0.99
+    await turn()
+    assert len(clock.looks) == 1
+    clock.now += 0.02
+    with pytest.raises(OSError, match="away"):
+        await turn()

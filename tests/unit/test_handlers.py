@@ -1,7 +1,7 @@
 """What a plugin declares becomes records, and every mistake is listed with its remedy."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
@@ -45,6 +45,34 @@ def render_event(event: Event[Created]) -> int:
 @pytest.fixture
 def handlers() -> Handlers:
     return Handlers("school")
+
+
+def test_a_class_is_taken_for_what_it_says_that_it_is(handlers: Handlers) -> None:
+    class Paid(BaseModel):
+        """An event."""
+
+        inboxd_event: ClassVar[str] = "order.paid"
+        inboxd_command: ClassVar[str] = "shop.pay"
+
+    @handlers.event("order.padi")
+    async def another(event: Event[Paid], ctx: EventContext) -> None: ...
+
+    @handlers.event("order.paid", schema_version=2)
+    async def newer(event: Event[Paid], ctx: EventContext) -> None: ...
+
+    @handlers.command("shop.paid")
+    async def pay(command: Paid, ctx: CommandContext) -> None: ...
+
+    @handlers.event("order.paid")
+    async def right(event: Event[Paid], ctx: EventContext) -> None: ...
+
+    built = handlers.build()
+    first, second, third = built.problems
+    assert "whose inboxd_event is 'order.paid', for 'order.padi'" in first
+    assert "as version 2, but" in second
+    assert "is written as version 1: correct its inboxd_version" in second
+    assert "whose inboxd_command is 'shop.pay', for 'shop.paid'" in third
+    assert [event.name.rpartition(".")[2] for event in built.events] == ["right"]
 
 
 def test_an_async_event_handler(handlers: Handlers) -> None:

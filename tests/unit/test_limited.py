@@ -45,7 +45,7 @@ class Site:
     async def claim(self, answer: Claimed, room: int = 100) -> None:
         """Ask for so many, and be answered this."""
         self.answers.append(answer)
-        await self.limited.claim("q", [], room, 0.001, ["t"], suspect=False)
+        await self.limited.claim("q", [], room, 0.001, ["t"])
 
 
 def _rows(*keys: str) -> Any:
@@ -126,19 +126,6 @@ async def test_keys_that_somebody_else_asks_come_after_all_others(
     await site.claim(Claimed())
     asked = ["".join(want.keys) for want in site.asked]
     assert asked == ["abcd", "e", "fghade"]
-
-
-@pytest.mark.parametrize("held_back", [None, "busy"])
-async def test_a_suspect_that_was_left_to_another_claim_is_not_forgotten(
-    monkeypatch: pytest.MonkeyPatch, held_back: str | None
-) -> None:
-    site = Site(monkeypatch, "a", "b")
-    site.limited.suspects_in(["q"])
-    await site.claim(Claimed([], held_back, 0.005, ["c"]))
-    assert site.limited._of("q").suspects
-    site.now += 0.005
-    await site.claim(Claimed(_rows("a")))
-    assert not site.limited._of("q").suspects
 
 
 async def test_a_line_goes_on_where_nobody_waits_for_a_turn(

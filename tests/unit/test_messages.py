@@ -27,6 +27,12 @@ ROW: dict[str, Any] = {
 }
 
 
+def test_what_was_given_no_time_happened_when_it_was_due() -> None:
+    """A claim says `occurred_at` only where it is another: most are decoded for nothing."""
+    row = {**ROW, "occurred_at": None, "run_at": NOW.timestamp(), "created_at": 0.0}
+    assert Event(row, None).occurred_at == NOW
+
+
 def test_it_shows_its_row() -> None:
     event = Event({**ROW, "attempts": 2}, "payload")
     shown = {name: getattr(event, name) for name in ROW}

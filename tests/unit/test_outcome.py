@@ -1,9 +1,11 @@
 """From an error to what follows, and to a failure that can always be stored."""
 
+import io
 import json
 import random
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -19,7 +21,11 @@ from inboxd.model.outcome import (
     Site,
     decide,
     explain,
+    whole_traceback,
 )
+from inboxd.runtime import telling
+from inboxd.store.connections import Row
+from inboxd.telemetry import logs
 
 SOON = Fixed(base="5s", attempts=3, permanent=(ZeroDivisionError,))
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -106,6 +112,22 @@ def test_a_hostile_error_costs_nobody_the_settlement() -> None:
     assert explain(raised(Hostile())).error == "Hostile: <RuntimeError while its message was made>"
 
 
+def test_code_without_lines_costs_nobody_the_settlement() -> None:
+    def fails() -> None:
+        raise ValueError
+
+    units = len(fails.__code__.co_code) // 2
+    # As a code object has it where the compiler gives no location, eight instructions an entry.
+    table = bytes(0b1_1111_000 | min(8, units - n) - 1 for n in range(0, units, 8))
+    fails.__code__ = fails.__code__.replace(co_linetable=table)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - whose place is looked for
+        fails()
+    assert caught.tb.tb_next is not None
+    assert caught.tb.tb_next.tb_lineno is None
+    failure = explain(caught.value, Site(type="a.b", package=__name__.partition(".")[0]))
+    assert failure.kind == "ValueError"
+
+
 @given(st.text(st.characters(codec=None)))
 def test_a_failure_can_always_be_stored(text: str) -> None:
     failure = explain(raised(ValueError(text + "\0\ud800")))
@@ -150,6 +172,137 @@ def test_equal_failures_share_a_fingerprint() -> None:
     assert explain(one("a")).fingerprint == explain(one("b")).fingerprint
     assert explain(one("a")).fingerprint != explain(other()).fingerprint
     assert explain(one("a")).fingerprint != explain(raised(KeyError())).fingerprint
+
+
+HERE = __name__.partition(".")[0]
+
+
+def of(module: str, function: Any, moved: int = 0, **names: Any) -> Any:
+    """The function as if it stood in another module, so many lines further down."""
+    code = function.__code__
+    code = code.replace(co_filename=f"{module}.py", co_firstlineno=code.co_firstlineno + moved)
+    return FunctionType(code, {"__name__": module, "__builtins__": __builtins__, **names})
+
+
+def give_up(why: str) -> None:
+    raise ValueError(why)
+
+
+def handle(line: int) -> None:
+    if line == 1:
+        give_up("the first")
+    give_up("the second")
+
+
+def run(handle: Any, line: int) -> BaseException | None:
+    try:
+        handle(line)
+    except ValueError as error:
+        return error
+    return None
+
+
+def from_a_handler(line: int = 1, moved: int = 0) -> BaseException:
+    """What a handler of the plugin `shop` raises where it calls inboxd, which runs it."""
+    api = of("inboxd.api", give_up)
+    handler = of("shop.plugin", handle, moved, give_up=api)
+    error = of("inboxd.execution", run)(handler, line)
+    assert isinstance(error, ValueError)
+    return error
+
+
+SHOP = Site("shop.order", "shop")
+
+
+def test_two_lines_of_a_handler_are_two_causes() -> None:
+    first, second = from_a_handler(1), from_a_handler(2)
+    assert explain(first, SHOP).fingerprint != explain(second, SHOP).fingerprint
+    assert explain(first, SHOP).fingerprint == explain(from_a_handler(1), SHOP).fingerprint
+
+
+def test_the_same_line_of_two_methods_is_two_causes() -> None:
+    """Both are the first line of a method `run`."""
+
+    class One:
+        def run(self) -> None:
+            raise ValueError
+
+    class Other:
+        def run(self) -> None:
+            raise ValueError
+
+    def failed(what: One | Other) -> BaseException:
+        with pytest.raises(ValueError, match=r"^$") as caught:
+            what.run()
+        return caught.value
+
+    here = Site("a", HERE)
+    one, other = (explain(failed(what), here).fingerprint for what in (One(), Other()))
+    assert one != other
+    assert one == explain(failed(One()), here).fingerprint
+
+
+def test_what_is_written_above_a_function_leaves_its_groups_as_they_are() -> None:
+    moved = from_a_handler(moved=7)
+    assert explain(from_a_handler(), SHOP).fingerprint == explain(moved, SHOP).fingerprint
+
+
+def test_lines_of_inboxd_and_of_libraries_may_move() -> None:
+    """Only the plugin's own lines are a part of the key: an upgrade of the others changes none."""
+
+    def call(later: bool) -> None:
+        if later:
+            raise ValueError
+        raise ValueError
+
+    for module in ("driver", "inboxd.store"):
+        for site in (Site("a", HERE), Site("a", "elsewhere")):
+            raised_by = of(module, call)
+            groups = {
+                explain(of("inboxd.execution", run)(raised_by, late), site).fingerprint
+                for late in (True, False)
+            }
+            assert len(groups) == 1
+
+
+def test_a_traceback_begins_with_the_handler_s_own_frames() -> None:
+    error = from_a_handler()
+    error.__cause__ = from_a_handler()
+    shown = explain(error, SHOP).traceback
+    assert shown.startswith('  File "shop.plugin.py"')
+    assert "inboxd.execution" not in shown
+    assert shown.count("inboxd.api") == 2, "what the handler called is shown, inboxd's too"
+    assert "inboxd.execution" in whole_traceback(error)
+
+
+def test_the_log_says_what_is_stored() -> None:
+    """The one error of a group, and the mistake of who says `Retry(after="soon")`."""
+    written = io.StringIO()
+    logs.configure("info", "json", stream=written)
+    row = {"id": 1, "command_id": "c", "correlation_id": None, "type": "a", "attempts": 0}
+    for error in (ExceptionGroup("all", [ValueError("one")]), Retry(after="soon")):
+        outcome = decide(error, SOON, 0, timedelta(0), site=SHOP)
+        assert isinstance(outcome, Retrying)
+        telling.did_not_succeed("command", cast("Row", row), outcome, error, "shop")
+        told = json.loads(written.getvalue().splitlines()[-1])
+        assert told["error"] == outcome.failure.error
+
+
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_at_debug_the_log_has_the_frames_in_front_too(level: logs.Level) -> None:
+    written = io.StringIO()
+    logs.configure(level, "json", stream=written)
+    row = {"id": 1, "command_id": "c", "correlation_id": None, "type": "a", "attempts": 0}
+    error = from_a_handler()
+    outcome = decide(error, SOON, 0, timedelta(0), site=SHOP)
+    telling.did_not_succeed("command", cast("Row", row), outcome, error, "shop")
+    told = json.loads(written.getvalue()).get("exception", "")
+    assert ("inboxd.execution" in told) == (level == "debug")
+
+
+def test_a_traceback_without_the_handler_is_whole() -> None:
+    assert "inboxd.execution" in explain(from_a_handler(), Site("a", "elsewhere")).traceback
+    assert "inboxd.execution" in explain(from_a_handler()).traceback
 
 
 def test_payload_errors_are_grouped_by_field() -> None:

@@ -4,19 +4,21 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
 
-from inboxd.api.context import CommandContext, EventContext, Route
+from inboxd.api.context import CommandContext, EventContext
 from inboxd.api.handlers import Handlers
 from inboxd.api.messages import Event
+from inboxd.api.routes import EventRoute, Route
 from inboxd.errors import PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Exponential, Fixed
-from inboxd.runtime.plugins import apply_overrides, build_registry, load_plugins
+from inboxd.runtime.doubts import doubts
+from inboxd.runtime.plugins import apply_overrides, build_registry, configured, load_plugins
 from inboxd.runtime.registry import Registry
-from inboxd.settings import TypeOverride
+from inboxd.settings import Settings, TypeOverride
 
 Install = Callable[[str, str], None]
 
@@ -87,6 +89,43 @@ def test_everything_wrong_is_said_at_once(install: Install) -> None:
     assert "SyntaxError" in by_name["syntax"]
 
 
+def test_a_failed_import_names_the_plugin_s_line_and_its_text(
+    install: Install, tmp_path: Path
+) -> None:
+    install("wrong_syntax", "x = 1\ndef broken(:\n    pass\n")
+    install("wrong_name", "handlers = None\nhandlers = hanlders\n")
+    # What it imports fails further in, in another distribution or in the standard library.
+    (tmp_path / "elsewhere.py").write_text("import json\n\njson.loads('{')\n")
+    install("wrong_import", "\n\nimport elsewhere\n")
+    install("wrong_call", "import json\nhandlers = json.loads('{')\n")
+    install("needs", "from json import nothing_like_this\n")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/__init__.py").write_text("from deep import plugin\nhandlers = plugin\n")
+    (tmp_path / "deep/plugin.py").write_text("if True:\nx = 1\n")
+    install("unused", "")
+    (tmp_path / "dist_unused-1.2.dist-info/entry_points.txt").write_text(
+        "[inboxd.handlers]\ndeep = deep:handlers\n"
+    )
+    names = ["wrong_syntax", "wrong_name", "wrong_import", "wrong_call", "needs", "deep"]
+    with pytest.raises(PluginError) as caught:
+        load_plugins(names)
+    found = {
+        line.partition(" = ")[0].rpartition(" ")[2]: line.partition("import failed: ")[2]
+        for line in str(caught.value).split("\n- ")[1:]
+    }
+    assert found["wrong_syntax"].startswith("SyntaxError: ")
+    assert found["wrong_syntax"].endswith(f", at {tmp_path}/wrong_syntax.py:2: def broken(:")
+    assert found["wrong_name"].startswith("NameError: name 'hanlders' is not defined")
+    assert found["wrong_name"].endswith(f", at {tmp_path}/wrong_name.py:2: handlers = hanlders")
+    assert found["wrong_import"].startswith("JSONDecodeError: ")
+    assert found["wrong_import"].endswith(f", at {tmp_path}/wrong_import.py:3: import elsewhere")
+    assert found["wrong_call"].endswith("/wrong_call.py:2: handlers = json.loads('{')")
+    assert found["needs"].startswith("ImportError: cannot import name 'nothing_like_this'")
+    assert found["needs"].endswith("/needs.py:1: from json import nothing_like_this")
+    assert found["deep"].startswith("IndentationError: ")
+    assert found["deep"].endswith(f", at {tmp_path}/deep/plugin.py:2: x = 1")
+
+
 # ---------------------------------------------------------------------------------- registry
 
 
@@ -143,6 +182,68 @@ def test_a_command_is_found_by_its_class_or_its_type(registry: Registry) -> None
         registry.resolve(Twice)
     with pytest.raises(UsageError, match="No command handler takes dict"):
         registry.resolve(dict)
+
+
+def test_an_event_is_found_by_its_class_or_its_type() -> None:
+    handlers = Handlers("shop")
+
+    class Paid(BaseModel):
+        """Taken for one type, by handlers of two versions."""
+
+    class Changed(BaseModel):
+        """Taken for two types."""
+
+    class Marked(BaseModel):
+        """Says itself what it is; only others handle it."""
+
+        inboxd_event: ClassVar[str] = "elsewhere.done"
+        inboxd_command: ClassVar[str] = "elsewhere.do"
+        inboxd_version: ClassVar[int] = 4
+
+    class Wrong(BaseModel):
+        """Its type is no text."""
+
+        inboxd_event: ClassVar[int] = 7
+
+    class Field(BaseModel):
+        """Its type is in the payload, not in the class."""
+
+        inboxd_event: str = "order.paid"
+
+    class Version(BaseModel):
+        """It would be written as version 1."""
+
+        inboxd_event: ClassVar[str] = "order.paid"
+        inboxd_version: int = 2
+
+    @handlers.event("order.paid", schema_version=3)
+    async def newer(event: Event[Paid], ctx: EventContext) -> None: ...
+
+    @handlers.event("order.paid", schema_version=2, as_command=True)
+    async def older(event: Event[Paid], ctx: CommandContext) -> None: ...
+
+    @handlers.event("order.opened")
+    async def opened(event: Event[Changed], ctx: EventContext) -> None: ...
+
+    @handlers.event("order.closed")
+    async def closed(event: Event[Changed], ctx: EventContext) -> None: ...
+
+    registry = build_registry([("shop 1.0", handlers)])
+    there = EventRoute("order.paid", 2)
+    assert registry.resolve_event(Paid) == registry.resolve_event("order.paid") == there
+    assert registry.resolve_event("elsewhere.done") == EventRoute("elsewhere.done", 1)
+    assert registry.resolve_event(Marked) == EventRoute("elsewhere.done", 4)
+    assert registry.resolve(Marked) == Route("elsewhere.do", None, 4, 0)
+    with pytest.raises(UsageError, match=r"Changed is the payload of order\.closed, order\.opened"):
+        registry.resolve_event(Changed)
+    with pytest.raises(UsageError, match="No event type is known for dict"):
+        registry.resolve_event(dict)
+    with pytest.raises(UsageError, match=r"Wrong\.inboxd_event must be a str, not int"):
+        registry.resolve_event(Wrong)
+    with pytest.raises(UsageError, match=r"Field\.inboxd_event is a field .* ClassVar"):
+        registry.resolve_event(Field)
+    with pytest.raises(UsageError, match=r"Version\.inboxd_version is a field .* ClassVar"):
+        registry.resolve_event(Version)
 
 
 def test_what_is_declared_can_be_compared(registry: Registry) -> None:
@@ -212,3 +313,50 @@ def test_every_override_that_does_not_fit_is_named(registry: Registry) -> None:
     )
     assert "did you mean 'attempts'?" in retry
     assert "an event type has none" in queue
+
+
+def test_what_does_not_fit_is_told_of_all_sections_at_once(registry: Registry) -> None:
+    settings = Settings.model_validate(
+        {
+            "worker": {"topics": ["nowhere"]},
+            "events": {"timeout": "5s"},
+            "retry": {"kind": "fixed", "factor": 3},
+            "topics": {"mine": {"count": 3}},
+            "types": {"school.sent": {"timeout": "1s"}, "a.created": {"timeout": "90s"}},
+            "schedules": {"tick": {"cron": "* * * * *", "command": "school.sent"}},
+        }
+    )
+    with pytest.raises(SettingsError) as caught:
+        configured(registry, settings)
+    told = str(caught.value).split("\n")
+    starts = (
+        "[retry]",
+        '[topics."mine"]',
+        '[types."school.sent"]',
+        "event handlers with a timeout",
+    )
+    assert [line.startswith(start) for line, start in zip(told, starts, strict=False)] == [True] * 4
+    assert [line.partition(":")[0] for line in told[4:]] == ['[schedules."tick"]', "worker.topics"]
+    assert "did you mean 'school.send'?" in told[4]
+
+
+def test_names_that_nothing_declares_may_be_right_all_the_same(registry: Registry) -> None:
+    settings = Settings.model_validate(
+        {
+            "worker": {"queues": ["emial", "email", "elsewhere"]},
+            "queues": {"emial": {}, "elsewhere": {}, "email": {}, "default": {}, "days": {}},
+            "topics": {"loyalti": {}, "audit": {}, "loyalty": {}},
+            "types": {"a.creatd": {"unhandled": "dead"}, "z.z": {"unhandled": "dead"}},
+            "schedules": {"s": {"cron": "* * * * *", "command": "school.send", "queue": "days"}},
+        }
+    )
+    declared = {"queue": frozenset({"elsewhere"}), "topic": frozenset({"loyalty"})}
+    found = doubts(settings, configured(registry, settings), declared)
+    assert [(each.setting, each.found.rpartition("; ")[2]) for each in found] == [
+        ("worker.queues", "did you mean 'email'?"),
+        ("worker.queues", found[1].found),
+        ("[queues.emial]", "did you mean 'email'?"),
+        ("[topics.loyalti]", "did you mean 'loyalty'?"),
+        ('[types."a.creatd"]', "did you mean 'a.created'?"),
+    ]
+    assert "'elsewhere'" in found[1].found

@@ -7,10 +7,11 @@ import pytest
 import structlog
 
 from inboxd import BlockingCommandContext, CommandContext, Handlers
-from inboxd.api.context import Route
 from inboxd.api.progress import Progress
+from inboxd.api.routes import Route
 from inboxd.errors import UsageError
 from inboxd.testing import run_command
+from tests.support.routes import Routed
 
 
 def context(said: list[Any]) -> CommandContext:
@@ -21,7 +22,7 @@ def context(said: list[Any]) -> CommandContext:
     return CommandContext(
         row,
         lend,
-        lambda what: Route(str(what)),
+        Routed(lambda what: Route(str(what))),
         structlog.get_logger(),
         None,
         lambda *a: said.append(a),

@@ -118,6 +118,22 @@ def test_what_the_settings_have_wrong_is_named(given: dict[str, Any], problem: s
     assert str(raised.value).startswith('[schedules."odd.one"]: ')
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "meant"),
+    [
+        ("school.nightli", {"cron": "0 4 * * *"}, "school.nightly"),
+        ("school.nightli", {"payload": {"kind": "late"}}, "school.nightly"),
+        ("mine", {"cron": "* * * * *", "event": "school.day_begun"}, "school.day_began"),
+        ("mine", {"cron": "* * * * *", "command": "school.reprt"}, "school.report"),
+    ],
+)
+def test_what_was_meant_is_proposed(name: str, given: dict[str, Any], meant: str) -> None:
+    handlers = plugin()
+    handlers.schedule("nightly", "0 3 * * *", Report())
+    with pytest.raises(SettingsError, match=rf"did you mean '{meant}'\?"):
+        found(handlers, **{name: given})
+
+
 def test_what_a_plugin_has_wrong_is_listed_at_once() -> None:
     handlers = plugin()
     handlers.schedule("a", "never", Report())

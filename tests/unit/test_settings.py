@@ -92,11 +92,25 @@ def test_example_is_valid_with_every_line_active() -> None:
     Settings(**uncommented())
 
 
-def test_active_lines_are_those_with_a_default() -> None:
+def test_the_example_changes_nothing_until_it_is_changed() -> None:
     active = tomllib.loads(EXAMPLE.read_text(encoding="utf-8"))
+    assert not any(active.values()), "every setting is commented out"
+
+
+def test_what_is_no_default_is_marked_as_an_example() -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    shown, defaults = uncommented(), Settings().model_dump(mode="json", by_alias=True)
     for section, key, field in fields():
+        if section in NAMED or (section, key) == ("dedup", "sources"):
+            continue
+        (line,) = re.findall(rf"(?ms)^\[{section}\]$.*?^(#{key} = .*?)$", text)
         constant = field.default is not None and field.default_factory is None
-        assert (key in active.get(section, {})) == (constant and section not in NAMED), key
+        assert line.endswith("  # an example") != constant, key
+        if constant:
+            own = Settings.model_validate({section: {key: shown[section][key]}})
+            assert (
+                own.model_dump(mode="json", by_alias=True)[section][key] == defaults[section][key]
+            )
 
 
 @pytest.mark.parametrize("page", [EXAMPLE, DOCS], ids=["example", "docs"])
@@ -109,9 +123,12 @@ def test_page_says_why_of_every_setting(page: Path) -> None:
 
 def test_docs_show_every_default() -> None:
     text = DOCS.read_text(encoding="utf-8")
-    active = EXAMPLE.read_text(encoding="utf-8").splitlines()
-    for line in active:
-        if match := re.fullmatch(r"([a-z_]+) = (.+)", line):
+    named = False
+    for line in EXAMPLE.read_text(encoding="utf-8").splitlines():
+        match = re.fullmatch(r"#([a-z_]+) = (.+?)", line)
+        if re.fullmatch(r"#?\[.+\]", line):
+            named = "." in line
+        elif match and not named and not line.endswith("# an example"):
             assert f"| `{match[1]}` | `{match[2]}` |" in text
 
 
@@ -168,6 +185,30 @@ def test_environment_has_lists_tables_and_named_sections() -> None:
     assert settings.types["user.created"].timeout == timedelta(seconds=3)
     assert settings.types["user.created"].retry == {"attempts": 2}
     assert not settings.http.enabled
+
+
+@pytest.mark.parametrize(
+    ("text", "queues"),
+    [
+        ('["email", "reports"]', ("email", "reports")),
+        (' [ "email" ] ', ("email",)),
+        ("email, reports", ("email", "reports")),
+        ("email", ("email",)),
+        ("[]", ()),
+        ("", ()),
+    ],
+)
+def test_lists_in_the_environment_are_json_or_separated_by_commas(
+    text: str, queues: tuple[str, ...]
+) -> None:
+    assert load(None, {"INBOXD_WORKER__QUEUES": text}).worker.queues == queues
+
+
+@pytest.mark.parametrize("text", ['["email", ', "[email]"])
+def test_a_list_that_is_neither_says_what_it_may_be(text: str) -> None:
+    (problem,) = problems(None, {"INBOXD_WORKER__QUEUES": text})
+    assert problem.startswith("environment: [worker] queues: a list is")
+    assert '["email", "reports"]' in problem
 
 
 @pytest.mark.parametrize(
@@ -251,6 +292,44 @@ def test_all_problems_at_once_each_with_its_place(written: Any) -> None:
 )
 def test_wrong_value_says_what_is_allowed(written: Any, text: str, message: str) -> None:
     assert message in "\n".join(problems(written(text)))
+
+
+def test_all_contradictions_are_told_at_once(written: Any) -> None:
+    path = written(
+        '[events]\ntimeout = "60s"\nlists = 5\n[database]\ntransaction_pooler = true\n'
+        '[types."a.b"]\nretention = "1h"\n[types."c.d"]\nretention = "1m"\n'
+    )
+    found = problems(path)
+    assert len(found) == 5
+    for word in ("events.timeout", "pool_size (5)", "wakeups.mode", "types.a.b", "types.c.d"):
+        assert any(word in line for line in found), word
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        *("u:ti@ptoe", "u:ti/ptoe", "u:ti#ptoe", "u:ti?ptoe", "u:12/tiptoe", "u:ti[ptoe"),
+        *("u:#tiptoe", "u:12#tiptoe", "u:?tiptoe", "u:12?tiptoe"),
+    ],
+)
+def test_a_password_that_is_not_encoded_is_told_of_and_not_shown(login: str) -> None:
+    (problem,) = problems(None, {"INBOXD_DATABASE__DSN": f"postgresql://{login}@db/shop"})
+    assert "percent-encode" in problem
+    assert "@ is %40" in problem
+    assert "ptoe" not in problem
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql:///db?user=x@y&host=/tmp",
+        "postgresql://h?sslmode=require&user=x@y",
+        "postgresql://u:p%40%2F:x@[::1]:5432,h:5433/db",
+        "postgres://u@%2Frun%2Fpg/db",
+    ],
+)
+def test_a_dsn_may_be_written_in_many_ways(dsn: str) -> None:
+    assert load(None, {"INBOXD_DATABASE__DSN": dsn}).database.dsn.get_secret_value() == dsn
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])

@@ -7,6 +7,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, explain
 from inboxd.runtime import settler as module
 from inboxd.runtime.settler import Ended, Settler
@@ -20,7 +21,7 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And the connection is lost in between."""
-    parts: Any = SimpleNamespace(me=SimpleNamespace(id=uuid4()))
+    parts: Any = SimpleNamespace(me=SimpleNamespace(id=uuid4(), process="host:1"))
     settler = Settler(parts, lambda _row, error: Dead(explain(error)))
     errors: list[Exception | None] = [ValueError("refused"), ConnectionError("away"), None]
     seen: list[tuple[type, int]] = []
@@ -41,3 +42,37 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
         tasks.cancel_scope.cancel()
     assert seen == [(Settlement, 0), (Setback, 0), (Setback, 0)]
     assert (settler.through, settler.handed_over) == (1, 1)
+
+
+@pytest.mark.parametrize(("emitters", "last"), [({2}, []), ({2, 3}, [{2}, {3}])])
+async def test_behind_a_dedup_key_that_is_held_waits_only_who_emits(
+    monkeypatch: pytest.MonkeyPatch, emitters: set[int], last: list[set[int]]
+) -> None:
+    """If one did, its key is waited for once; of several, each waits by itself."""
+    parts: Any = SimpleNamespace(me=SimpleNamespace(id=uuid4(), process="host:1"))
+    settler = Settler(parts, lambda _row, error: Dead(explain(error)))
+    waited: list[set[int]] = []
+    written: list[tuple[type, int]] = []
+
+    async def write(part: list[Ended]) -> None:
+        if any(ended.emitted for ended in part):
+            waited.append({ended.outcome.id for ended in part})
+            if any(ended.outcome.id == 2 and ended.emitted for ended in part):
+                raise DedupKeyHeld
+        written.extend((type(ended.outcome), ended.outcome.id) for ended in part)
+
+    monkeypatch.setattr(settler, "_write", write)
+    an_event: Any = ("draft", "parent")
+    for id_ in (1, 2, 3, 4):
+        row: Any = {"id": id_, "type": "t", "attempts": 0}
+        ended = Settlement(id_, 1, "succeeded", 0.0, None)
+        settler.hand_over(Ended(row, ended, emitted=[an_event] if id_ in emitters else []))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(settler.run)
+        with anyio.fail_after(5):
+            await settler.flush()
+        tasks.cancel_scope.cancel()
+    assert waited == [{1, 2, 3, 4}, *last]
+    assert [id_ for _, id_ in written[-len(emitters) :]] == sorted(emitters)
+    assert [id_ for kind, id_ in written if kind is Setback] == [2]
+    assert {id_ for _, id_ in written} == {1, 2, 3, 4}

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -73,7 +74,7 @@ async def test_names_the_handler_that_blocks_then_stalls(monkeypatch: pytest.Mon
             group.start_soon(handler)
             group.start_soon(innocent)
     assert [fields["by"] for fields in warned] == ["handler of command school.send (id 42)"]
-    assert any("handler" in str(line) for line in warned[0]["stack"])  # type: ignore[attr-defined]
+    assert any("handler" in str(line) for line in warned[0]["frames"])  # type: ignore[attr-defined]
     assert told[0].startswith("handler of command school.send (id 42) blocks the event loop at ")
 
 
@@ -125,10 +126,33 @@ def test_states_as_the_protocol_wants_them(manager: tuple[socket.socket, str]) -
     assert got[3] == "STOPPING=1"
 
 
-@pytest.mark.parametrize("address", ["", "vsock:2:1", "/nonexistent/notify"])
-def test_without_a_manager_nothing_happens(address: str) -> None:
-    Notifier({"NOTIFY_SOCKET": address}).ready()
-    Notifier({}).ready()
+@pytest.mark.parametrize("address", [None, "", "vsock:2:1", "/nonexistent/notify"])
+def test_without_a_manager_nothing_happens(
+    address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No state is sent anywhere, nothing stays open, and none of the calls fails."""
+    opened: list[socket.socket] = []
+    sent: list[int] = []
+
+    class Sender(socket.socket):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            opened.append(self)
+
+        def sendto(self, *arguments: Any) -> int:
+            sent.append(super().sendto(*arguments))
+            return sent[-1]
+
+    monkeypatch.setattr(socket, "socket", Sender)
+    notifier = Notifier({} if address is None else {"NOTIFY_SOCKET": address})
+    states = (notifier.ready, notifier.reloading, notifier.stopping, notifier.alive)
+    for state in states:
+        state()
+    notifier.status("12 rows")
+    reachable = address is not None and address.startswith("/")
+    assert len(opened) == (len(states) + 1 if reachable else 0), "there is nobody to tell"
+    assert sent == []
+    assert [each.fileno() for each in opened] == [-1] * len(opened)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from inboxd import (
     Defer,
     Event,
     EventContext,
+    EventList,
     Exponential,
     Fixed,
     Handlers,
@@ -26,8 +27,17 @@ from inboxd import (
     Retry,
 )
 from inboxd.errors import HandlerTimeout, NoHandler, PluginError, UsageError
-from inboxd.model.outcome import Dead, Deferred, Retrying, Succeeded
-from inboxd.testing import Sent, SentBatch, run_command, run_event
+from inboxd.testing import (
+    Dead,
+    Deferred,
+    Retrying,
+    Sent,
+    SentBatch,
+    Succeeded,
+    run_command,
+    run_event,
+    run_list,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -110,6 +120,45 @@ async def test_an_event_and_what_it_sends() -> None:
     (sent,) = result.commands
     assert (sent.type, sent.queue, sent.payload) == ("school.send", "default", {"to": 3})
     assert (sent.draft.delay, sent.draft.tenant) == (5, "acme")
+
+
+async def test_what_is_emitted_is_seen() -> None:
+    """By a command, by each of two handlers of an event, by a list; nothing of what failed."""
+    telling = Handlers("telling")
+
+    @telling.event("a.removed")
+    async def tell(event: Event[Created], ctx: EventContext) -> None:
+        ctx.emit(event.payload, topic="gone", dedup_key="d")
+
+    @telling.event("a.removed")
+    async def tell_too(event: Event[Created], ctx: EventContext) -> None:
+        ctx.emit("a.told", {"by": "the second"})
+        if event.payload.id < 0:
+            raise ValueError("no such student")
+
+    @telling.command("telling.tell")
+    def tell_in_thread(command: int, ctx: BlockingCommandContext) -> None:
+        ctx.emit("a.told", {"n": command})
+
+    telling.topic("told", mode="batch", count=2)
+
+    @telling.events("a.listed", topic="told")
+    async def tell_all(events: EventList[dict[str, int]], ctx: EventContext) -> None:
+        ctx.batch([], name="none")
+        ctx.emit("a.told", [event.payload["id"] async for event in events])
+
+    result = await run_event(telling, "a.removed", {"id": 3}, tenant="acme")
+    first, second = result.events
+    assert (first.type, first.topic, first.payload) == ("a.removed", "gone", {"id": 3})
+    assert (first.draft.tenant, first.draft.dedup_key) == ("acme", "d")
+    assert (second.type, second.topic, second.payload) == ("a.told", None, {"by": "the second"})
+    assert not (await run_event(telling, "a.removed", {"id": -3})).events
+    (told,) = (await run_command(telling, "telling.tell", 7)).events
+    assert told.payload == {"n": 7}
+    given = [("a.listed", {"id": n}) for n in (1, 2)]
+    listed = await run_list(telling, "told", given)
+    assert [each.payload for each in listed.events] == [[1, 2]]
+    assert listed.batches
 
 
 async def test_payloads_may_be_models_or_bytes_of_any_version() -> None:

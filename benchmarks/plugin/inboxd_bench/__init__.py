@@ -53,6 +53,13 @@ async def keeping_event(event: Event[Load], ctx: EventContext) -> None:
     ctx.send(event.payload, type="bench.kept")
 
 
+@handlers.event("bench.emit")
+async def emitting_event(event: Event[Load], ctx: EventContext) -> None:
+    """Emit one event, of the same payload, which nobody handles."""
+    marks.called()
+    ctx.emit("bench.kept", event.payload)
+
+
 @handlers.event("bench.latency")
 async def latency_event(event: Event[Sent], ctx: EventContext) -> None:
     """Note how long the event was under way."""

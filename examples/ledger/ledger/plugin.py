@@ -1,13 +1,14 @@
 """The financial report of a day: all its transactions are processed together, at midnight.
 
 Owns one list a branch and day. Promises: a transaction counts to the day on which it was written,
-by the clock of Berlin, also on the days on which clocks change; each day is reported once, and a
-midnight that was missed when the worker is back; memory stays bounded, however busy the day was.
-Known limit: a transaction that waited for its producer's own outbox counts to the day on which it
-came here.
+by the clock of Berlin, also on the days on which clocks change; each day is reported once, with
+totals, averages and a summary, and a midnight that was missed when the worker is back; memory stays
+bounded, however busy the day was. Known limit: a transaction that waited for its producer's own
+outbox counts to the day on which it came here.
 """
 
 from collections import Counter
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -16,7 +17,29 @@ from pydantic import BaseModel
 
 from inboxd import EventContext, EventList, Exponential, Handlers
 
-ZONE = "Europe/Berlin"
+ZONE = ZoneInfo("Europe/Berlin")
+
+# A list of a day that has its report already (after a flush by hand, or a replay) is added to it.
+_REPORT = """
+    INSERT INTO bank.daily_reports AS r
+           (branch, day, currency, transactions, received, paid, largest)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)
+    ON CONFLICT (branch, day, currency) DO UPDATE
+       SET transactions = r.transactions + excluded.transactions,
+           received = r.received + excluded.received,
+           paid = r.paid + excluded.paid,
+           largest = greatest(r.largest, excluded.largest)
+"""
+_SUMMARY = """
+    INSERT INTO bank.daily_summaries AS s
+           (branch, day, transactions, rejected, busiest_hour, text)
+    VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (branch, day) DO UPDATE
+       SET transactions = s.transactions + excluded.transactions,
+           rejected = s.rejected + excluded.rejected,
+           busiest_hour = coalesce(s.busiest_hour, excluded.busiest_hour),
+           text = s.text || ' Later: ' || excluded.text
+"""
 
 handlers = Handlers("ledger")
 handlers.topic(
@@ -24,7 +47,7 @@ handlers.topic(
     mode="batch",
     key="/branch",
     cron="0 0 * * *",
-    zone=ZONE,
+    zone=ZONE.key,
     retry=Exponential(base="10s", attempts=20),
 )
 
@@ -37,23 +60,67 @@ class TransactionBooked(BaseModel):
     amount: Decimal
 
 
+@dataclass(slots=True)
+class Figures:
+    """What a day's transactions in one currency come to."""
+
+    transactions: int = 0
+    received: Decimal = Decimal(0)
+    paid: Decimal = Decimal(0)
+    largest: Decimal = Decimal(0)
+
+    def add(self, amount: Decimal) -> None:
+        """Count one more."""
+        self.transactions += 1
+        self.received += max(amount, Decimal(0))
+        self.paid -= min(amount, Decimal(0))
+        self.largest = max(self.largest, abs(amount))
+
+
 # Half a report is no report: if it fails, it is tried again as a whole.
 @handlers.events("transaction.booked", topic="daily-report", split=False)
 async def report_day(events: EventList[TransactionBooked], ctx: EventContext) -> None:
-    """Add up what a branch booked on a day, and write the day's report."""
-    totals: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
+    """Add up what a branch booked on a day, and write the day's report and its summary."""
+    currencies: dict[str, Figures] = {}
+    hours: Counter[int] = Counter()
+    rejected = 0
     async for event in events:
         booked = event.payload
         if booked.amount == 0:
             events.reject(event, "a transaction of nothing")
+            rejected += 1
             continue
-        totals[booked.currency] += booked.amount  # type: ignore[assignment] # it counts any number
-        counts[booked.currency] += 1
+        currencies.setdefault(booked.currency, Figures()).add(booked.amount)
+        hours[event.created_at.astimezone(ZONE).hour] += 1
     # `until` is the midnight at which the day ended.
-    day = (events.until.astimezone(ZoneInfo(ZONE)) - timedelta(microseconds=1)).date()
+    day = (events.until.astimezone(ZONE) - timedelta(microseconds=1)).date()
     await ctx.connection.executemany(
-        "INSERT INTO bank.daily_reports (branch, day, currency, transactions, total) "
-        "VALUES ($1, $2, $3, $4, $5)",
-        [(events.key, day, each, counts[each], totals[each]) for each in sorted(totals)],
+        _REPORT,
+        [
+            (events.key, day, currency, of.transactions, of.received, of.paid, of.largest)
+            for currency, of in sorted(currencies.items())
+        ],
     )
+    text = summarise(currencies, hours, rejected)
+    await ctx.connection.execute(
+        _SUMMARY, events.key, day, hours.total(), rejected, _busiest(hours), text
+    )
+
+
+def summarise(currencies: dict[str, Figures], hours: Counter[int], rejected: int) -> str:
+    """The day in a sentence, for people."""
+    busiest = _busiest(hours)
+    if busiest is None:
+        return f"No transactions; {rejected} rejected."
+    totals = ", ".join(
+        f"{name} {of.received - of.paid:+,.2f}" for name, of in sorted(currencies.items())
+    )
+    return (
+        f"{hours.total():,} transactions, {totals}; most of them between "
+        f"{busiest}:00 and {busiest + 1}:00; {rejected} rejected."
+    )
+
+
+def _busiest(hours: Counter[int]) -> int | None:
+    """The hour with most transactions; of equals, the first."""
+    return min(hours, key=lambda hour: (-hours[hour], hour), default=None)

@@ -1,13 +1,15 @@
 """Points for purchases, refunds and bonuses: the balance comes out right only in the exact order.
 
-Owns three events of one topic. Promises: a user's events are applied one after the other, in the
-order in which they were written, each once, although users are served side by side. That rests on
-the topic's mode and on the balance being written in the transaction that settles the event. Known
-limit: an event of a user without an account keeps that user's later events waiting, at most until
-it is a dead letter and somebody acts.
+Owns three events of one topic, and the one that they lead to. Promises: a user's events are applied
+one after the other, in the order in which they were written, each once, although users are served
+side by side; who reaches gold is sent one letter for it. That rests on the topic's mode, and on the
+balance being written in the transaction that settles the event and emits what follows from it.
+Known limit: an event of a user without an account keeps that user's later events waiting, at most
+until it is a dead letter and somebody acts.
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from pydantic import BaseModel
 
@@ -24,6 +26,7 @@ handlers.topic(
     on_failure="block",
     retry=Exponential(base="500ms", cap="1m", attempts=12),
 )
+handlers.topic("letters", mode="single")
 
 
 class Purchase(BaseModel):
@@ -38,6 +41,14 @@ class Bonus(BaseModel):
 
     user_id: int
     percent: int
+
+
+class GoldReached(BaseModel):
+    """A user has so many points that purchases count twice; this plugin emits it."""
+
+    inboxd_event: ClassVar[str] = "gold.reached"
+
+    user_id: int
 
 
 def after_purchase(points: int, amount: int) -> int:
@@ -80,8 +91,20 @@ async def _apply(ctx: EventContext, user_id: int, change: Callable[[int], int]) 
     if points is None:
         # Perhaps it is being opened: tried again, before anything else of this user.
         raise LookupError(f"user {user_id} has no account")
+    changed = change(points)
     await ctx.connection.execute(
         "UPDATE rewards.accounts SET points = $2, events = events + 1 WHERE user_id = $1",
         user_id,
-        change(points),
+        changed,
+    )
+    if points < GOLD <= changed:
+        # Written with the new balance, or not at all.
+        ctx.emit(GoldReached(user_id=user_id))
+
+
+@handlers.event("gold.reached", topic="letters")
+async def congratulate(event: Event[GoldReached], ctx: EventContext) -> None:
+    """A fact of its own: whoever wants to know subscribes, and the balance waits for nobody."""
+    await ctx.connection.execute(
+        "INSERT INTO rewards.letters (user_id) VALUES ($1)", event.payload.user_id
     )

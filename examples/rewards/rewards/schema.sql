@@ -6,3 +6,8 @@ CREATE TABLE rewards.accounts (
     points  bigint NOT NULL DEFAULT 0 CHECK (points >= 0),
     events  integer NOT NULL DEFAULT 0
 );
+
+CREATE TABLE rewards.letters (
+    user_id    bigint NOT NULL REFERENCES rewards.accounts,
+    written_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);

@@ -1,6 +1,6 @@
-"""The school's handlers: an institution is set up step by step, and activities reach their class.
+"""The school's handlers: an institution is set up, activities reach their class, answers a grade.
 
-Owns two events and what follows from them (`school.seeding` has the steps). Promises: a student
+Owns four events and what follows from them (`school.seeding` has the steps). Promises: a student
 gets each e-mail once, although mail servers fail now and then; a teacher is told that the whole
 class has been reached only when it has been, the office when somebody could not be. That rests on
 the commands being written with the settlement of what sent them, on the rows that handlers write
@@ -21,23 +21,20 @@ from inboxd import (
     Handlers,
 )
 from school import seeding
+from school.facts import ActivityDelivered, ActivityPublished, AnswerGiven, InstitutionCreated
 from school.mail import Mail, deliver
 
 handlers = Handlers("school")
 seeding.add_to(handlers)
 
 
-class InstitutionCreated(BaseModel):
-    """A school signed up."""
-
-    institution_id: int
-    students: int
-
-
-class ActivityPublished(BaseModel):
-    """A teacher published an activity."""
+class GradeAnswer(BaseModel):
+    """Say what an answer is worth."""
 
     activity_id: int
+    student_id: int
+    answer: int
+    text: str
 
 
 class AnnounceActivity(BaseModel):
@@ -80,13 +77,39 @@ async def on_institution_created(event: Event[InstitutionCreated], ctx: EventCon
     enrolments = workflow.step(
         "enrolments", seeding.SeedEnrolments(institution_id=number), after=classes
     )
-    workflow.step("attendances", seeding.SeedAttendances(institution_id=number), after=enrolments)
+    today = event.created_at.date()
+    workflow.step(
+        "attendances",
+        seeding.SeedAttendances(institution_id=number, today=today),
+        after=enrolments,
+    )
 
 
 @handlers.event("activity.published")
 async def on_activity_published(event: Event[ActivityPublished], ctx: EventContext) -> None:
     """Answer the fact with work: events are handled a thousand to a transaction, so stay quick."""
     ctx.send(AnnounceActivity(activity_id=event.payload.activity_id))
+
+
+@handlers.event("answer.given")
+async def on_answer_given(event: Event[AnswerGiven], ctx: EventContext) -> None:
+    """Each answer is graded by itself."""
+    ctx.send(GradeAnswer(**event.payload.model_dump()))
+
+
+@handlers.command("school.grade_answer")
+async def grade_answer(command: GradeAnswer, ctx: CommandContext) -> int:
+    """A point a word, ten at the most. Returns the points."""
+    points = min(10, len(command.text.split()))
+    await ctx.connection.execute(
+        "INSERT INTO school.grades (activity_id, student_id, answer, points) "
+        "VALUES ($1, $2, $3, $4)",
+        command.activity_id,
+        command.student_id,
+        command.answer,
+        points,
+    )
+    return points
 
 
 @handlers.command("school.announce_activity")
@@ -139,8 +162,19 @@ def send_email(command: SendEmail, ctx: BlockingCommandContext) -> None:
 
 @handlers.command("school.tell_teacher")
 async def tell_teacher(command: TellTeacher, ctx: CommandContext) -> None:
-    """The last of the e-mails has been sent."""
+    """The last of the e-mails has been sent: that is a fact for others too."""
     await _write(ctx, command.activity_id, "teacher")
+    ctx.emit(ActivityDelivered(activity_id=command.activity_id))
+
+
+@handlers.event("activity.delivered")
+async def note_delivery(event: Event[ActivityDelivered], ctx: EventContext) -> None:
+    """Students and teachers see from then on that everybody knows of it."""
+    await ctx.connection.execute(
+        "UPDATE school.activities SET reached_at = $2 WHERE id = $1",
+        event.payload.activity_id,
+        event.occurred_at,
+    )
 
 
 @handlers.command("school.tell_office")

@@ -1,5 +1,5 @@
 -- The school's own tables. They know nothing of inboxd: only the service that publishes an activity
--- writes both, in one transaction.
+-- (school/api.py) writes both, in one transaction.
 
 CREATE SCHEMA school;
 
@@ -8,23 +8,59 @@ CREATE TABLE school.institutions (
     name text NOT NULL
 );
 
+CREATE TABLE school.campuses (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    institution_id bigint NOT NULL REFERENCES school.institutions,
+    name           text NOT NULL
+);
+
+CREATE TABLE school.courses (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    campus_id bigint NOT NULL REFERENCES school.campuses,
+    name      text NOT NULL
+);
+
+CREATE TABLE school.disciplines (
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    institution_id bigint NOT NULL REFERENCES school.institutions,
+    name           text NOT NULL,
+    UNIQUE (institution_id, name)
+);
+
+-- What a course teaches, and in which term.
+CREATE TABLE school.curricula (
+    course_id     bigint NOT NULL REFERENCES school.courses,
+    discipline_id bigint NOT NULL REFERENCES school.disciplines,
+    term          integer NOT NULL,
+    PRIMARY KEY (course_id, discipline_id)
+);
+
 CREATE TABLE school.teachers (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     institution_id bigint NOT NULL REFERENCES school.institutions,
     name           text NOT NULL
 );
 
-CREATE TABLE school.classes (
-    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    institution_id bigint NOT NULL REFERENCES school.institutions,
-    teacher_id     bigint NOT NULL REFERENCES school.teachers,
-    name           text NOT NULL
+CREATE TABLE school.students (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    course_id bigint NOT NULL REFERENCES school.courses,
+    term      integer NOT NULL,
+    address   text NOT NULL UNIQUE
 );
 
-CREATE TABLE school.students (
-    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    institution_id bigint NOT NULL REFERENCES school.institutions,
-    address        text NOT NULL UNIQUE
+CREATE TABLE school.classes (
+    id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    course_id     bigint NOT NULL REFERENCES school.courses,
+    discipline_id bigint NOT NULL REFERENCES school.disciplines,
+    teacher_id    bigint NOT NULL REFERENCES school.teachers,
+    name          text NOT NULL
+);
+
+CREATE TABLE school.lessons (
+    id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    class_id bigint NOT NULL REFERENCES school.classes,
+    held_on  date NOT NULL,
+    UNIQUE (class_id, held_on)
 );
 
 CREATE TABLE school.enrolments (
@@ -33,18 +69,20 @@ CREATE TABLE school.enrolments (
     PRIMARY KEY (class_id, student_id)
 );
 
+-- Who was there, of those who should have been.
 CREATE TABLE school.attendances (
-    class_id   bigint NOT NULL REFERENCES school.classes,
+    lesson_id  bigint NOT NULL REFERENCES school.lessons,
     student_id bigint NOT NULL REFERENCES school.students,
-    lesson     integer NOT NULL,
-    PRIMARY KEY (class_id, student_id, lesson)
+    present    boolean NOT NULL,
+    PRIMARY KEY (lesson_id, student_id)
 );
 
 CREATE TABLE school.activities (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     class_id     bigint NOT NULL REFERENCES school.classes,
-    title        text NOT NULL,
-    published_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    title        text NOT NULL CHECK (title <> ''),
+    published_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    reached_at   timestamptz  -- everybody in the class; null: not yet
 );
 
 -- What students see when they log in.
@@ -65,4 +103,12 @@ CREATE TABLE school.messages (
     activity_id bigint NOT NULL REFERENCES school.activities,
     reader      text NOT NULL CHECK (reader IN ('teacher', 'office')),
     written_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- What students answered, and what it was worth. No unique key either.
+CREATE TABLE school.grades (
+    activity_id bigint NOT NULL REFERENCES school.activities,
+    student_id  bigint NOT NULL REFERENCES school.students,
+    answer      integer NOT NULL,
+    points      integer NOT NULL
 );

@@ -35,6 +35,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         work.blocked_keys,
         work.blocked_lines,
         work.running,
+        work.suspects,
         work.folds,
         work.undeclared_schedules,
         work.undeclared_topics,

@@ -34,6 +34,7 @@ KEPT_SECONDS = Levels(notice=0, warning=600, critical=None)
 FAILED_ROWS = Levels(notice=1, warning=1_000, critical=None)
 FAILED_LAST_HOUR = Levels(notice=1, warning=100, critical=None)
 BLOCKED_SECONDS = Levels(notice=0, warning=3600, critical=86_400)
+SUSPECT_SECONDS = Levels(notice=0, warning=1800, critical=None)
 RUNNING_SECONDS = Levels(notice=3600, warning=86_400, critical=None)
 # Since a topic was declared whose events are still being taken in: it stands still meanwhile.
 INTAKE_SECONDS = Levels(notice=0, warning=300, critical=3600)

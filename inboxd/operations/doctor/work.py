@@ -12,6 +12,7 @@ from inboxd.operations.doctor.finding import Finding, Verdict, span
 from inboxd.operations.doctor.look import Look
 from inboxd.store import controls, listing, queues, schedules
 from inboxd.store import lines as store_lines
+from inboxd.store import suspects as store_suspects
 from inboxd.store import topics as store_topics
 from inboxd.store.connections import Row
 from inboxd.store.wakeups import Place
@@ -166,6 +167,31 @@ async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
             each.oldest,
             "seconds",
         )
+
+
+async def suspects(look: Look) -> AsyncIterator[Finding]:
+    """Commands that ran on a worker when it died, and have not come through a run since."""
+    row = await store_suspects.count(look.session, thresholds.COUNTED)
+    count = row["waiting"] + row["running"]
+    if not count:
+        yield Finding("suspects", Verdict.OK, "none", figure=0)
+        return
+    found = f"{_many(count, 'command')} in {_many(row['groups'], 'group')} ran on a worker when it "
+    found += f"died; running: {row['running']:,}, to run alone: {row['alone']:,}"
+    yield Finding(
+        "suspects",
+        thresholds.SUSPECT_SECONDS.judge(row["oldest"] or 0.0),
+        found,
+        "nothing: a group runs side by side and is cleared when it ends; if its worker dies again "
+        "it is halved, until the one that kills runs alone. Why did a worker die: memory, a node? "
+        "`inboxd commands show ID` names it",
+        count,
+        "rows",
+    )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 async def running(look: Look) -> AsyncIterator[Finding]:

@@ -2,7 +2,8 @@
 -- those that wait for other rows by queue and type, dead letters by type, running ones. A lane is counted
 -- from its first row on: what is dead before it, under a held snapshot, is passed once.
 -- parameters: $1 integer: count no further than this
--- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none)
+-- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none, or the lane
+--          is paused: nobody is late)
 -- locks: nothing
 WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
     (SELECT queue, type, priority, run_at, id FROM {schema}.commands
@@ -64,6 +65,8 @@ SELECT 'command', lane.queue || '/' || lane.type || '/' || lane.priority, 'pendi
            AND c.priority = lane.priority AND (c.run_at, c.id) >= (lane.run_at, lane.id)
          LIMIT $1) AS counted),
        CASE WHEN lane.run_at <= now()
+             AND NOT EXISTS (SELECT FROM {schema}.controls p
+                 WHERE p.kind = 'queue' AND p.name = lane.queue OR p.kind = 'type' AND p.name = lane.type)
             THEN extract(epoch FROM clock_timestamp() - lane.run_at)::double precision END
   FROM lane
 UNION ALL
@@ -91,6 +94,8 @@ SELECT 'command', line.queue || '/' || line.type || '/keyed', 'pending',
        (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
          WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
            AND c.queue = line.queue AND c.type = line.type AND c.run_at <= now()
+           AND NOT EXISTS (SELECT FROM {schema}.controls p
+                 WHERE p.kind = 'queue' AND p.name = line.queue OR p.kind = 'type' AND p.name = line.type)
          ORDER BY c.run_at LIMIT 1)
   FROM line
 UNION ALL
@@ -102,6 +107,8 @@ SELECT 'command', again.queue || '/' || again.type || '/again', 'pending',
        (SELECT extract(epoch FROM clock_timestamp() - c.run_at)::double precision FROM {schema}.commands c
          WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
            AND c.queue = again.queue AND c.type = again.type AND c.run_at <= now()
+           AND NOT EXISTS (SELECT FROM {schema}.controls p
+                 WHERE p.kind = 'queue' AND p.name = again.queue OR p.kind = 'type' AND p.name = again.type)
          ORDER BY c.run_at LIMIT 1)
   FROM again
 UNION ALL

@@ -1,7 +1,8 @@
 -- What is unsettled of the events: pending rows lane by lane, those that nobody handles as kept; dead letters
 -- by type. A lane is counted from its first row on: what is dead before it, under a held snapshot, is passed once.
 -- parameters: $1 integer: count no further than this
--- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none)
+-- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none, or the lane
+--          is paused: nobody is late)
 -- locks: nothing
 WITH RECURSIVE lane(topic, type, run_at, id) AS (
     (SELECT topic, type, run_at, id FROM {schema}.events
@@ -26,6 +27,8 @@ SELECT 'event', lane.topic || '/' || lane.type,
          WHERE e.status = 'pending' AND e.topic = lane.topic AND e.type = lane.type
            AND (e.run_at, e.id) >= (lane.run_at, lane.id) LIMIT $1) AS counted),
        CASE WHEN lane.run_at <= now()
+             AND NOT EXISTS (SELECT FROM {schema}.controls p
+                 WHERE p.kind = 'topic' AND p.name = lane.topic OR p.kind = 'type' AND p.name = lane.type)
             THEN extract(epoch FROM clock_timestamp() - lane.run_at)::double precision END
   FROM lane
 UNION ALL

@@ -1,10 +1,11 @@
--- What this role lacks of what the daemon needs, each with the statement that grants it.
+-- What a role lacks of what the daemon needs, each with the statement that grants it.
 -- They are those that the worker's role is granted, by migrations/0004_worker_role.sql and later ones.
 -- Partitions are reached through their parents; what is made later is made by the schema's owner.
--- parameters: none
+-- parameters: $1 text role (null: this one)
 -- returns: privilege, object, remedy (SQL); no row when nothing is missing
 -- locks: nothing
-WITH needed(object, wanted) AS (VALUES
+WITH whose(role) AS (SELECT coalesce($1::name, current_user)
+), needed(object, wanted) AS (VALUES
     ('events', 'SELECT INSERT DELETE'), ('events_history', 'SELECT INSERT'),
     ('commands', 'SELECT INSERT DELETE'), ('commands_history', 'SELECT INSERT'),
     ('bodies', 'SELECT INSERT'), ('workers', 'SELECT INSERT UPDATE DELETE'),
@@ -23,50 +24,51 @@ WITH needed(object, wanted) AS (VALUES
 ), changed(object, columns) AS (VALUES  -- what became of a row; what it says is not the daemon's to change
     ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, place, head'),
     ('commands', 'priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at, '
-                 'cancel_requested, errors, fingerprint, progress, updated_at'),
+                 'cancel_requested, errors, fingerprint, progress, updated_at, suspect_group, '
+                 'lone_crashes, alone_fence'),
     ('audit', 'count')
 ), lacking(privilege, object, remedy) AS (
     SELECT 'USAGE', 'schema {schema}', 'GRANT USAGE ON SCHEMA {schema}'
-      FROM pg_namespace WHERE nspname = '{schema}' AND NOT has_schema_privilege(oid, 'USAGE')
+      FROM whose, pg_namespace WHERE nspname = '{schema}' AND NOT has_schema_privilege(whose.role, oid, 'USAGE')
     UNION ALL
     SELECT privilege, format('table {schema}.%I', object),
            format('GRANT %s ON {schema}.%I', privilege, object)
-      FROM needed
+      FROM whose, needed
       JOIN pg_class c ON c.relname = object AND c.relnamespace = to_regnamespace('{schema}')
      CROSS JOIN unnest(string_to_array(wanted, ' ')) AS privilege
-     WHERE NOT has_table_privilege(c.oid, privilege)
+     WHERE NOT has_table_privilege(whose.role, c.oid, privilege)
     UNION ALL
     SELECT 'UPDATE', format('table {schema}.%I', object), format('GRANT UPDATE (%s) ON {schema}.%I', columns, object)
-      FROM changed
+      FROM whose, changed
       JOIN pg_class c ON c.relname = object AND c.relnamespace = to_regnamespace('{schema}')
      WHERE EXISTS (SELECT FROM unnest(string_to_array(columns, ', ')) AS name
-                    WHERE NOT has_column_privilege(c.oid, name, 'UPDATE'))
+                    WHERE NOT has_column_privilege(whose.role, c.oid, name, 'UPDATE'))
     UNION ALL
     SELECT 'UPDATE', format('sequence {schema}.%I', relname),
            format('GRANT USAGE, SELECT, UPDATE ON SEQUENCE {schema}.%I', relname)
-      FROM pg_class
+      FROM whose, pg_class
      WHERE relnamespace = to_regnamespace('{schema}') AND relkind = 'S'
-       AND relname IN ('events_flag', 'commands_flag') AND NOT has_sequence_privilege(oid, 'UPDATE')
+       AND relname IN ('events_flag', 'commands_flag') AND NOT has_sequence_privilege(whose.role, oid, 'UPDATE')
     UNION ALL
     SELECT 'SELECT', format('sequence {schema}.%I', relname),
            format('GRANT SELECT ON SEQUENCE {schema}.%I', relname)
-      FROM pg_class
+      FROM whose, pg_class
      WHERE relnamespace = to_regnamespace('{schema}') AND relkind = 'S'
-       AND relname = 'events_id_seq' AND NOT has_sequence_privilege(oid, 'SELECT')
+       AND relname = 'events_id_seq' AND NOT has_sequence_privilege(whose.role, oid, 'SELECT')
     UNION ALL
     SELECT 'EXECUTE', format('function {schema}.%I', proname),
            format('GRANT EXECUTE ON FUNCTION {schema}.%I', proname)
-      FROM pg_proc
+      FROM whose, pg_proc
      WHERE pronamespace = to_regnamespace('{schema}')
        AND proname IN ('new_uuid', 'make_partitions', 'settle_command', 'emit_event', 'emit_events',
                        'send_command', 'send_commands', 'claim_limited', 'still_running', 'pick_lines',
-                       'pick_suspect', 'make_way', 'leave_partition', 'finalize_partition',
+                       'pick_suspects', 'make_way', 'leave_partition', 'finalize_partition',
                        'return_partition', 'drop_partition', 'keep_bodies', 'trim_partition', 'purge_audit',
                        'fold_batch', 'release', 'hold_open_batch', 'send_batch', 'open_batch',
                        'add_to_batch', 'close_batch', 'send_workflow', 'send_after', 'wake_commands',
-                       'bucket_of', 'body_hash', 'remember', 'emit_event_arrays', 'send_command_arrays',
+                       'bucket_of', 'body_hash', 'emit_event_arrays', 'send_command_arrays',
                        'headers_weight', 'light_headers', 'beginning', 'is_unhandled',
-                      'held_topics', 'open_intakes', 'take_events')
-       AND NOT has_function_privilege(oid, 'EXECUTE')
+                      'held_topics', 'open_intakes', 'take_events', 'write_events')
+       AND NOT has_function_privilege(whose.role, oid, 'EXECUTE')
 )
-SELECT privilege, object, format('%s TO %I;', remedy, current_user) AS remedy FROM lacking
+SELECT privilege, object, format('%s TO %I;', remedy, role) AS remedy FROM whose, lacking

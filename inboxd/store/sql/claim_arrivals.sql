@@ -12,7 +12,7 @@ SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, {schema}.beginning(e
        {schema}.headers_weight(e.headers) AS headers_bytes, {schema}.beginning(e.correlation_id) AS correlation_id,
        e.causation_id, {schema}.beginning(e.traceparent) AS traceparent, e.attempts, e.crashes,
        date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
-       e.ordering_key, nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
+       e.ordering_key, nullif(e.occurred_at, e.run_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
        date_part('epoch', clock_timestamp() - e.run_at) AS waited,
        date_part('epoch', clock_timestamp() - e.created_at) AS age,
        e.bucket, e.place, e.run_at <= now() AS ready, head.place IS NOT NULL AS behind, e.errors IS NOT NULL AS again,

@@ -5,7 +5,7 @@
 --             the epoch) and $4 bigint[] cursors, both 0: from the beginning, $5 integer rows
 -- returns: the rows, oldest first within a lane; lane = its position in the arrays, from 1; run_at and
 --          created_at in seconds since the epoch, exact to the microsecond, since a driver spends more
---          on a timestamp than on all the rest; occurred_at, null: created_at; headers, null if they are large:
+--          on a timestamp than on all the rest; occurred_at, null: run_at; headers, null if they are large:
 --          read_headers.sql brings them, headers_bytes tells how large they may be; texts that no producer
 --          may write are cut
 -- locks: the rows, FOR UPDATE until the transaction ends; rows that others hold are skipped
@@ -15,7 +15,7 @@ SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, {schema}.beginning(e
        {schema}.headers_weight(e.headers) AS headers_bytes, {schema}.beginning(e.correlation_id) AS correlation_id,
        e.causation_id, {schema}.beginning(e.traceparent) AS traceparent, e.attempts, e.crashes,
        date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
-       e.ordering_key, nullif(e.occurred_at, e.created_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
+       e.ordering_key, nullif(e.occurred_at, e.run_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
        date_part('epoch', clock_timestamp() - e.run_at) AS waited,
        date_part('epoch', clock_timestamp() - e.created_at) AS age, lane.lane
   FROM unnest($1::text[], $2::text[], $3::double precision[], $4::bigint[])

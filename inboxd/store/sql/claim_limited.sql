@@ -1,13 +1,14 @@
 -- Lease due commands of one queue within its limits: from its lanes, and from the lines of its keys
--- (the function is in migrations/0016_cheaper_pages.sql).
+-- (the function is in migrations/0027_suspect_groups.sql).
 -- parameters: $1 uuid worker, $2 text queue, $3 integer rows, $4 integer most that run over all workers
 --             (null: any number), $5 integer and $6 double precision: most that are claimed in so many
 --             seconds (null: any number), $7 text[] types served, lanes: $8 text[] types,
 --             $9 smallint[] priorities, $10 double precision[] and $11 bigint[] cursors,
 --             $12 boolean: lanes before lines, $13 text[] keys, $14 integer most of a key,
 --             $15 integer how many of a key run at once, $16 boolean: a dead letter holds its key,
---             $17 boolean: a suspect, too, $18 double precision: of these keys this worker runs rows
---             already that it claimed until then, and what it takes now comes after them (null: no)
+--             $17 double precision: of these keys this worker runs rows already that it claimed until
+--             then, and what it takes now comes after them (null: no), $18 uuid a group of suspects whose
+--             members are taken first (null: none), $19 boolean: nothing else runs on this worker
 -- returns: as claim_commands.sql (lane 0: from a line), in NO order; or one row with id null, held_back
 --          (busy, full, rate) and again (seconds); in one of the rows: passed (text[]), the keys
 --          that another claim has just now
@@ -21,4 +22,5 @@ SELECT c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.prior
        {schema}.beginning(c.traceparent) AS traceparent, c.body_id, c.body_at, c.body_bytes, c.waited, c.age,
        c.lane, c.held_back, c.again, c.passed
   FROM {schema}.claim_limited($1::uuid, $2, $3, $4, $5, $6, $7::text[], $8::text[], $9::smallint[],
-    $10::double precision[], $11::bigint[], $12, $13::text[], $14, $15, $16, $17, $18) AS c
+    $10::double precision[], $11::bigint[], $12, $13::text[], $14, $15, $16,
+    $18::uuid IS NOT NULL, $17, $18::uuid, $19) AS c

@@ -16,7 +16,7 @@ WITH stranded AS MATERIALIZED (
      ORDER BY run_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
 )
 UPDATE {schema}.commands c
-   SET status = 'failed', errors = coalesce(c.errors, '[]')
+   SET status = 'failed', suspect_group = NULL, errors = coalesce(c.errors, '[]')
                 || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler:' || type,
        line_at = coalesce(c.line_at, c.run_at), updated_at = clock_timestamp()
   FROM (SELECT id FROM stranded UNION ALL SELECT id FROM held) lost WHERE c.id BETWEEN lost.id AND lost.id

@@ -10,7 +10,7 @@ WITH stranded AS MATERIALIZED (
      ORDER BY run_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
 )
 UPDATE {schema}.commands c
-   SET status = 'failed', errors = coalesce(c.errors, '[]') 
+   SET status = 'failed', suspect_group = NULL, errors = coalesce(c.errors, '[]')
                 || (jsonb_build_object('at', clock_timestamp()) || $3::jsonb), fingerprint = 'no-handler:' || type,
        updated_at = clock_timestamp()
   FROM stranded WHERE c.id BETWEEN stranded.id AND stranded.id

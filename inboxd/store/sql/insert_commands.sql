@@ -15,7 +15,7 @@ INSERT INTO {schema}.commands
         tenant, entity_type, entity_id, origin_kind, origin_id, correlation_id, causation_id, traceparent,
         ordering_key, batch_id, needs, awaited, status, unique_key)
 SELECT command_id, queue, type, schema_version, payload::jsonb, priority,
-       coalesce(run_at, now() + make_interval(secs => coalesce(delay, 0))), deadline, max_attempts,
+       coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay, 0))), deadline, max_attempts,
        tenant, entity_type, entity_id, origin_kind, origin_id, correlation_id, causation_id, traceparent,
        ordering_key, batch_id, coalesce(needs, 0), coalesce(awaited, false),
        CASE WHEN needs > 0 THEN 'waiting' ELSE 'pending' END, unique_key

@@ -2,8 +2,8 @@
 -- parameters: $1 boolean with their sizes
 -- returns: parent, part, low, high (its range), state (attached, pending: its detaching was interrupted,
 --          detached), owned (whether this login may detach it itself), age (seconds since its range
---          ended), rows (an estimate; null: none yet), bytes (with indexes; null without sizes), exported (rows in the
---          file, null: none), retired (whether it is written down), trimmed (text[]: types that were
+--          ended), rows (an estimate; null: none yet), bytes (with indexes; null without sizes), empty (whether it
+--          has no page; null without sizes), exported (rows in the file, null: none), retired (whether it is written down), trimmed (text[]: types that were
 --          removed from it)
 -- locks: nothing; one that is being dropped has no range, and is left out
 -- Bounds are deparsed and read with regular expressions, most of what this costs: once for each partition.
@@ -23,6 +23,7 @@ SELECT k.parent, k.part, k.low, k.high, k.state,
        extract(epoch FROM now() - k.high)::double precision AS age,
        nullif(c.reltuples, -1)::bigint AS rows,
        CASE WHEN $1::boolean THEN pg_total_relation_size(k.oid) END AS bytes,
+       CASE WHEN $1::boolean THEN pg_relation_size(k.oid) = 0 END AS empty,
        r.rows AS exported, r.part IS NOT NULL AS retired,
        ARRAY(SELECT t.type FROM {schema}.trimmed t WHERE t.part = k.part) AS trimmed
   FROM known k

@@ -1,20 +1,45 @@
--- Take back the commands of a dead worker: a crash each, not an attempt; the last crash allowed makes
--- a dead letter.
--- parameters: $1 uuid worker, $2 integer crashes that make a dead letter
+-- Take back the commands of a dead worker: a crash each, not an attempt. They are suspects (ADR 20): what was
+-- none is a group now, named by the worker; of each group that was, two halves are two groups, so that a few
+-- more deaths tell who it is. Who is left alone in a group of those that died together twice runs alone from
+-- now on. Only deaths at which nothing else ran on the worker count for a conviction; the last one allowed
+-- makes a dead letter.
+-- parameters: $1 uuid worker, $2 integer such deaths that make a dead letter
 -- returns: id, type, status of each
 -- locks: the rows, NOWAIT: somebody who holds one settles it, and a settlement locks its rows in whatever order
 --        its plan finds them, so that who waited here could close a circle (55P03, lock_not_available)
-UPDATE {schema}.commands
-   SET status = CASE WHEN crashes + 1 >= $2 THEN 'failed' ELSE 'pending' END,
-       crashes = crashes + 1,
+WITH held AS MATERIALIZED (
+    SELECT c.id, c.suspect_group, c.lone_crashes, c.alone_fence = c.fence AS alone FROM {schema}.commands c
+     WHERE c.worker_id = $1::uuid AND c.status = 'running' FOR UPDATE NOWAIT
+), placed AS (
+    SELECT h.*, count(*) OVER () AS beside,
+           2 * row_number() OVER (PARTITION BY h.suspect_group ORDER BY h.id)
+               > count(*) OVER (PARTITION BY h.suspect_group) + 1 AS second_half
+      FROM held h
+), half AS MATERIALIZED (
+    SELECT p.suspect_group, p.second_half, {schema}.new_uuid() AS name, count(*) AS members
+      FROM placed p WHERE p.suspect_group IS NOT NULL GROUP BY p.suspect_group, p.second_half
+), judged AS MATERIALIZED (
+    SELECT p.id, coalesce(half.name, $1::uuid) AS name,
+           CASE WHEN p.lone_crashes IS NOT NULL
+                THEN p.lone_crashes + CASE WHEN p.alone AND p.beside = 1 THEN 1 ELSE 0 END
+                WHEN half.members = 1 THEN 0 END AS lone_crashes
+      FROM placed p
+      LEFT JOIN half ON half.suspect_group = p.suspect_group AND half.second_half = p.second_half
+)
+UPDATE {schema}.commands c
+   SET status = CASE WHEN judged.lone_crashes >= $2 THEN 'failed' ELSE 'pending' END,
+       crashes = c.crashes + 1,
+       suspect_group = CASE WHEN judged.lone_crashes >= $2 THEN NULL ELSE judged.name END,
+       lone_crashes = judged.lone_crashes,
        worker_id = NULL,
        started_at = NULL,
-       errors = CASE WHEN jsonb_array_length(errors) >= 50 THEN errors - 0 ELSE coalesce(errors, '[]') END
-                || jsonb_build_object('at', clock_timestamp(), 'attempt', attempts + 1, 'worker', $1::uuid,
+       errors = CASE WHEN jsonb_array_length(c.errors) >= 50 THEN c.errors - 0 ELSE coalesce(c.errors, '[]') END
+                || jsonb_build_object('at', clock_timestamp(), 'attempt', c.attempts + 1, 'worker', $1::uuid,
+                                      'process', (SELECT w.host || ':' || w.pid FROM {schema}.workers w
+                                                   WHERE w.id = $1::uuid),
                                       'error', 'WorkerDied: the worker died while it ran this command'),
-       fingerprint = 'worker-died:' || type,
+       fingerprint = 'worker-died:' || c.type,
        updated_at = clock_timestamp()
- WHERE worker_id = $1::uuid AND id = ANY (ARRAY(
-     SELECT c.id FROM {schema}.commands c
-      WHERE c.worker_id = $1::uuid AND c.status = 'running' FOR UPDATE NOWAIT))
-RETURNING id, type, status
+  FROM judged
+ WHERE c.id BETWEEN judged.id AND judged.id
+RETURNING c.id, c.type, c.status

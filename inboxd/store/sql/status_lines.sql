@@ -4,16 +4,20 @@
 -- returns: topic, arrived (events that were not met yet), oldest (seconds since the oldest of them was
 --          written), filed (events that wait in their line), blocked (lines
 --          whose head is a dead letter), blocked_for (seconds since the first of those died), kept (lines
---          whose head nobody handles), kept_for (seconds since the first of those was due)
+--          whose head nobody handles), kept_for (seconds since the first of those was due), late (as oldest,
+--          without what is paused; null: nothing). Known limit: of each bucket the first is judged; behind one of a
+--          type that is paused, later ones of other types are late with nobody
 -- locks: nothing
-WITH RECURSIVE arriving(topic) AS (
-    (SELECT topic FROM {schema}.events WHERE status = 'waiting' AND place IS NULL ORDER BY topic LIMIT 1)
+WITH RECURSIVE arriving(topic, bucket, type, created_at) AS (  -- the first of each bucket, as in survey_arrivals
+    (SELECT topic, bucket, type, created_at FROM {schema}.events
+      WHERE status = 'waiting' AND place IS NULL ORDER BY topic, bucket, id LIMIT 1)
     UNION ALL
-    SELECT following.topic
+    SELECT following.*
       FROM arriving
-     CROSS JOIN LATERAL (SELECT e.topic FROM {schema}.events e
-                          WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic > arriving.topic
-                          ORDER BY e.topic LIMIT 1) following
+     CROSS JOIN LATERAL (SELECT e.topic, e.bucket, e.type, e.created_at FROM {schema}.events e
+                          WHERE e.status = 'waiting' AND e.place IS NULL
+                            AND (e.topic, e.bucket) > (arriving.topic, arriving.bucket)
+                          ORDER BY e.topic, e.bucket, e.id LIMIT 1) following
 ), heading(topic) AS (
     (SELECT topic FROM {schema}.events WHERE place IS NOT NULL ORDER BY topic LIMIT 1)
     UNION ALL
@@ -34,19 +38,20 @@ WITH RECURSIVE arriving(topic) AS (
     SELECT topic, type FROM waiting WHERE {schema}.is_unhandled(topic, type)
 )
 SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, filed.count AS filed,
-       blocked.count AS blocked, blocked.seconds AS blocked_for, kept.count AS kept, kept.seconds AS kept_for
+       blocked.count AS blocked, blocked.seconds AS blocked_for, kept.count AS kept, kept.seconds AS kept_for,
+       oldest.late
   FROM (SELECT topic FROM arriving UNION SELECT topic FROM heading) AS found
  CROSS JOIN LATERAL (
      SELECT count(*) FROM (SELECT FROM {schema}.events e
                             WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic = found.topic
                             LIMIT $1) AS few) arrived
- CROSS JOIN LATERAL (
-     SELECT extract(epoch FROM clock_timestamp() - min(first.created_at))::double precision AS seconds
-       FROM generate_series(0, 63) AS bucket
-      CROSS JOIN LATERAL (SELECT e.created_at FROM {schema}.events e
-                           WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic = found.topic
-                             AND e.bucket = bucket::smallint 
-                           ORDER BY e.topic, e.bucket, e.id LIMIT 1) first) oldest
+ LEFT JOIN (
+     SELECT first.topic, extract(epoch FROM clock_timestamp() - min(first.created_at))::double precision AS seconds,
+            extract(epoch FROM clock_timestamp() - min(first.created_at) FILTER (
+                WHERE NOT EXISTS (SELECT FROM {schema}.controls p
+                                   WHERE p.kind = 'topic' AND p.name = first.topic
+                                      OR p.kind = 'type' AND p.name = first.type)))::double precision AS late
+       FROM arriving first GROUP BY first.topic) oldest ON oldest.topic = found.topic
  CROSS JOIN LATERAL (
      SELECT count(*) FROM (SELECT FROM {schema}.events e
                             WHERE e.place IS NOT NULL AND e.topic = found.topic LIMIT $1) AS few) filed

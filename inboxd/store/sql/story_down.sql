@@ -1,9 +1,11 @@
 -- What some rows created, and what is in their batches: of each the first few (what continues a batch, then
 -- dead letters, running ones, replays, then the others), and how many there are by status. No row is looked at beyond a limit for each
--- parent, however many children it has.
+-- parent, however many children it has; but what another topic's row of the same event created is passed over: that
+-- row has the same uuid, and only the origin tells the two apart. Who gave only a causation id is a child of both.
 -- parameters: $1 uuid[] parents, $2 bigint[] the batch that each is (null: none), $3 timestamptz when the
---             first of them was made, $4 integer children looked at, $5 integer children returned
--- returns: parent (its uuid), looked (jsonb: status -> how many), and rows of the view story
+--             first of them was made, $4 integer children looked at, $5 integer children returned,
+--             $6 text[] and $7 bigint[] kind and number of each parent
+-- returns: parent_kind, parent_id, looked (jsonb: status -> how many), and rows of the view story
 -- locks: nothing
 WITH running AS MATERIALIZED (
     SELECT s.* FROM {schema}.story s
@@ -11,19 +13,21 @@ WITH running AS MATERIALIZED (
        AND s.worker_id = ANY (ARRAY(SELECT w.id FROM {schema}.workers w WHERE w.state IN ('running', 'draining')))
        AND (s.causation_id = ANY ($1::uuid[]) OR s.batch_id = ANY ($2::bigint[]))
 ), found AS MATERIALIZED (
-    SELECT p.uuid AS parent,
-           row_number() OVER (PARTITION BY p.uuid
+    SELECT p.kind AS parent_kind, p.id AS parent_id,
+           row_number() OVER (PARTITION BY p.kind, p.id
                               ORDER BY c.batch_id IS NOT DISTINCT FROM p.batch, c.status <> 'failed',
                                        c.status <> 'running', c.replay_of IS NULL, c.id) AS place,
            c.*
-      FROM unnest($1::uuid[], $2::bigint[]) AS p(uuid, batch)
+      FROM unnest($1::uuid[], $2::bigint[], $6::text[], $7::bigint[]) AS p(uuid, batch, kind, id)
      CROSS JOIN LATERAL (
          (SELECT s.* FROM {schema}.story s
            WHERE s.hot AND s.kind = 'command' AND s.causation_id = p.uuid AND s.batch_id IS NULL
+             AND (s.origin_kind IS DISTINCT FROM p.kind OR s.origin_id IS NULL OR s.origin_id = p.id)
              AND s.status LIKE 'failed' LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
            WHERE s.causation_id = p.uuid AND s.batch_id IS NULL AND s.status <> 'running'
+             AND (s.origin_kind IS DISTINCT FROM p.kind OR s.origin_id IS NULL OR s.origin_id = p.id)
              AND (s.finished_at IS NULL OR s.finished_at >= $3::timestamptz) LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
@@ -34,20 +38,23 @@ WITH running AS MATERIALIZED (
              AND (s.finished_at IS NULL OR s.finished_at >= $3::timestamptz) LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
-           WHERE s.kind = 'batch' AND s.status = 'running' AND s.causation_id = p.uuid AND s.batch_id IS NULL LIMIT $4)
+           WHERE s.kind = 'batch' AND s.status = 'running' AND s.causation_id = p.uuid AND s.batch_id IS NULL
+             AND (s.origin_kind IS DISTINCT FROM p.kind OR s.origin_id IS NULL OR s.origin_id = p.id) LIMIT $4)
          UNION
          (SELECT s.* FROM {schema}.story s
            WHERE s.kind = 'batch' AND s.status = 'running' AND s.batch_id = p.batch LIMIT $4)
          UNION
          (SELECT r.* FROM running r
-           WHERE (r.causation_id = p.uuid AND r.batch_id IS NULL) OR r.batch_id = p.batch LIMIT $4)
+           WHERE (r.causation_id = p.uuid AND r.batch_id IS NULL
+                  AND (r.origin_kind IS DISTINCT FROM p.kind OR r.origin_id IS NULL OR r.origin_id = p.id))
+              OR r.batch_id = p.batch LIMIT $4)
      ) c
 ), looked AS (
-    SELECT parent, jsonb_object_agg(status, count) AS looked
-      FROM (SELECT parent, status, count(*) FROM found GROUP BY parent, status) AS each
-     GROUP BY parent
+    SELECT parent_kind, parent_id, jsonb_object_agg(status, count) AS looked
+      FROM (SELECT parent_kind, parent_id, status, count(*) FROM found GROUP BY parent_kind, parent_id, status) AS each
+     GROUP BY parent_kind, parent_id
 )
 SELECT found.*, looked.looked
-  FROM found JOIN looked USING (parent)
+  FROM found JOIN looked USING (parent_kind, parent_id)
  WHERE found.place <= $5::integer
- ORDER BY found.parent, found.id
+ ORDER BY found.parent_kind, found.parent_id, found.id

@@ -1,4 +1,6 @@
--- From a row up to what it came from: its batch if it is a member of one, or else its direct parent.
+-- From a row up to what it came from: its batch if it is a member of one, or else its direct parent. An event
+-- that went to several topics has a row, with the same uuid, in each: the origin says which one it was. Who gave
+-- only a causation id gets the unsettled or newest of them.
 -- parameters: $1 text kind, $2 bigint id, $3 integer rows at most
 -- returns: rows of the view story, the given one first
 -- locks: nothing
@@ -12,6 +14,7 @@ WITH RECURSIVE up AS (
          UNION ALL
          (SELECT * FROM (
               SELECT s.* FROM {schema}.story s WHERE up.batch_id IS NULL AND s.uuid = up.causation_id OFFSET 0) each
+           WHERE up.origin_kind IS DISTINCT FROM each.kind OR up.origin_id IS NULL OR up.origin_id = each.id
            ORDER BY hot DESC, id DESC LIMIT 1)
      ) parent
      WHERE up.step < $3::integer

@@ -1,5 +1,5 @@
 -- Every lane of pending commands: its oldest due row and its next row that is not due yet.
--- Suspects (crashes > 0) are no lane: see claim_suspect.sql. They are few, and come by queue and type,
+-- Suspects (crashes > 0) are no lane: see find_suspects.sql. They are few, and come by queue and type,
 -- with priority null. A probe for each lane, as for events: under a held snapshot it passes all that
 -- is dead before the lane's first row, so there is one, and the claim goes on from where it ended.
 -- parameters: none

@@ -1,6 +1,6 @@
 -- Every lane of pending events: its oldest due row and its next row that is not due yet.
 -- Finds the lanes by a loose index scan, a probe for each, so that a lane of a million rows costs
--- what a lane of one row costs; what nobody serves is seen (and counted as unserved), never walked over.
+-- what a lane of one row costs; what nobody handles is seen (and counted as unhandled), never walked over.
 -- Under a held snapshot a probe passes all that is dead before the lane's first row, so there is one,
 -- and the claim goes on from where it ended.
 -- parameters: none

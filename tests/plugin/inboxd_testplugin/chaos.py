@@ -1,7 +1,7 @@
 """Handlers for `make chaos`: each does what its row says, and leaves a trace that can be counted.
 
-A row's payload is a `Script`. A trace is written before the handler misbehaves, so that what a
-failed attempt leaves behind would be seen as an effect too many.
+A row's payload is a `Script` (`chaos_scripts`). A trace is written before the handler misbehaves,
+so that what a failed attempt leaves behind would be seen as an effect too many.
 """
 
 import asyncio
@@ -9,9 +9,8 @@ import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import UUID
-
-from pydantic import BaseModel
+from typing import Any
+from uuid import UUID, uuid4
 
 from inboxd import (
     BlockingCommandContext,
@@ -20,10 +19,12 @@ from inboxd import (
     Defer,
     Event,
     EventContext,
+    EventList,
     Exponential,
     Handlers,
     Reject,
 )
+from inboxd_testplugin.chaos_scripts import Group, Script
 
 # Faults may cost attempts (a stopped process outlives its handlers' time limits), never all.
 _MANY = Exponential(base="50ms", cap="1s", attempts=60)
@@ -31,32 +32,17 @@ _FEW = Exponential(base="50ms", cap="1s", attempts=3)
 _TIMEOUT = "2s"
 _EVENT_TIMEOUT = "800ms"
 
-_TRACE = "insert into public.chaos_ledger (kind, key) values ($1, $2)"
+# Events of a list at most; its topic is `chaos_lists`.
+LIST = 7
 
-
-class Script(BaseModel):
-    """What a handler is to do, in this order; `n` numbers the children of one parent."""
-
-    n: int = 0
-    until: datetime | None = None  # deferred until then
-    fails: int = 0  # raises at so many attempts
-    hangs: int = 0  # runs into its timeout at so many attempts, after those
-    refuses: bool = False
-    wait: float = 0  # seconds
-    children: list["Child"] = []
-    traces: Path | None = None  # for handlers without a connection: a file
-    expect: str = "succeeded"
-    pad: str = ""
-
-
-class Child(BaseModel):
-    """A command that a handler sends."""
-
-    type: str
-    script: Script
-    queue: str | None = None
-    priority: int = 0
-    delay: str | None = None
+_TRACE = "insert into public.chaos_ledger (kind, key, line) values ($1, $2, $3)"
+_BEGUN = f"{_TRACE} returning place"
+_ENDED = "update public.chaos_ledger set ended = clock_timestamp() where place = $1"
+_LISTED = """
+insert into public.chaos_ledger (kind, key, line, list)
+select 'event', key, $2, $3 from unnest($1::uuid[]) with ordinality as t(key, n) order by n
+"""
+_MENDED = "select exists (select from public.chaos_mended where token = $1)"
 
 
 class AsTold(Exception):
@@ -69,8 +55,28 @@ def add_to(handlers: Handlers) -> None:
     handlers.event("chaos.quick", retry=_MANY, timeout=_EVENT_TIMEOUT)(quick)
     handlers.event("chaos.thread_fact", retry=_MANY, timeout=_EVENT_TIMEOUT)(thread_fact)
     handlers.event("chaos.bad_fact", retry=_FEW, timeout=_EVENT_TIMEOUT)(fact)
+    for name, on_failure in (("lines", "block"), ("skips", "skip")):
+        handlers.topic(
+            f"chaos_{name}",
+            mode="sequential",
+            key="/line",
+            on_failure=on_failure,  # type: ignore[arg-type]
+            retry=_MANY,
+        )
+        handlers.event(f"chaos.of_{name}", topic=f"chaos_{name}", timeout=_EVENT_TIMEOUT)(turn)
+    handlers.topic("chaos_lists", mode="batch", key="/line", count=LIST, age="1s", retry=_MANY)
+    handlers.events("chaos.of_lists", topic="chaos_lists", timeout=_TIMEOUT)(collect)
+    handlers.event("chaos.group", retry=_MANY, timeout=_EVENT_TIMEOUT)(fact)
+    handlers.event("chaos.once", retry=_MANY, timeout=_EVENT_TIMEOUT)(fact)
+    handlers.event("chaos.struck", retry=_MANY, timeout=_EVENT_TIMEOUT)(fact)
     handlers.event("chaos.later", as_command=True, retry=_MANY, timeout=_TIMEOUT)(later)
     handlers.command("chaos.act", retry=_MANY, timeout=_TIMEOUT)(act)
+    handlers.command("chaos.told", retry=_MANY, timeout=_TIMEOUT)(act)
+    handlers.command("chaos.tick", retry=_MANY, timeout=_TIMEOUT)(act)
+    for name in ("keyed", "scarce", "paced", "sole"):
+        handlers.command(f"chaos.{name}", queue=f"chaos.{name}", retry=_MANY, timeout=_TIMEOUT)(
+            timed
+        )
     handlers.command("chaos.light", queue="light", retry=_MANY, timeout=_TIMEOUT)(light)
     handlers.command("chaos.thread", queue="threads", retry=_MANY, timeout=_TIMEOUT)(thread)
     handlers.command("chaos.bad_act", retry=_FEW, timeout=_TIMEOUT)(act)
@@ -85,7 +91,7 @@ def add_to(handlers: Handlers) -> None:
 
 async def fact(event: Event[Script], ctx: EventContext) -> None:
     """Leave a trace in the page's transaction."""
-    await ctx.connection.execute(_TRACE, "event", event.event_id)
+    await ctx.connection.execute(_TRACE, "event", event.event_id, None)
     await _play(event.payload, ctx)
 
 
@@ -96,14 +102,40 @@ async def quick(event: Event[Script], ctx: EventContext) -> None:
 
 def thread_fact(event: Event[Script], ctx: BlockingEventContext) -> None:
     """Leave a trace from a thread."""
-    ctx.connection.execute(_TRACE, "event", event.event_id)
+    ctx.connection.execute(_TRACE, "event", event.event_id, None)
     _play_blocking(event.payload, ctx)
 
 
 async def later(event: Event[Script], ctx: CommandContext) -> None:
     """Leave an event's trace from the command that carries it on."""
-    await ctx.connection.execute(_TRACE, "later", event.event_id)
+    await ctx.connection.execute(_TRACE, "later", event.event_id, None)
     await _play(event.payload, ctx)
+
+
+async def turn(event: Event[Script], ctx: EventContext) -> None:
+    """Leave a trace in the event's line."""
+    line = f"{event.topic} {event.ordering_key}"
+    await ctx.connection.execute(_TRACE, "event", event.event_id, line)
+    await _play(event.payload, ctx)
+
+
+async def collect(events: EventList[Script], ctx: EventContext) -> None:
+    """Leave a trace of each event that is not refused, all with the number of this list."""
+    taken: list[UUID] = []
+    async for event in events:
+        script = event.payload
+        if script.heals is not None and not await ctx.connection.fetchval(_MENDED, script.heals):
+            if script.n % 2:
+                raise Reject(f"until mended {script.heals}")
+            events.reject(event, f"until mended {script.heals}")
+        elif script.refuses:
+            events.reject(event, "as told")
+        else:
+            await _suffer(script, event.attempt)
+            await asyncio.sleep(script.wait)
+            taken.append(event.event_id)
+    line = f"{events.topic} {events.key}"
+    await ctx.connection.execute(_LISTED, taken, line, uuid4())
 
 
 # ----------------------------------------------------------------------------------- commands
@@ -111,8 +143,16 @@ async def later(event: Event[Script], ctx: CommandContext) -> None:
 
 async def act(command: Script, ctx: CommandContext) -> None:
     """Leave a trace in the command's own transaction."""
-    await ctx.connection.execute(_TRACE, "command", ctx.command_id)
+    await ctx.connection.execute(_TRACE, "command", ctx.command_id, None)
     await _play(command, ctx)
+
+
+async def timed(command: Script, ctx: CommandContext) -> None:
+    """Leave a trace with the times from when to when it ran."""
+    line = command.line or None
+    place = await ctx.connection.fetchval(_BEGUN, "command", ctx.command_id, line)
+    await _play(command, ctx)
+    await ctx.connection.execute(_ENDED, place)
 
 
 async def light(command: Script, ctx: CommandContext) -> None:
@@ -124,7 +164,7 @@ async def light(command: Script, ctx: CommandContext) -> None:
 
 def thread(command: Script, ctx: BlockingCommandContext) -> None:
     """Leave a trace in the command's own transaction, from a thread."""
-    ctx.connection.execute(_TRACE, "command", ctx.command_id)
+    ctx.connection.execute(_TRACE, "command", ctx.command_id, None)
     _play_blocking(command, ctx)
 
 
@@ -138,11 +178,17 @@ def process(command: Script) -> int:
 
 
 async def _play(script: Script, ctx: EventContext | CommandContext) -> None:
-    if script.fails < ctx.attempt <= script.fails + script.hangs:
-        await asyncio.sleep(3600)
-    _misbehave(script, ctx.attempt)
+    if script.heals is not None and not await ctx.connection.fetchval(_MENDED, script.heals):
+        raise Reject(f"until mended {script.heals}")
+    await _suffer(script, ctx.attempt)
     await asyncio.sleep(script.wait)
     _send(script, ctx)
+
+
+async def _suffer(script: Script, attempt: int) -> None:
+    if script.fails < attempt <= script.fails + script.hangs:
+        await asyncio.sleep(3600)
+    _misbehave(script, attempt)
 
 
 def _play_blocking(script: Script, ctx: BlockingEventContext | BlockingCommandContext) -> None:
@@ -160,18 +206,50 @@ def _misbehave(script: Script, attempt: int) -> None:
         raise AsTold(f"attempt {attempt} of {script.fails} that fail")
 
 
-def _send(
-    script: Script,
-    ctx: EventContext | CommandContext | BlockingEventContext | BlockingCommandContext,
-) -> None:
+def _send(script: Script, ctx: Any) -> None:
     for child in script.children:
-        ctx.send(
-            child.script.model_dump(mode="json", exclude_unset=True),
-            type=child.type,
-            queue=child.queue,
-            priority=child.priority,
-            delay=child.delay,
-        )
+        if child.event:
+            ctx.emit(child.type, child.payload)
+        else:
+            ctx.send(child.payload, **child.options)
+    if script.group is not None:
+        _fill(ctx.batch(name="chaos"), script.group)
+    if script.steps:
+        _plan(ctx.workflow("chaos"), script)
+
+
+def _fill(batch: Any, group: Group) -> None:
+    """Members, batches within, and what follows."""
+    for child in group.members:
+        batch.add(child.payload, **child.options)
+    for inner in group.inner:
+        _fill(batch.batch(name="inner"), inner)
+    _follow(batch, group)
+
+
+def _plan(workflow: Any, script: Script) -> None:
+    """The steps of a workflow, each a command or a batch."""
+    known: dict[str, Any] = {}
+    for name, step, waits in script.steps:
+        after = []
+        for each in waits:
+            needed, _, condition = each.partition(" ")
+            after.append(getattr(known[needed], condition or "succeeded"))
+        if step.group is None:
+            payload = step.model_dump(mode="json", exclude_unset=True)
+            known[name] = workflow.step(name, payload, after=after, type="chaos.act")
+        else:
+            known[name] = workflow.batch(name, after=after)
+            _fill(known[name], step.group)
+    if script.follows is not None:
+        _follow(workflow, script.follows)
+
+
+def _follow(whole: Any, group: Group) -> None:
+    for follow, child in zip(
+        (whole.then, whole.otherwise, whole.finally_), group.after, strict=True
+    ):
+        follow(child.payload, **child.options)
 
 
 def _trace_outside(path: Path, key: UUID) -> None:

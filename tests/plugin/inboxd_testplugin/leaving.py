@@ -5,6 +5,7 @@ All ways have one type for events and one for commands, so that they share a pag
 
 import asyncio
 import contextvars
+from contextlib import suppress
 from typing import Any
 
 from inboxd import (
@@ -59,7 +60,7 @@ def leaving_thread_event(event: Event[dict[str, Any]], ctx: BlockingEventContext
     ctx.connection.execute("select pg_sleep($1)", float(event.payload["seconds"]))
 
 
-async def _leave(  # noqa: C901 - a table of ways, each a line or two
+async def _leave(  # noqa: C901, PLR0912 - a table of ways, each a line or two
     how: str, ctx: EventContext | CommandContext, kind: str, row_id: int
 ) -> None:
     match how:
@@ -85,6 +86,13 @@ async def _leave(  # noqa: C901 - a table of ways, each a line or two
             await asyncio.gather(
                 ctx.connection.execute("select 1 / 0"), ctx.connection.execute(_LONG)
             )
+        case "forgotten await":
+            ctx.connection.execute("select 1")  # type: ignore[unused-coroutine] # the mistake
+        case "forgotten task":
+            _tasks.append(asyncio.create_task(ctx.connection.fetchval("select 1")))
+        case "cancelled before it began":
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ctx.connection.fetchval("select 1"), 0)
         case "statement":
             _tasks.append(asyncio.create_task(ctx.connection.execute(_LONG)))
             await asyncio.sleep(0.1)

@@ -3,7 +3,8 @@
 Owns the questions. Promises: "right" means that every student got exactly the e-mails and
 notifications that were due, once each, by the mail server's count and by the school's own tables;
 that each teacher was told once, and after the last e-mail of the class; that the office was told of
-exactly those activities that did not reach everybody at first; and that nothing is left.
+exactly those activities that did not reach everybody at first; that each answer has one grade; and
+that nothing is left.
 """
 
 from collections import Counter
@@ -24,22 +25,45 @@ class Progress(NamedTuple):
     dead: int
 
 
-class Result(NamedTuple):
-    """What the histories say; times in seconds, each a pair of median and 99th percentile."""
+class Emails(NamedTuple):
+    """What came of the e-mails, but for those that waited for a mailbox; times in seconds."""
 
-    events: int
-    commands: int
-    retries: int
-    dead: int
+    sent: int
     seconds: float
-    event_settled: tuple[float, float]
-    email_started: tuple[float, float]
-    mail_delivered: tuple[float, float]
+    # What the mail server took for one, in the mean.
+    each: float
+    retries: int
+    published_to_sent: tuple[float, float]  # median and 99th percentile
 
     @property
     def rate(self) -> float:
-        """Events and commands settled per second."""
+        """E-mails sent per second."""
+        return self.sent / self.seconds if self.seconds else 0.0
+
+    def bound(self, at_once: int) -> float:
+        """How many per second the mail server bears, when so many wait for it at a time."""
+        return at_once / self.each if self.each else 0.0
+
+
+class Answers(NamedTuple):
+    """What came of the answers: an event and a command for each."""
+
+    events: int
+    commands: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Rows settled per second."""
         return (self.events + self.commands) / self.seconds if self.seconds else 0.0
+
+
+class Totals(NamedTuple):
+    """What was settled in all."""
+
+    events: int
+    commands: int
+    dead: int
 
 
 _PROGRESS = """
@@ -62,7 +86,7 @@ _DUE = """
 
 # Each activity: the last of its e-mails, when its teacher was told, how often he and the office.
 _TOLD = """
-    SELECT activity.id, last.delivered_at,
+    SELECT activity.id, last.delivered_at, activity.reached_at,
            min(written_at) FILTER (WHERE reader = 'teacher') AS teacher_told,
            count(*) FILTER (WHERE reader = 'teacher') AS teacher,
            count(*) FILTER (WHERE reader = 'office') AS office
@@ -70,7 +94,7 @@ _TOLD = """
      CROSS JOIN LATERAL (SELECT max(delivered_at) AS delivered_at FROM school.deliveries
                           WHERE activity_id = activity.id) AS last
       LEFT JOIN school.messages ON activity_id = activity.id
-     GROUP BY activity.id, last.delivered_at ORDER BY activity.id
+     GROUP BY activity.id, last.delivered_at, activity.reached_at ORDER BY activity.id
 """
 
 _MISSED = """
@@ -81,30 +105,39 @@ _MISSED = """
      WHERE student.address = ANY ($1) ORDER BY 1
 """
 
-_RESULT = """
-    SELECT count(*) FILTER (WHERE kind = 'event'),
-           count(*) FILTER (WHERE kind = 'command' AND status = 'succeeded'),
-           coalesce(sum(attempts - 1) FILTER (WHERE attempts > 0), 0),
-           coalesce(extract(epoch FROM max(finished_at) - min(created_at)), 0)
-      FROM (SELECT 'event' AS kind, status, attempts, created_at, finished_at
-              FROM inboxd.events_history
-             UNION ALL
-            SELECT 'command', status, attempts, created_at, finished_at
-              FROM inboxd.commands_history) settled
+# Without the addresses given, from the first activity to the last e-mail.
+_EMAILS = """
+    SELECT count(*), extract(epoch FROM max(delivered_at) - min(published_at)),
+           percentile_cont(ARRAY[0.5, 0.99]) WITHIN GROUP (
+               ORDER BY extract(epoch FROM delivered_at - published_at))
+      FROM school.deliveries
+      JOIN school.activities activity ON activity.id = activity_id
+      JOIN school.students student ON student.id = student_id
+     WHERE student.address <> ALL ($1)
 """
 
-# A retried command's started_at is that of its last attempt, so only first attempts are timed.
-_WAITS = (
-    "SELECT finished_at - created_at AS wait FROM inboxd.events_history",
-    """SELECT started_at - created_at AS wait
-         FROM inboxd.commands_history WHERE type = 'school.send_email' AND attempts = 1""",
-    """SELECT delivered_at - published_at AS wait
-         FROM school.deliveries JOIN school.activities activity ON activity.id = activity_id""",
-)
+_TRIED = """
+    SELECT extract(epoch FROM avg(duration)), sum(attempts - 1) FILTER (WHERE attempts > 0)
+      FROM inboxd.commands_history WHERE type = 'school.send_email' AND status = 'succeeded'
+"""
 
-_PERCENTILES = """
-    SELECT percentile_cont(ARRAY[0.5, 0.99]) WITHIN GROUP (ORDER BY extract(epoch FROM wait))
-      FROM ({}) waits
+_ANSWERS = """
+    SELECT count(*) FILTER (WHERE kind = 'event'), count(*) FILTER (WHERE kind = 'command'),
+           extract(epoch FROM max(finished_at) - min(created_at))
+      FROM (SELECT 'event' AS kind, created_at, finished_at
+              FROM inboxd.events_history WHERE type = 'answer.given'
+             UNION ALL
+            SELECT 'command', created_at, finished_at
+              FROM inboxd.commands_history WHERE type = 'school.grade_answer') settled
+"""
+
+_TOTALS = """
+    SELECT (SELECT count(*) FROM inboxd.events_history),
+           (SELECT count(*) FROM inboxd.commands_history WHERE status = 'succeeded')
+"""
+
+_GRADED = """
+    SELECT count(*), count(DISTINCT (activity_id, student_id, answer)) FROM school.grades
 """
 
 
@@ -113,13 +146,31 @@ async def look(connection: "Connection[Record]") -> Progress:
     return Progress(*await _row(connection, _PROGRESS))
 
 
-async def measure(connection: "Connection[Record]") -> Result:
-    """What was done and how long it took."""
-    events, commands, retries, seconds = await _row(connection, _RESULT)
-    waits = [await connection.fetchval(_PERCENTILES.format(query)) for query in _WAITS]
-    pairs = [(float(p50), float(p99)) for p50, p99 in (wait or (0, 0) for wait in waits)]
-    dead = (await look(connection)).dead
-    return Result(events, commands, int(retries), dead, float(seconds), *pairs)
+async def measure_emails(connection: "Connection[Record]", without: Collection[str]) -> Emails:
+    """How the e-mails went; `without` are the addresses that had to wait."""
+    sent, seconds, waits = await _row(connection, _EMAILS, list(without))
+    each, retries = await _row(connection, _TRIED)
+    p50, p99 = waits or (0, 0)
+    return Emails(
+        sent, float(seconds or 0), float(each or 0), int(retries or 0), (float(p50), float(p99))
+    )
+
+
+async def measure_answers(connection: "Connection[Record]") -> Answers:
+    """How the answers went."""
+    events, commands, seconds = await _row(connection, _ANSWERS)
+    return Answers(events, commands, float(seconds or 0))
+
+
+async def count_all(connection: "Connection[Record]") -> Totals:
+    """What was settled."""
+    events, commands = await _row(connection, _TOTALS)
+    return Totals(events, commands, (await look(connection)).dead)
+
+
+async def count_grades(connection: "Connection[Record]") -> int:
+    """How many answers have been graded."""
+    return int(await connection.fetchval("SELECT count(*) FROM school.grades"))
 
 
 async def count_due(connection: "Connection[Record]") -> int:
@@ -143,9 +194,10 @@ async def find_missed(connection: "Connection[Record]", addresses: Collection[st
 
 
 async def find_faults(
-    connection: "Connection[Record]", mailbox: Mailbox, missed: Collection[int]
+    connection: "Connection[Record]", mailbox: Mailbox, missed: Collection[int], answers: int
 ) -> list[str]:
     """What did not come out right; empty is right. missed: activities that healed later."""
+    graded, distinct = await _row(connection, _GRADED)
     rows = await connection.fetch(_DUE)
     noted = await connection.fetch("SELECT activity_id, student_id FROM school.deliveries")
     seen = await connection.fetch("SELECT activity_id, student_id FROM school.notifications")
@@ -165,6 +217,8 @@ async def find_faults(
             Counter((row[0], row[1]) for row in rows),
             Counter(map(tuple, noted)),
         ),
+        *([f"{graded} grades for {answers} answers"] if graded != answers else []),
+        *([f"{graded - distinct} grades too many"] if graded != distinct else []),
         *([f"{progress.open} rows are not settled"] if progress.open else []),
         *([f"{progress.dead} dead letters"] if progress.dead else []),
     ]
@@ -176,6 +230,8 @@ def _untold(activities: Iterable[Record], missed: Collection[int]) -> Iterator[s
             yield f"the teacher was told {each['teacher']} times of activity {each['id']}"
         elif each["teacher_told"] < each["delivered_at"]:
             yield f"the teacher was told of activity {each['id']} before its last e-mail"
+        elif each["reached_at"] is None or each["reached_at"] < each["delivered_at"]:
+            yield f"activity {each['id']} was delivered, and is not marked so"
         if each["office"] != (each["id"] in missed):
             yield f"the office was told {each['office']} times of activity {each['id']}"
 
@@ -189,8 +245,8 @@ def _differences(
             yield f"{many.total()} {what} {verdict}, such as the one for {first}"
 
 
-async def _row(connection: "Connection[Record]", query: str) -> Record:
-    row = await connection.fetchrow(query)
+async def _row(connection: "Connection[Record]", query: str, *arguments: object) -> Record:
+    row = await connection.fetchrow(query, *arguments)
     if row is None:
         raise LookupError("A query of aggregates always has a row.")
     return row

@@ -1,14 +1,17 @@
-"""The school's own side: its tables, its people, and the publishing of activities.
+"""The school's own side: its tables, its people, and what they do.
 
-Owns what a service would do in its own code. Promises: an institution, or an activity, and its
-event are written in one transaction, with plain SQL, so that neither exists without the other.
+Owns what the school's services would do. Promises: an institution and its event are written in one
+transaction, with plain SQL, so that neither exists without the other. Activities are published
+through the service (`school.api`).
 """
 
 from importlib.resources import files
 
 from asyncpg import Connection, Record
 
-from school.seeding import CLASSES
+from inboxd.client import Inbox
+from school.facts import AnswerGiven
+from school.stage.service import Service
 
 
 async def found_school(connection: "Connection[Record]", students: int) -> None:
@@ -29,20 +32,25 @@ async def found_school(connection: "Connection[Record]", students: int) -> None:
         )
 
 
-async def publish(connection: "Connection[Record]", activities: int) -> None:
-    """Publish activities, for one class after the other."""
+async def publish(service: Service, connection: "Connection[Record]", activities: int) -> None:
+    """Publish activities through the school's service, for one class after the other."""
+    classes = await connection.fetch("SELECT id FROM school.classes ORDER BY id")
     for number in range(1, activities + 1):
-        async with connection.transaction():
-            activity_id = await connection.fetchval(
-                "INSERT INTO school.activities (class_id, title) VALUES ($1, $2) RETURNING id",
-                1 + number % CLASSES,
-                f"Exercise {number}",
-            )
-            await connection.execute(
-                """
-                INSERT INTO inboxd.events (type, source, entity_type, entity_id, payload)
-                VALUES ('activity.published', 'school', 'activity', $1::bigint::text,
-                        jsonb_build_object('activity_id', $1::bigint))
-                """,
-                activity_id,
-            )
+        class_id = classes[number % len(classes)]["id"]
+        await service.post("/activities", {"class_id": class_id, "title": f"Exercise {number}"})
+
+
+async def answer(connection: "Connection[Record]", answers: int) -> None:
+    """Hand answers in, of each student in turn, as many events in one transaction."""
+    asked = await connection.fetch(
+        """
+        SELECT activity.id AS activity_id, student_id
+          FROM school.activities activity JOIN school.enrolments USING (class_id) ORDER BY 1, 2
+        """
+    )
+    given = (
+        AnswerGiven(**asked[n % len(asked)], answer=n // len(asked), text="because " * (1 + n % 12))
+        for n in range(answers)
+    )
+    async with connection.transaction():
+        await Inbox().emit_many(connection, given)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from school.stage.judge import Result
+from school.stage.judge import Answers, Emails, Totals
 from school.stage.mailbox import Mailbox
 
 
@@ -60,12 +60,12 @@ class Screen:
         with Progress(*columns, console=self._console, disable=hidden, transient=True) as progress:
             yield Bars(progress, totals)
 
-    def table(self, result: Result, mailbox: Mailbox) -> None:
-        """Print the numbers."""
-        table = Table(show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column(justify="right", no_wrap=True)
-        for name, value in _lines(result, mailbox):
+    def table(self, title: str, lines: Iterable[tuple[str, str]]) -> None:
+        """Print numbers."""
+        table = Table(show_header=False, title=title, title_justify="left", title_style="bold")
+        table.add_column(no_wrap=True, min_width=44)
+        table.add_column(justify="right", no_wrap=True, min_width=16)
+        for name, value in lines:
             table.add_row(name, value)
         self._console.print(table)
 
@@ -75,21 +75,39 @@ class Screen:
             self._console.print(f"WRONG: {fault}", style="bold red", markup=False)
 
 
-def _lines(result: Result, mailbox: Mailbox) -> list[tuple[str, str]]:
+def lines_of_emails(emails: Emails, mailbox: Mailbox, at_once: int) -> list[tuple[str, str]]:
+    """The numbers of the e-mails, with what bounds them."""
     return [
-        ("events handled", f"{result.events:,}"),
-        ("commands succeeded", f"{result.commands:,}"),
-        ("e-mails received", f"{mailbox.delivered.total():,}"),
-        ("  put off by the mail server", f"{mailbox.put_off:,}"),
+        ("e-mails received by the mail server", f"{mailbox.delivered.total():,}"),
+        ("  put off by it, and tried again", f"{mailbox.put_off:,}"),
         ("  received again and dropped", f"{mailbox.repeated:,}"),
-        ("  refused for good", f"{mailbox.refused:,}"),
-        ("retries", f"{result.retries:,}"),
-        ("failures (dead letters)", f"{result.dead:,}"),
-        ("seconds", f"{result.seconds:.1f}"),
-        ("rows per second", f"{result.rate:,.0f}"),
-        ("event written to settled, p50 / p99", _milliseconds(result.event_settled)),
-        ("e-mail waited in its queue, p50 / p99", _milliseconds(result.email_started)),
-        ("published to e-mail sent, p50 / p99", _milliseconds(result.mail_delivered)),
+        ("  refused for good, and replayed", f"{mailbox.refused:,}"),
+        ("retries", f"{emails.retries:,}"),
+        ("published (all at once) to sent, p50 / p99", _milliseconds(emails.published_to_sent)),
+        ("e-mails sent per second", f"{emails.rate:,.0f}"),
+        (
+            f"  at most: {at_once} at a time, {emails.each * 1000:,.0f} ms each",
+            f"{emails.bound(at_once):,.0f}",
+        ),
+    ]
+
+
+def lines_of_answers(answers: Answers) -> list[tuple[str, str]]:
+    """The numbers of the answers."""
+    return [
+        ("events handled", f"{answers.events:,}"),
+        ("commands run, each with a transaction", f"{answers.commands:,}"),
+        ("seconds, from the first to the last", f"{answers.seconds:.1f}"),
+        ("rows settled per second", f"{answers.rate:,.0f}"),
+    ]
+
+
+def lines_of_all(totals: Totals) -> list[tuple[str, str]]:
+    """The numbers of the whole."""
+    return [
+        ("events handled", f"{totals.events:,}"),
+        ("commands succeeded", f"{totals.commands:,}"),
+        ("dead letters left", f"{totals.dead:,}"),
     ]
 
 

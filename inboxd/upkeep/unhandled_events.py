@@ -1,7 +1,7 @@
 """Events that no living worker handles: kept, dead letters, or ignored on purpose (promise 10).
 
 Owns what becomes of those in lanes, and how ignored ones end (`Choice`); lines are for
-`inboxd.upkeep.unserved_lines`. Promises that nothing is touched that a living worker handles, nor
+`inboxd.upkeep.unhandled_lines`. Promises that nothing is touched that a living worker handles, nor
 before the grace is over, so that a rolling deploy loses nothing; that what is kept costs nobody
 anything but a probe for each topic and type; and that what is ignored is counted in the transaction
 that ends it. Known limit: the grace counts from when this worker first saw the lane.
@@ -24,7 +24,7 @@ from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
-from inboxd.upkeep.unserved import IsOpen, Orphans
+from inboxd.upkeep.grace import Grace, IsOpen
 
 _log = get_logger(__name__)
 
@@ -70,7 +70,7 @@ def dead_letter(topic: str, type_: str) -> str:
 
 def _nobody(topic: str, type_: str) -> str:
     where = f" in topic {topic!r}" if topic != DEFAULT else ""
-    return f"no live worker serves event type {type_!r}{where}"
+    return f"no live worker handles event type {type_!r}{where}"
 
 
 def _error(reason: str) -> str:
@@ -92,7 +92,7 @@ class UnhandledEvents:
         self._grace = grace
         self._is_open = is_open
         self._choice = choice
-        self._lanes = Orphans(grace.total_seconds())
+        self._lanes = Grace(grace.total_seconds())
 
     async def turn(self) -> None:
         """Look once."""
@@ -119,7 +119,7 @@ class UnhandledEvents:
         error, total, failed = dead_letter(topic, type_), 0, _PAGE
         while failed == _PAGE:
             async with transaction(self._pool, connection):
-                failed = await events.fail_unserved(
+                failed = await events.fail_unhandled(
                     connection, self._sql, lane, error, _PAGE, self._grace
                 )
             total += failed

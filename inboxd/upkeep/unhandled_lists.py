@@ -1,10 +1,10 @@
 """Events of batch topics whose lists nobody handles any more, or whose topic has another mode now.
 
 Owns that duty. Promises (promise 10) that they do not wait for ever: after the grace they go to
-their lanes, as events that are run alone; where nobody takes them, `inboxd.upkeep.unhandled` says
-what becomes of them. A topic whose workers ended less than a week ago is not meant: a list waits in
-any case, and they may be back in time. Known limit: what is taken away from such a topic on purpose
-waits for that week.
+their lanes, as events that are run alone; where nobody takes them,
+`inboxd.upkeep.unhandled_events` says what becomes of them. A topic whose workers ended less than a
+week ago is not meant: a list waits in any case, and they may be back in time. Known limit: what is
+taken away from such a topic on purpose waits for that week.
 """
 
 from datetime import timedelta
@@ -16,30 +16,29 @@ from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
-from inboxd.upkeep.unserved import IsOpen, Orphans
+from inboxd.upkeep.grace import Grace, IsOpen
 
 _log = get_logger(__name__)
 
 _PAGE = 1_000
 
 
-class UnservedLists:
+class UnhandledLists:
     """One turn for all batch topics."""
 
     def __init__(self, pool: Pool, sql: Statements, grace: timedelta, is_open: IsOpen) -> None:
-        """As `Unserved`."""
+        """As `UnhandledEvents`, but for what the settings say of a type."""
         self._pool = pool
         self._sql = sql
         self._grace = grace
         self._is_open = is_open
-        self._topics = Orphans(grace.total_seconds())
+        self._topics = Grace(grace.total_seconds())
 
     async def turn(self) -> None:
         """Look once."""
         async with lend(self._pool) as connection:
             async with transaction(self._pool, connection):
-                arrived = await lines.survey_arrivals(connection, self._sql)
-                heads = await lines.survey_heads(connection, self._sql)
+                arrived, heads = await lines.survey(connection, self._sql)
                 modes = await topics.modes(connection, self._sql)
                 served = await topics.served(connection, self._sql)
             waiting = {each.topic for each in arrived if each.mode == "batch"}

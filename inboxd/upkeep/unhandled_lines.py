@@ -1,11 +1,11 @@
 """Events in lines of sequential topics that no live worker handles: each keeps its place.
 
-Owns the same judgement as `inboxd.upkeep.unhandled`, for lines: arrivals of a topic that no worker
-visits, since none has handlers that could serve it, are filed, in their order, so that each key
-that stands still can be seen; a head that nobody handles is kept and blocks its line, or becomes a
-dead letter, or is ignored with what follows it alike. Promises that the order is kept: what waits,
-or is replayed later, when the handler is there, still stands before what came after it. Known
-limit: of a line, only the head is a dead letter; the others wait behind it.
+Owns the same judgement as `inboxd.upkeep.unhandled_events`, for lines: arrivals of a topic that no
+worker visits, since none has handlers that could serve it, are filed, in their order, so that each
+key that stands still can be seen; a head that nobody handles is kept and blocks its line, or is
+a dead letter, or is ignored with what follows it alike. Promises that the order is kept: what
+waits, or is replayed later, when the handler is there, still stands before what came after it.
+Known limit: of a line, only the head is a dead letter; the others wait behind it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,15 +21,15 @@ from inboxd.store.lines import Arrived, Head, Stretch
 from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
-from inboxd.upkeep.unhandled import Choice, dead_letter
-from inboxd.upkeep.unserved import IsOpen, Orphans
+from inboxd.upkeep.grace import Grace, IsOpen
+from inboxd.upkeep.unhandled_events import Choice, dead_letter
 
 _log = get_logger(__name__)
 
 _PAGE = 500
 
 
-class UnservedLines:
+class UnhandledLines:
     """One turn for the lines of all sequential topics."""
 
     def __init__(
@@ -49,16 +49,15 @@ class UnservedLines:
         self._choice = choice
         self._freed = freed
         self._horizon = Horizon()
-        self._arrivals = Orphans(grace.total_seconds())
-        self._heads = Orphans(grace.total_seconds())
+        self._arrivals = Grace(grace.total_seconds())
+        self._heads = Grace(grace.total_seconds())
 
     async def turn(self) -> None:
         """Look once."""
         async with lend(self._pool) as connection:
             async with transaction(self._pool, connection):
                 self._horizon.take(await lines.read_horizon(connection, self._sql))
-                arrived = await lines.survey_arrivals(connection, self._sql)
-                seen = await lines.survey_heads(connection, self._sql)
+                arrived, seen = await lines.survey(connection, self._sql)
                 heads = {(str(s.key[0]), str(s.key[1])) for s, mode in seen if mode == "sequential"}
                 pairs = heads | {(each.topic, each.type) for each in arrived}
                 nobodys = await workers.unhandled(connection, self._sql, pairs)

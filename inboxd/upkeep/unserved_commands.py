@@ -1,24 +1,23 @@
 """Commands that no live worker serves: visible dead letters, after a grace (promise 10, R0.38).
 
-Owns the judgement that a type has no handler anywhere, and since when (`Orphans`). Promises that a
-type which any live worker declares is never touched, so that a rolling deploy loses nothing. Known
-limit: the grace counts from when this worker first saw the lane, so a restart of all workers starts
-it anew. Events are for `inboxd.upkeep.unhandled`.
+Owns the judgement that no worker serves a type of commands. Promises that a type which any live
+worker declares is never touched, so that a rolling deploy loses nothing. Known limit: that of
+`inboxd.upkeep.grace`. Events that nobody handles are for `inboxd.upkeep.unhandled_events`.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from time import monotonic
 
 import orjson
 
-from inboxd.model.lane import Key, Sighting
+from inboxd.model.lane import Sighting
 from inboxd.store import commands, limits, workers
 from inboxd.store.connections import Connection, Row
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
+from inboxd.upkeep.grace import Grace, IsOpen
 
 _log = get_logger(__name__)
 
@@ -26,24 +25,8 @@ _PAGE = 1000
 
 Fail = Callable[[Connection, Statements, Sighting, str, int, timedelta], Awaitable[int]]
 
-# Given "topic" or "queue", the lane's name, and the type.
-IsOpen = Callable[[str, str, str], bool]
 
-
-@dataclass(slots=True)
-class Orphans:
-    """Since when each lane has been seen without anybody to serve it."""
-
-    grace: float
-    _since: dict[Key, float] = field(default_factory=dict)
-
-    def look(self, unserved: Collection[Key], now: float) -> list[Key]:
-        """The lanes that have been unserved for the whole grace."""
-        self._since = {key: self._since.get(key, now) for key in unserved}
-        return [key for key, since in self._since.items() if now - since >= self.grace]
-
-
-class Unserved:
+class UnservedCommands:
     """One turn for the lanes and the lines of commands."""
 
     def __init__(self, pool: Pool, sql: Statements, grace: timedelta, is_open: IsOpen) -> None:
@@ -55,8 +38,8 @@ class Unserved:
         self._sql = sql
         self._grace = grace
         self._is_open = is_open
-        self._lanes = Orphans(grace.total_seconds())
-        self._lines = Orphans(grace.total_seconds())
+        self._lanes = Grace(grace.total_seconds())
+        self._lines = Grace(grace.total_seconds())
 
     async def turn(self) -> None:
         """Look once."""
@@ -78,9 +61,9 @@ class Unserved:
         )
 
     async def _fail(
-        self, connection: Connection, lost: list[Sighting], orphans: Orphans, fail: Fail
+        self, connection: Connection, lost: list[Sighting], grace: Grace, fail: Fail
     ) -> None:
-        due = orphans.look([s.key for s in lost], monotonic())
+        due = grace.look([s.key for s in lost], monotonic())
         for lane in [s for s in lost if s.key in due]:
             type_ = lane.key[1]
             reason = (

@@ -1,0 +1,91 @@
+"""The daemon of `inboxd dev`: a child that does not outlive its parent, however that ends.
+
+Owns its process, its port and its end. Promises that it drains when dev stops it, that another
+Ctrl-C stops it at once, and that it ends when dev is killed. Known limit: of two that pick the same
+free port in the same moment, one ends and says so.
+"""
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from inboxd.embedded import free_port
+
+# Seconds beyond the time to drain, and for a daemon whose dev was killed: its database ends too.
+_GRACE = 10.0
+# As for the embedded server: this shell waits on a pipe that only dev holds open. The daemon runs
+# in a session of its own, so neither the terminal's Ctrl-C nor its end reaches it but through dev.
+_GUARD = (
+    'read -r _; kill -TERM "$1"; n=0; '
+    'while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 1; n=$((n + 1)); done; kill -KILL "$1"'
+)
+
+
+class Daemon:
+    """One life of the daemon."""
+
+    def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Start `inboxd run` with these arguments, beside the variables of this process."""
+        # -P: what lies in this folder is no module unless it is installed, as for `inboxd run`.
+        command = [sys.executable, "-P", "-m", "inboxd", "run", *arguments]
+        self._process = subprocess.Popen(
+            command, env={**os.environ, **environ}, start_new_session=True
+        )
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "guard", str(self._process.pid), f"{_GRACE:.0f}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def ended(self) -> int | None:
+        """Its exit code, once it has ended by itself."""
+        code = self._process.poll()
+        if code is not None:
+            self._dismiss_guard()
+        return code
+
+    def stop(self, drain: float) -> None:
+        """Let it drain for so many seconds, and see that it has ended."""
+        self._process.terminate()
+        deadline = time.monotonic() + drain + _GRACE
+        while True:
+            try:
+                self._process.wait(max(0.0, deadline - time.monotonic()))
+            except KeyboardInterrupt:
+                self._process.terminate()
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                deadline += _GRACE
+            else:
+                break
+        self._dismiss_guard()
+
+    def _dismiss_guard(self) -> None:
+        """Only now: until here it covers for this process; later the number may be another's."""
+        self._guard.kill()
+        self._guard.communicate()
+
+
+def port_of_its_own(host: str, wanted: int, before: int) -> int:
+    """The wanted port, or if another process has it, or it is 0, a free one: as before, if it can.
+
+    One that cannot be had for any other reason is for the daemon to say.
+    """
+    if wanted and not _is_taken(host, wanted):
+        return wanted
+    return before if before and not _is_taken(host, before) else free_port()
+
+
+def _is_taken(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        return error.errno == errno.EADDRINUSE
+    return False

@@ -1,0 +1,86 @@
+"""Where the code of the installed plugins lies, as an interpreter that starts now finds it.
+
+Owns the look-up for `inboxd dev`. It runs this file as a script: what was installed since (an
+editable plugin is a line in a .pth file) is seen by a new interpreter only. Promises that no
+plugin is imported: only the daemon runs its code. Known limit: a plugin in a zip file has no files.
+"""
+
+import json
+import os
+import site
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
+from importlib.metadata import Distribution, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+
+class Plugin(NamedTuple):
+    """One plugin's code. copied_from: the folder that it was copied from at its installation."""
+
+    name: str
+    path: str
+    is_copy: bool = False
+    copied_from: str | None = None
+
+
+class Installed(NamedTuple):
+    """The plugins that are there; and the folders in which an installation would be seen."""
+
+    plugins: tuple[Plugin, ...]
+    places: tuple[str, ...]
+
+    @property
+    def paths(self) -> list[Path]:
+        """Folders and single files of code."""
+        return sorted({Path(plugin.path) for plugin in self.plugins})
+
+
+def look_up(names: Sequence[str]) -> Installed:
+    """The plugins, or those of these names, as a new process of this interpreter finds them."""
+    command = [sys.executable, "-P", __file__, *names]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    plugins, places = json.loads(ran.stdout.splitlines()[-1])
+    return Installed(tuple(Plugin(*each) for each in plugins), tuple(places))
+
+
+def _installed(names: Iterable[str]) -> Installed:
+    wanted = set(names)
+    copies = {
+        *(sysconfig.get_path(each) for each in ("purelib", "platlib")),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+    }
+    found: set[Plugin] = set()
+    for point in entry_points(group="inboxd.handlers"):
+        if wanted and point.name not in wanted:
+            continue
+        for path in _code_of(point.module.partition(".")[0]):
+            is_copy = any(path.is_relative_to(folder) for folder in copies)
+            origin = _origin(point.dist) if is_copy else None
+            found.add(Plugin(point.name, str(path), is_copy, origin))
+    places = (place for place in sys.path if place and Path(place).is_dir())
+    return Installed(tuple(sorted(found)), tuple(places))
+
+
+def _code_of(package: str) -> list[Path]:
+    spec = find_spec(package)
+    if spec is None:
+        return []
+    named = spec.submodule_search_locations or [spec.origin or ""]
+    return [Path(each).resolve() for each in named if each and Path(each).exists()]
+
+
+def _origin(dist: Distribution | None) -> str | None:
+    """The folder that a distribution was installed from, if pip noted one (PEP 610)."""
+    noted = dist.read_text("direct_url.json") if dist else None
+    url = urlsplit(json.loads(noted)["url"]) if noted else None
+    return unquote(url.path) if url and url.scheme == "file" else None
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{os.linesep}{json.dumps(_installed(sys.argv[1:]))}")

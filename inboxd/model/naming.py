@@ -1,0 +1,69 @@
+"""Payload classes that say themselves what they are the payload of.
+
+Owns the class attributes `inboxd_event`, `inboxd_command` and `inboxd_version`, and how they are
+read. Promises: a class needs nothing of inboxd for them, so services and plugins may share it, and
+type checkers know from them what can be emitted and what can be sent.
+Known limit: a subclass inherits them, as it does any attribute.
+"""
+
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from inboxd.errors import UsageError
+from inboxd.model import checks
+
+
+class EventPayload(Protocol):
+    """An object whose class names its event type: `inboxd_event: ClassVar[str] = "order.paid"`.
+
+    `inboxd_version: ClassVar[int]` is the schema version, where that is not 1.
+    """
+
+    inboxd_event: ClassVar[str]
+
+
+class CommandPayload(Protocol):
+    """An object whose class names its command type: `inboxd_command: ClassVar[str] = "shop.pay"`.
+
+    `inboxd_version: ClassVar[int]` is the schema version, where that is not 1.
+    """
+
+    inboxd_command: ClassVar[str]
+
+
+class Named(NamedTuple):
+    """What a class is the payload of."""
+
+    type: str
+    schema_version: int
+
+
+def event_of(payload: type[object]) -> Named | None:
+    """The event type that a class names. Raises UsageError for one that cannot be."""
+    return _named(payload, "inboxd_event")
+
+
+def command_of(payload: type[object]) -> Named | None:
+    """The command type that a class names. Raises UsageError for one that cannot be."""
+    return _named(payload, "inboxd_command")
+
+
+def _named(payload: type[object], attribute: str) -> Named | None:
+    type_: Any = getattr(payload, attribute, None)
+    # A field's default is not the class' attribute; pydantic hides it.
+    fields = getattr(payload, "__pydantic_fields__", ())
+    for name in (attribute,) if type_ is None else ("inboxd_version",):
+        if name in fields:
+            raise UsageError(
+                f"{payload.__qualname__}.{name} is a field of the payload: annotate it as "
+                "ClassVar, so that it belongs to the class."
+            )
+    if type_ is None:
+        return None
+    version: Any = getattr(payload, "inboxd_version", 1)
+    for name, problem in (
+        (attribute, checks.name(type_)),
+        ("inboxd_version", checks.count(version)),
+    ):
+        if problem:
+            raise UsageError(f"{payload.__qualname__}.{name} {problem}.")
+    return Named(type_, version)

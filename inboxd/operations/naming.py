@@ -1,0 +1,89 @@
+"""Names that an operator gives, held against those that somebody declared.
+
+Owns what counts as known: what a worker or `inboxd declare` declared, whether it still lives or
+not; and, where rows are to be acted on, what rows have. Promises: a role that may not read what is
+declared, such as a producer's, is refused nothing. Known limit: names that nobody declares, such
+as tenants, entities and the names of batches, cannot be judged.
+"""
+
+from collections.abc import Collection
+from typing import Literal
+
+from inboxd.errors import UnknownName
+from inboxd.model.spelling import did_you_mean
+from inboxd.store import listing, names, topics
+from inboxd.store.session import Session
+
+Named = Literal["type", "event type", "command type", "topic", "queue", "schedule"]
+
+_KINDS: dict[Named, tuple[str, ...]] = {
+    "type": ("event type", "command type"),
+    "topic": ("topic", "topic of settings"),
+}
+
+
+async def check_declared(
+    session: Session, kind: Named, name: str, *, also: Collection[str] = ()
+) -> None:
+    """Raise UnknownName for what nobody declared; also: names that the settings declare."""
+    told = await _undeclared(session, kind, name, also)
+    if told:
+        raise UnknownName(f"{told} Nothing was written; --force writes it all the same")
+
+
+async def check_known(
+    session: Session, kind: Named, name: str, *, also: Collection[str] = ()
+) -> None:
+    """Raise UnknownName for what nobody declared and no row has."""
+    told = await unknown(session, kind, name, also=also)
+    if told:
+        raise UnknownName(f"{told} Nothing was changed; --force insists")
+
+
+async def unknown(
+    session: Session, kind: Named, name: str, *, also: Collection[str] = ()
+) -> str | None:
+    """What to say of a name that nobody declared and no row has; None of any other."""
+    told = await _undeclared(session, kind, name, also)
+    return None if told is None or await _has_rows(session, kind, name) else told
+
+
+async def nearest(session: Session, kind: Named, name: str) -> str:
+    """The question whether another was meant, to end a sentence with; empty when none is near."""
+    declared = await names.declared(session.connection, session.sql) or {}
+    return did_you_mean(name, _of(declared, kind))
+
+
+async def _undeclared(
+    session: Session, kind: Named, name: str, also: Collection[str]
+) -> str | None:
+    declared = await names.declared(session.connection, session.sql)
+    if declared is None or not name:
+        return None
+    known = {*_of(declared, kind), *also}
+    if name in known:
+        return None
+    if kind.endswith("type") and not known:
+        return f"nothing declares the {kind} {name!r}: no {kind} is declared yet (inboxd declare)."
+    return f"nothing declares the {kind} {name!r}{did_you_mean(name, known) or '.'}"
+
+
+def _of(declared: names.Names, kind: Named) -> set[str]:
+    kinds = _KINDS.get(kind, (kind,))
+    return {name for each in kinds for name in declared.get(each, ())}
+
+
+async def _has_rows(session: Session, kind: Named, name: str) -> bool:
+    """Whether unsettled rows have it, be it a name from before or one of a producer's own."""
+    column = kind.rpartition(" ")[2]
+    for lane, place in (("topic", "events"), ("queue", "commands")):
+        if kind in (lane, "type", f"{place.removesuffix('s')} type"):
+            rows = await listing.lanes(session, place)  # type: ignore[arg-type] # of the two above
+            if any(row[column] == name for row in rows):
+                return True
+    if kind == "topic":
+        return any(row["topic"] == name for row in await topics.lines(session))
+    if kind in ("type", "event type"):
+        lined = [row["topic"] for row in await topics.lines(session)]
+        return await topics.waiting(session, lined, name) > 0
+    return False

@@ -1,0 +1,39 @@
+"""Solitude: a suspect runs alone in this process, and events rest meanwhile.
+
+Owns whether it is wanted, and whether events rest. Promises that from `want` having returned True
+until `end` no handler of events runs here. Known limit: a page, or a list, that has begun ends
+first.
+"""
+
+from collections.abc import Callable
+
+
+class Solitude:
+    """What the processors of events and commands agree on."""
+
+    def __init__(self) -> None:
+        """Nobody wants to be alone."""
+        self.wanted = False
+        # Wakes who is to rest, or may go on; tells who waits for it that events rest.
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_rest: Callable[[], None] = lambda: None
+        self._resting = False
+
+    def want(self) -> bool:
+        """Ask events to rest; whether they do."""
+        if not self.wanted:
+            self.wanted = True
+            self.on_change()
+        return self._resting
+
+    def rest(self) -> None:
+        """No handler of events runs, and none will until `end`."""
+        if self.wanted and not self._resting:
+            self._resting = True
+            self.on_rest()
+
+    def end(self) -> None:
+        """Events go on."""
+        if self.wanted:
+            self.wanted = self._resting = False
+            self.on_change()

@@ -1,0 +1,81 @@
+"""The events that handlers emitted, written as producers' events are.
+
+Owns the arrays that the statement takes. Promises that a page's events are few statements
+(`inboxd.store.pages`), in the order in which they were emitted; that they go the way of every
+producer's (to each topic that is subscribed, by dedup key, under the locks of lines); that nothing
+is written but what the transaction commits; and that a dedup key which is held for too long is told
+from other locks. Known limit: dedup keys are recorded in their own order within each statement
+only.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from inboxd.api.drafts import EventDraft
+from inboxd.errors import DedupKeyHeld
+from inboxd.store.commands import Parent
+from inboxd.store.connections import Connection
+from inboxd.store.pages import pages
+from inboxd.store.statements import Statements
+
+# Where the server says what it waited for: a row of the record of keys, in whatever language.
+_IN_DEDUP = re.compile(r"[^\n]*\(\d+,\d+\)[^\n]*\bdedup")
+
+Emitted = Sequence[tuple[EventDraft, Parent]]
+
+
+async def write(connection: Connection, sql: Statements, emitted: Emitted) -> None:
+    """Write events, with their lineage, in the transaction of the handlers that emitted them.
+
+    Raises DedupKeyHeld if another transaction kept one of their keys for longer than a statement
+    may wait for a lock.
+    """
+    for cut in pages(len(draft.payload) + len(draft.headers or "") for draft, _ in emitted):
+        page = emitted[cut]
+        drafts = [draft for draft, _ in page]
+        parents = [parent for _, parent in page]
+        await _execute(
+            connection,
+            sql["write_events"],
+            [d.event_id for d in drafts],
+            [d.type for d in drafts],
+            [d.payload for d in drafts],
+            _filled([d.schema_version for d in drafts], 1),
+            _filled([d.topic for d in drafts]),
+            _filled([d.source for d in drafts]),
+            _filled([d.tenant for d in drafts]),
+            _filled([d.entity_type for d in drafts]),
+            _filled([d.entity_id for d in drafts]),
+            _filled([d.headers for d in drafts]),
+            [p.lineage.correlation_id for p in parents],
+            [p.lineage.causation_id for p in parents],
+            _filled([p.lineage.traceparent for p in parents]),
+            _filled([d.occurred_at for d in drafts]),
+            _filled([d.run_at for d in drafts]),
+            _filled([d.mode for d in drafts]),
+            _filled([d.ordering_key for d in drafts]),
+            _filled([d.dedup_key for d in drafts]),
+            [p.kind for p in parents],
+            [p.id for p in parents],
+            _filled([d.delay for d in drafts]),
+        )
+
+
+async def _execute(connection: Connection, statement: str, *arrays: list[Any] | None) -> None:
+    try:
+        await connection.execute(statement, *arrays)
+    except asyncpg.LockNotAvailableError as error:
+        if _IN_DEDUP.match(error.context or ""):
+            raise DedupKeyHeld(
+                "an event that it emitted has a dedup key that is recorded in a transaction which "
+                "is open for longer than database.lock_timeout: end that transaction"
+            ) from error
+        raise
+
+
+def _filled(values: list[Any], default: object = None) -> list[Any] | None:
+    """A column of a page; None where nobody gave a value: an array costs the driver as it goes."""
+    return None if values.count(default) == len(values) else values

@@ -1,0 +1,30 @@
+"""The names that are declared: types, topics, queues, schedules.
+
+Owns the statement that reads them, which is cheap: the tables hold a row for each name. Known
+limit: a role that may only produce may not read them.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import asyncpg
+
+from inboxd.store.connections import Connection
+from inboxd.store.statements import Statements
+
+Names = Mapping[str, frozenset[str]]
+
+
+async def declared(connection: Connection, sql: Statements) -> Names | None:
+    """The names of each kind: see `list_names.sql`; None for a role that may not read them.
+
+    Not within a transaction, which the refusal would end.
+    """
+    try:
+        rows = await connection.fetch(sql["list_names"])
+    except asyncpg.InsufficientPrivilegeError:
+        return None
+    found = defaultdict(set)
+    for row in rows:
+        found[row["kind"]].add(row["name"])
+    return {kind: frozenset(names) for kind, names in found.items()}

@@ -1,0 +1,42 @@
+-- Lease the due commands of one group of suspects (ADR 20), as far as there is room: those without an ordering
+-- key, of queues without a limit over all workers.
+-- parameters: $1 uuid worker, $2 uuid group, $3 text[] types, $4 text[] queues, $5 integer[] room in each,
+--             $6 integer rows, $7 boolean: nothing else runs on this worker
+-- returns: as claim_commands.sql, lane = 0
+-- locks: the worker's row FOR KEY SHARE, the rows; rows that others hold are skipped
+WITH alive AS MATERIALIZED (
+    SELECT id FROM {schema}.workers WHERE id = $1::uuid AND state = 'running' FOR KEY SHARE
+), member AS MATERIALIZED (
+    SELECT c.id, c.queue, row_number() OVER (PARTITION BY c.queue ORDER BY c.run_at, c.id) AS place
+      FROM {schema}.commands c
+     WHERE c.suspect_group = $2::uuid AND c.run_at <= now()
+       AND CASE WHEN c.suspect_group IS NOT NULL  -- implies the predicate of no other index
+                THEN c.status = 'pending' AND c.type = ANY ($3::text[]) AND c.queue = ANY ($4::text[]) END
+     ORDER BY c.run_at, c.id
+), picked AS MATERIALIZED (
+    SELECT held.id FROM alive
+     CROSS JOIN member
+     CROSS JOIN LATERAL (
+         SELECT c.id FROM {schema}.commands c
+          WHERE c.id BETWEEN member.id AND member.id
+            AND CASE WHEN c.id IS NOT NULL THEN c.status = 'pending' AND c.suspect_group = $2::uuid END
+            FOR UPDATE SKIP LOCKED) held
+     WHERE member.place <= (SELECT room.rows FROM unnest($4::text[], $5::integer[]) AS room(queue, rows)
+                             WHERE room.queue = member.queue)
+     LIMIT $6
+)
+UPDATE {schema}.commands c
+   SET status = 'running', worker_id = $1::uuid, fence = c.fence + 1, started_at = clock_timestamp(),
+       updated_at = clock_timestamp(), alone_fence = CASE WHEN $7::boolean THEN c.fence + 1 END
+  FROM picked
+ WHERE c.id BETWEEN picked.id AND picked.id
+RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority,
+          {schema}.beginning(c.tenant) AS tenant, {schema}.beginning(c.entity_type) AS entity_type,
+          {schema}.beginning(c.entity_id) AS entity_id, c.attempts, c.max_attempts, c.crashes, c.fence,
+          date_part('epoch', c.run_at) AS run_at,
+          c.deadline, c.deadline < clock_timestamp() AS late, c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of,
+          c.batch_id, c.awaited, c.ordering_key,
+          {schema}.beginning(c.correlation_id) AS correlation_id, c.causation_id,
+          {schema}.beginning(c.traceparent) AS traceparent, c.body_id, c.body_at, c.body_bytes,
+          date_part('epoch', clock_timestamp() - c.run_at) AS waited,
+          date_part('epoch', clock_timestamp() - c.created_at) AS age, 0 AS lane

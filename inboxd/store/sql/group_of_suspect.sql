@@ -1,0 +1,5 @@
+-- With how many others a suspect runs.
+-- parameters: $1 uuid group, $2 bigint id
+-- returns: others (unsettled commands of its group)
+-- locks: nothing
+SELECT count(*) AS others FROM {schema}.commands c WHERE c.suspect_group = $1::uuid AND c.id <> $2

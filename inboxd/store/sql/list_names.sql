@@ -1,0 +1,19 @@
+-- The names that somebody has declared, for telling what was meant by one that nobody did.
+-- parameters: none
+-- returns: kind (event type, command type, topic, topic of settings, queue, schedule), name
+-- locks: nothing
+SELECT kind || ' type' AS kind, type AS name FROM {schema}.declared_types
+UNION
+SELECT 'event type', type FROM {schema}.subscriptions
+UNION
+SELECT CASE source WHEN 'settings' THEN 'topic of settings' ELSE 'topic' END, name FROM {schema}.topics
+UNION
+SELECT 'topic', topic FROM {schema}.subscriptions
+UNION
+SELECT CASE kind WHEN 'event' THEN 'topic' ELSE 'queue' END, lane FROM {schema}.schedules WHERE lane IS NOT NULL
+UNION
+SELECT 'queue', queue FROM {schema}.declared_types WHERE queue IS NOT NULL
+UNION
+SELECT 'schedule', name FROM {schema}.schedules
+UNION ALL
+VALUES ('topic', 'default'), ('queue', 'default')

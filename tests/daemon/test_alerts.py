@@ -1,0 +1,111 @@
+"""What alerts are made of: series that are there from the start, and ages that page rightly."""
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inboxd.store import statistics
+from tests.daemon.inbox import Inbox
+from tests.support import Database, StartWorker
+from tests.support.rows import SQL, create_ledger, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+ALERTS = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
+# Gauges of what may not be there at all: no lane, nothing paused or blocked, not the leader.
+OF_WHAT_IS_THERE = {
+    *("inboxd_queue_age_seconds", "inboxd_backlog_rows", "inboxd_kept_age_seconds"),
+    *("inboxd_blocked_keys", "inboxd_blocked_key_age_seconds", "inboxd_blocked_line_age_seconds"),
+    "inboxd_retention_lag_seconds",
+}
+
+
+def asked() -> list[tuple[str, dict[str, str]]]:
+    """The series that alerts.yaml names: each name with the labels that must be equal."""
+    said = "\n".join(re.findall(r"(?ms)^ +expr: (.+?)^ +(?:for|labels):", ALERTS.read_text()))
+    found = re.findall(r"(inboxd_\w+)(?:\{([^}]*)\})?", said)
+    return [(name, dict(re.findall(r'(\w+)="([^"]*)"', labels))) for name, labels in found]
+
+
+def test_a_gap_in_the_scrapes_makes_no_old_failure_new() -> None:
+    """At one instant of a gap nothing was there; over an hour something was."""
+    before = re.findall(r"unless (?!on )(\S+)", ALERTS.read_text())
+    assert len(before) >= 4
+    for series in before:
+        assert re.match(r"last_over_time\(inboxd_\w+(\{.+?\})?\[1h\]", series), series
+
+
+async def test_every_series_of_the_alerts_is_there_from_the_start(
+    database: Database, start_worker: StartWorker
+) -> None:
+    """A counter that is born at 1 has never grown, to Prometheus: the first tells nobody."""
+    await create_ledger(database)
+    worker = await start_worker({"retry": {"attempts": 1}})
+    families = list(text_string_to_metric_families((await worker.get("/metrics"))[1]))
+    families = [family for family in families if family.name.startswith("inboxd_")]
+    samples = [sample for family in families for sample in family.samples]
+    known = {f"{each.name}_total" if each.type == "counter" else each.name for each in families}
+    known |= {f"{each.name}_bucket" for each in families if each.type == "histogram"}
+    assert len(asked()) > 20
+    for name, labels in asked():
+        assert name in known, name
+        shown = [s for s in samples if s.name == name and labels.items() <= s.labels.items()]
+        assert shown or name in OF_WHAT_IS_THERE, f"{name}{labels}"
+        if name.endswith("_total"):
+            assert {sample.value for sample in shown} == {0}, f"{name}{labels}"
+    types = {
+        (sample.name, sample.labels.get("type"))
+        for sample in samples
+        if sample.labels.get("outcome") == "failed"
+    }
+    assert {("inboxd_events_total", "test.ledger"), ("inboxd_commands_total", "test.wait")} <= types
+    # The first failure is an increase then.
+    inbox = Inbox(database)
+    await inbox.dead("command", await inbox.write("command", "test.misbehave", {"how": "reject"}))
+    failed = 'inboxd_commands_total{outcome="failed",queue="default",type="test.misbehave"}'
+    assert await worker.metric(failed) == 1
+
+
+async def test_what_is_paused_is_late_with_nobody(database: Database) -> None:
+    """Its rows are shown, and have no age: what was left alone on purpose calls nobody."""
+    long_ago = "now() - interval '1 hour'"
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source, rules)"
+        " values ('s', 'sequential', 'test', '{}')"
+    )
+    await database.execute(
+        f"""insert into inboxd.commands (type, queue, ordering_key, run_at)
+            select type, queue, key, {long_ago} from unnest(array['a', 'b']) as type,
+                   unnest(array['q', 'r']) as queue, unnest(array[null, 'k']) as key"""
+    )
+    await database.execute(
+        f"""insert into inboxd.events (type, topic, ordering_key, run_at)
+            select type, topic, case topic when 's' then 'k' || type end, {long_ago}
+              from unnest(array['a', 'b']) as type, unnest(array['t', 'u', 's']) as topic"""
+    )
+
+    async def late() -> set[str]:
+        async with daemon_session(database) as connection:
+            seen = await statistics.backlog(connection, SQL)
+        assert sum(each.rows for each in seen if each.status in {"pending", "kept"}) == 14, seen
+        return {each.lane for each in seen if each.age is not None}
+
+    lines = {f"{queue}/{type_}/keyed" for queue in "qr" for type_ in "ab"}
+    lanes = {f"{queue}/{type_}/0" for queue in "qr" for type_ in "ab"}
+    topics = {f"{topic}/{type_}" for topic in "tu" for type_ in "ab"}
+    everything = lines | lanes | topics | {"s/lines"}
+    assert await late() == everything
+    for kind, name, part in (
+        ("type", "a", r"[qr]/a/.*|[tu]/a"),
+        ("queue", "q", r"q/.*"),
+        ("topic", "t", r"t/.*"),
+        ("topic", "s", r"s/lines"),
+    ):
+        await database.execute("delete from inboxd.controls")
+        await database.execute(
+            "insert into inboxd.controls (kind, name, actor) values ($1, $2, 'ada')", kind, name
+        )
+        paused = {lane for lane in everything if re.fullmatch(part, lane)}
+        assert await late() == everything - paused, (kind, name)

@@ -1,0 +1,247 @@
+"""Events that handlers emit, with a whole worker: they come and go with the handler's transaction.
+
+The worker polls once an hour: what is handled, it was woken for.
+"""
+
+import json
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from inboxd import operations
+from inboxd.store.session import Session
+from tests.daemon.inbox import Inbox, errors_of
+from tests.support import Config, StartWorker, eventually
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+TOPICS = ("told-one", "told-two")
+
+
+@pytest.fixture(scope="module")
+def worker_config() -> Config:
+    return {"worker": {"poll_interval": "1h"}}
+
+
+async def emitted(
+    inbox: Inbox, kind: str, row_id: int, count: int, type_: str = "emitted.told"
+) -> list[asyncpg.Record]:
+    """The settled events that a row's handler emitted, once there are so many."""
+
+    async def find() -> list[asyncpg.Record]:
+        found = await inbox.database.fetch(
+            "select * from inboxd.events_history where type = $1 and origin_kind = $2"
+            " and origin_id = $3 and status = 'succeeded' order by id",
+            type_,
+            kind,
+            row_id,
+        )
+        return found if len(found) >= count else []
+
+    found = await eventually(find)
+    assert len(found) == count
+    return found
+
+
+async def all_emitted(inbox: Inbox, row_id: int) -> int:
+    """How many events a row's handler emitted, settled or not."""
+    count: int = await inbox.database.fetchval(
+        "select (select count(*) from inboxd.events where origin_id = $1)"
+        " + (select count(*) from inboxd.events_history where origin_id = $1)",
+        row_id,
+    )
+    return count
+
+
+async def test_an_emitted_event_goes_on_with_the_story(inbox: Inbox) -> None:
+    """Event, event in two topics, command, event: the handlers say nothing of it."""
+    key = uuid4()
+    first = await inbox.write(
+        "event",
+        "emitting.event",
+        {"goes_on": True},
+        event_id=key,
+        traceparent=TRACE,
+        tenant="acme",
+    )
+    told = await emitted(inbox, "event", first, 2)
+    assert [row["topic"] for row in told] == list(TOPICS)
+    assert len({row["event_id"] for row in told}) == 1
+    (sent,) = await eventually(lambda: inbox.children("event", told[1]["id"]))
+    below = await emitted(inbox, "command", sent["id"], 2)
+    for row, cause in ((told[0], key), (sent, told[1]["event_id"]), (below[0], None)):
+        assert row["correlation_id"] == str(key)
+        assert row["traceparent"] == TRACE
+        assert row["tenant"] == "acme"
+        assert cause in (None, row["causation_id"])
+    async with daemon_session(inbox.database) as connection:
+        found = await operations.trace(
+            Session(connection, SQL), below[1]["id"], kind="event", rows=50
+        )
+    kinds = {node.member.key: (node.member.type, node.member.lane) for node in found.top.walk()}
+    assert found.top.member.uuid == key
+    assert kinds["event", below[1]["id"]] == ("emitted.told", "told-two")
+    assert kinds["command", sent["id"]] == ("emitting.command", "default")
+
+
+@pytest.mark.parametrize("uses", [False, True])
+@pytest.mark.parametrize(
+    "type_", ["emitting.event", "emitting.thread", "emitting.command", "emitting.command_in_thread"]
+)
+async def test_what_an_attempt_that_failed_emitted_is_not_there(
+    inbox: Inbox, type_: str, uses: bool
+) -> None:
+    kind: Any = "command" if "command" in type_ else "event"
+    row_id = await inbox.write(kind, type_, {"ends": "at attempt 2", "count": 3, "uses": uses})
+    row = await inbox.settled(kind, row_id)
+    assert row["attempts"] == 2
+    found = await emitted(inbox, kind, row_id, 6)
+    assert [json.loads(each["payload"])["n"] for each in found if each["topic"] == "told-one"] == [
+        *range(3)
+    ]
+    notes = await inbox.notes(*(each["id"] for each in found))
+    assert sorted(note for _, _, note in notes) == ["0", "0", "1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize("uses", [False, True])
+@pytest.mark.parametrize("kind", ["event", "command"])
+async def test_what_the_database_refuses_fails_the_one_that_emitted_it(
+    inbox: Inbox, kind: Any, uses: bool
+) -> None:
+    """A page with others: they are settled, and what they emitted is there."""
+    type_ = f"emitting.{kind}"
+    ids = await inbox.write_many(
+        kind, type_, [{"uses": uses}, {"ends": "refused", "uses": uses}, {"uses": uses}]
+    )
+    dead = await inbox.dead(kind, ids[1])
+    words = "an event of the topic 'passing' has the mode single, but the topic is declared as"
+    assert [words in error["error"] for error in errors_of(dead)] == [True] * 3
+    for good in (ids[0], ids[2]):
+        await emitted(inbox, kind, good, 2)
+    assert await all_emitted(inbox, ids[1]) == 0
+
+
+async def test_of_a_dedup_key_one_is_written_and_a_contradiction_is_kept(inbox: Inbox) -> None:
+    key = str(uuid4())
+    options = {"dedup_key": key, "topic": "told-one"}
+    first = await inbox.write("event", "emitting.event", {"options": options})
+    (told,) = await emitted(inbox, "event", first, 1)
+    again, other = await inbox.write_many(
+        "event", "emitting.event", [{"options": options}, {"options": options, "n": 7}]
+    )
+    await inbox.succeeded("event", again, other)
+    assert await all_emitted(inbox, again) == 0
+
+    async def contradiction() -> list[asyncpg.Record]:
+        return await inbox.database.fetch(
+            "select * from inboxd.events where origin_id = $1 and status = 'failed'", other
+        )
+
+    (dead,) = await eventually(contradiction)
+    assert f"belongs to event {told['event_id']}" in errors_of(dead)[0]["error"]
+    await inbox.database.execute("delete from inboxd.events where id = $1", dead["id"])
+
+
+async def test_a_dedup_key_that_is_held_delays_who_emitted_it_and_nobody_else(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """A producer's transaction stays open with it, for longer than a statement waits for a lock."""
+    await start_worker({"worker": {"poll_interval": "1h"}, "database": {"lock_timeout": "1s"}})
+    cases: list[tuple[Any, str, dict[str, Any]]] = [
+        ("command", "emitting.command", {}),
+        ("command", "emitting.command", {"uses": True}),
+        ("event", "emitting.event", {}),
+        ("event", "emitting.listed", {}),
+    ]
+    for kind, type_, more in cases:
+        key = str(uuid4())
+        late = more | {"options": {"dedup_key": key, "topic": "told-one"}}
+        # Some emit as well, some do not: neither waits until the key is free.
+        payloads = [{"count": 0}, {}, late, {"count": 0}, {}]
+        async with own.database.connect() as producer:
+            held = producer.transaction()
+            await held.start()
+            await producer.execute(
+                "select inboxd.emit_event('emitted.told', '{\"n\": 9}', topic => 'told-one',"
+                " dedup_key => $1)",
+                key,
+            )
+            if type_ == "emitting.listed":
+                ids = await own.write_many(kind, type_, [late, {}, {}])
+                bad, others = ids[0], [await own.write(kind, "emitting.event", {})]
+            else:
+                ids = await own.write_many(kind, type_, payloads)
+                bad, others = ids[2], [*ids[:2], *ids[3:]]
+            await own.succeeded(kind, *others)
+            (error,) = (await own.errors(kind, bad))[:1]
+            assert error["error"].startswith("DedupKeyHeld: an event that it emitted has"), error
+            await held.rollback()
+        await own.succeeded(kind, *ids)
+        # A list is not cut for it: what all of its events emitted comes from its first one.
+        told = await emitted(own, kind, bad, 5 if type_ == "emitting.listed" else 1)
+        assert told[0]["topic"] == "told-one"
+
+
+async def test_a_list_emits_once_for_each_part_that_ends_well(inbox: Inbox) -> None:
+    """The part that fails is halved; what it emitted before is undone."""
+    ids = await inbox.write_many(
+        "event", "emitting.listed", [{"n": 1}, {"ends": "at attempt 2", "n": 2}, {"n": 3}]
+    )
+    await inbox.succeeded("event", *ids)
+
+    async def told() -> list[int]:
+        rows = await inbox.database.fetch(
+            "select (payload ->> 'n')::int as n from inboxd.events_history"
+            " where origin_kind = 'event' and origin_id = any ($1) and topic = 'told-one'",
+            ids,
+        )
+        return sorted(row["n"] for row in rows)
+
+    async def all_told() -> bool:
+        return len(await told()) == 3
+
+    await eventually(all_told)
+    assert await told() == [1, 2, 3]
+
+
+async def test_lines_that_emit_into_each_other_s_buckets(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """Two workers, each a producer of what the other one reads: all in order, nobody waits."""
+    for _ in range(2):
+        await start_worker({"worker": {"poll_interval": "1h"}, "events": {"page_rows": 20}})
+    pairs = [(f"a{n}", f"b{n}") for n in range(30)]
+    started = [{"key": one, "to": other, "left": 20} for one, other in pairs]
+    await own.write_many("event", "emitting.passed", started)
+
+    async def done() -> bool:
+        settled = await own.database.fetchval(
+            "select count(*) from inboxd.events_history where type = 'emitting.passed'"
+        )
+        return bool(settled == 30 * 21)
+
+    await eventually(done, 60)
+    failed = await own.database.fetchval(
+        "select count(*) from inboxd.events_history where attempts > 1"
+    )
+    assert failed == 0
+    rows = await own.database.fetch("select kind, note::int as left from ledger order by row_id")
+    for one, other in pairs:
+        turns = [row["left"] for row in rows if row["kind"] in (one, other)]
+        assert turns == list(range(20, -1, -1))
+
+
+async def test_a_worker_that_dies_has_emitted_nothing(
+    own: Inbox, start_worker: StartWorker
+) -> None:
+    """Neither what it died of, nor what its page had emitted before."""
+    good, bad = await own.write_many("event", "emitting.event", [{}, {"ends": "killed"}])
+    worker = await start_worker(ready=False)
+    await worker.wait()
+    for row_id in (good, bad):
+        assert await own.hot("event", row_id)
+        assert await all_emitted(own, row_id) == 0

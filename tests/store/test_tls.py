@@ -1,0 +1,249 @@
+"""TLS to the server: encrypted, and only to the one that the authority vouches for.
+
+A real server with a certificate for `localhost`, of an authority made for this test. The embedded
+PostgreSQL knows no TLS, so it is another one: that of the run, or the newest of Debian's packages.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from inboxd.embedded import Server
+from inboxd.errors import DatabaseError
+from inboxd.settings import Database as Settings
+from inboxd.store.connections import connect
+from tests.support import Database, Worker, create_migrated, eventually, temporary_server
+from tests.support.rows import emit
+
+pytestmark = pytest.mark.anyio
+
+_SECTIONS = """
+[req]
+distinguished_name = name
+prompt = no
+[name]
+CN = {name}
+[authority]
+basicConstraints = critical, CA:TRUE
+keyUsage = critical, keyCertSign, cRLSign
+subjectKeyIdentifier = hash
+[server]
+subjectAltName = DNS:localhost
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+[client]
+extendedKeyUsage = clientAuth
+subjectKeyIdentifier = hash
+authorityKeyIdentifier = keyid
+"""
+# Nobody comes in without TLS; one role not without its certificate.
+_RULES = "hostssl all certified all cert\nhostssl all all all trust\n"
+_SPEAKS_TLS = b"could not load server certificate file"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A certificate and its key."""
+
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """It vouches for whom it is told."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self.own = self._paper(name)
+        self._openssl(
+            *("req", "-x509", "-config", self._sections(name), "-extensions", "authority"),
+            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
+            *("-keyout", self.own.key, "-out", self.own.certificate),
+        )
+
+    def vouch(self, name: str, what: str) -> Paper:
+        """A certificate for a `server` or a `client` of this name."""
+        paper, asked = self._paper(name), self._folder / f"{name}.csr"
+        sections = self._sections(name)
+        self._openssl(
+            *("req", "-new", "-config", sections, "-nodes", "-keyout", paper.key, "-out", asked),
+            *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+        )
+        self._openssl(
+            *("x509", "-req", "-in", asked, "-CA", self.own.certificate, "-CAkey", self.own.key),
+            *("-CAcreateserial", "-extfile", sections, "-extensions", what, "-days", "2"),
+            *("-out", paper.certificate),
+        )
+        return paper
+
+    def _paper(self, name: str) -> Paper:
+        return Paper(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+
+    def _sections(self, name: str) -> Path:
+        file = self._folder / f"{name}.cnf"
+        file.write_text(_SECTIONS.format(name=name))
+        return file
+
+    def _openssl(self, *words: str | Path) -> None:
+        ran = subprocess.run(["openssl", *words], capture_output=True, text=True, check=False)  # noqa: S607
+        assert ran.returncode == 0, ran.stderr
+
+
+@dataclass(frozen=True)
+class Secured:
+    """A migrated database on a server that takes nobody without TLS."""
+
+    database: Database
+    ours: Authority
+    theirs: Authority
+    client: Paper
+
+    def settings(self, host: str, query: str = "", user: str = "postgres", **tls: Path) -> Settings:
+        """How the daemon would connect; in `query`, `ours` and `theirs` stand for their files."""
+        parts = urlsplit(self.database.dsn)
+        query = query.replace("ours", str(self.ours.own.certificate))
+        query = query.replace("theirs", str(self.theirs.own.certificate))
+        way = parts._replace(netloc=f"{user}@{host}:{parts.port}", query=query)
+        return Settings.model_validate({"dsn": urlunsplit(way), **tls})
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A server of the module's own."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed: apt install openssl")
+    folder = tmp_path_factory.mktemp("papers")
+    ours, theirs = Authority(folder, "ours"), Authority(folder, "theirs")
+    with temporary_server(binaries=_binaries()) as server:
+        database = create_migrated(server)
+        with server.outage():
+            _secure(server, ours, ours.vouch("server", "server"))
+        yield Secured(database, ours, theirs, ours.vouch("certified", "client"))
+
+
+def _binaries() -> Path:
+    """The programs of a PostgreSQL that was built with TLS."""
+    packaged = Path("/usr/lib/postgresql").glob("*/bin")
+    known = sorted(packaged, key=lambda path: int(path.parent.name), reverse=True)
+    if given := os.environ.get("INBOXD_TEST_POSTGRES"):
+        known.insert(0, Path(given))
+    for folder in known:
+        program = folder / "postgres"
+        if program.exists() and _SPEAKS_TLS in program.read_bytes():
+            return folder
+    pytest.skip("no PostgreSQL with TLS is installed: apt install postgresql")
+
+
+def _secure(server: Server, ours: Authority, paper: Paper) -> None:
+    """Let a stopped server speak TLS from now on; its key is its own."""
+    cluster = server.home / "cluster"
+    owner = cluster.stat()
+    for source, name in (
+        (paper.certificate, "server.crt"),
+        (paper.key, "server.key"),
+        (ours.own.certificate, "root.crt"),
+    ):
+        placed = Path(shutil.copy(source, cluster / name))
+        placed.chmod(0o600)
+        os.chown(placed, owner.st_uid, owner.st_gid)
+    with (cluster / "postgresql.conf").open("a") as settings:
+        settings.write("\nssl = on\nssl_ca_file = 'root.crt'\n")
+    (cluster / "pg_hba.conf").write_text(_RULES)
+
+
+async def _session(settings: Settings) -> tuple[bool, str | None]:
+    """Whether the session is encrypted, and what the server knows of the client."""
+    connection = await connect(settings, "test")
+    try:
+        row = await connection.fetchrow(
+            "select ssl, client_dn from pg_stat_ssl where pid = pg_backend_pid()"
+        )
+    finally:
+        connection.terminate()
+    assert row is not None
+    return row["ssl"], row["client_dn"]
+
+
+async def test_what_fits_is_encrypted(secured: Secured) -> None:
+    ca = secured.ours.own.certificate
+    for settings in (
+        secured.settings("127.0.0.1", "sslmode=require"),  # whoever it is
+        secured.settings("localhost", tls_ca=ca),
+        secured.settings("localhost", "sslmode=verify-full&sslrootcert=ours"),
+        secured.settings("127.0.0.1", "sslmode=verify-ca&sslrootcert=ours"),
+    ):
+        assert await _session(settings) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("host", "query", "tls", "problem"),
+    [
+        ("localhost", "", "theirs", "certificate verify failed.*database.tls_ca"),
+        ("localhost", "sslmode=verify-full&sslrootcert=theirs", None, "certificate verify failed"),
+        ("localhost", "sslmode=verify-ca&sslrootcert=theirs", None, "certificate verify failed"),
+        ("127.0.0.1", "", "ours", "127.0.0.1.*the name that its certificate has"),
+        ("127.0.0.1", "sslmode=verify-full&sslrootcert=ours", None, "127.0.0.1"),
+        ("localhost", "sslmode=disable", None, "no encryption"),
+    ],
+)
+async def test_what_does_not_fit_is_refused(
+    secured: Secured, host: str, query: str, tls: str | None, problem: str
+) -> None:
+    """The wrong authority, the wrong name, or no TLS at all."""
+    given = {} if tls is None else {"tls_ca": getattr(secured, tls).own.certificate}
+    with pytest.raises(DatabaseError, match=problem):
+        await _session(secured.settings(host, query, **given))
+
+
+async def test_a_server_without_tls_is_not_talked_to_in_the_clear(
+    secured: Secured, database: Database
+) -> None:
+    for tls in ({"tls_ca": secured.ours.own.certificate}, {}):
+        dsn = database.dsn if tls else f"{database.dsn}?sslmode=require"
+        with pytest.raises(DatabaseError, match=r"SSL.*the server has TLS \(ssl = on\)"):
+            await _session(Settings.model_validate({"dsn": dsn, **tls}))
+
+
+async def test_the_daemon_shows_its_own_certificate(secured: Secured) -> None:
+    await secured.database.execute("create role certified login")
+    ca = secured.ours.own.certificate
+    with pytest.raises(DatabaseError, match="certificate"):
+        await _session(secured.settings("localhost", user="certified", tls_ca=ca))
+    own: dict[str, Any] = {"tls_cert": secured.client.certificate, "tls_key": secured.client.key}
+    shown = await _session(secured.settings("localhost", user="certified", tls_ca=ca, **own))
+    assert shown == (True, "/CN=certified")
+
+
+async def test_each_session_of_a_worker_is_encrypted(secured: Secured, tmp_path: Path) -> None:
+    settings = secured.settings("localhost")
+    ca = {"tls_ca": str(secured.ours.own.certificate)}
+    worker = Worker(
+        tmp_path,
+        settings.dsn.get_secret_value(),
+        {"database": {"dsn": settings.dsn.get_secret_value(), **ca}},
+    )
+    try:
+        await worker.ready()
+        await emit(secured.database, 3, "test.noop")
+
+        async def settled() -> bool:
+            done = "select count(*) from inboxd.events_history"
+            return bool(await secured.database.fetchval(done) == 3)
+
+        await eventually(settled)
+        sessions = await secured.database.fetch(
+            "select application_name, ssl from pg_stat_activity join pg_stat_ssl using (pid)"
+            " where application_name like 'inboxd %'"
+        )
+        assert {row["application_name"] for row in sessions} >= {"inboxd daemon", "inboxd listener"}
+        assert {row["ssl"] for row in sessions} == {True}
+        assert await worker.stop() == 0
+    finally:
+        worker.kill()

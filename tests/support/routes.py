@@ -1,0 +1,19 @@
+"""Where what a context sends goes, as a test says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inboxd.api.routes import EventRoute, Route, event_route
+
+
+def by_class(what: type[object] | str) -> EventRoute:
+    """An event of the type that is named, or that its class names."""
+    return EventRoute(what) if isinstance(what, str) else event_route(what, ())
+
+
+@dataclass(frozen=True)
+class Routed:
+    """The routes of commands, and of events."""
+
+    resolve: Callable[[type[object] | str], Route]
+    resolve_event: Callable[[type[object] | str], EventRoute] = by_class

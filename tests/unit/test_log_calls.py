@@ -1,0 +1,148 @@
+"""Every line that the daemon may log is rendered in both formats, whatever its keys hold.
+
+The calls are found in the source, so a new one is looked at as soon as it is written.
+"""
+
+import ast
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+import pytest
+import structlog
+
+from inboxd.telemetry import logs
+
+ROOM = Path(logs.__file__).parents[1]
+LEVELS = {"debug", "info", "warning", "error", "critical"}
+# What the library's calls and steps take for themselves: a field of that name would be lost.
+TAKEN = {
+    *("event", "message", "exc_info", "stack_info", "stack", "stacklevel", "positional_args"),
+    *("logger", "logger_name", "level", "timestamp", "worker", "_record", "_from_structlog"),
+}
+VALUES: tuple[object, ...] = (
+    *("a text", "two\nlines", 7, 1.5, None, True, UUID(int=7), datetime(2030, 1, 1, tzinfo=UTC)),
+    *(["a list", 1], ("a tuple",), {"a": "dict"}, frozenset({"set"}), ValueError("an error")),
+)
+
+
+class LogCall(NamedTuple):
+    """A call of a logger in the source."""
+
+    place: str
+    fields: tuple[str, ...]
+
+
+def _loggers(tree: ast.Module) -> set[str]:
+    """Names in a module that are loggers."""
+    return {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func).rpartition(".")[2] == "get_logger"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _methods(node: ast.AST, loggers: set[str]) -> list[ast.Attribute]:
+    """`_log.info` and the like in an expression."""
+    return [
+        each
+        for each in ast.walk(node)
+        if isinstance(each, ast.Attribute)
+        and each.attr in LEVELS
+        and isinstance(each.value, ast.Name)
+        and each.value.id in loggers
+    ]
+
+
+def _calls(file: Path) -> Iterator[LogCall]:
+    tree = ast.parse(file.read_text())
+    loggers = _loggers(tree)
+    # A method that is chosen first and called by a name of its own: `say = _log.error if dead …`.
+    chosen = {
+        name.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _methods(node.value, loggers)
+        for target in node.targets
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        by_name = isinstance(node.func, ast.Name) and node.func.id in chosen
+        if by_name or _methods(node.func, loggers):
+            fields = tuple(each.arg for each in node.keywords if each.arg is not None)
+            yield LogCall(f"{file.relative_to(ROOM)}:{node.lineno}", fields)
+
+
+CALLS = [call for file in sorted(ROOM.rglob("*.py")) for call in _calls(file)]
+
+
+@pytest.fixture(params=["json", "console"])
+def rendered(request: pytest.FixtureRequest) -> Iterator[tuple[str, io.StringIO]]:
+    """A format, and what is written in it; everything is put back afterwards."""
+    root, showwarning, raising = logging.getLogger(), warnings.showwarning, logging.raiseExceptions
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []  # `configure` closes those it finds, and these are pytest's
+    text = io.StringIO()
+    style: Literal["json", "console"] = request.param
+    logs.configure("debug", style, worker="w1", stream=text)
+    yield style, text
+    logging.captureWarnings(capture=False)
+    warnings.showwarning, logging.raiseExceptions = showwarning, raising
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def _render(fields: Mapping[str, object], rendered: tuple[str, io.StringIO]) -> str:
+    """The line of a call with these fields; the standard library tells an error and goes on."""
+    _, text = rendered
+    text.seek(0)
+    text.truncate()
+    with pytest.MonkeyPatch.context() as patch:
+        told = io.StringIO()
+        patch.setattr("sys.stderr", told)
+        logs.get_logger("inboxd.test").warning("what happened", **fields)
+        assert not told.getvalue(), told.getvalue()
+    return text.getvalue()
+
+
+def test_the_calls_are_found() -> None:
+    assert len(CALLS) > 60
+    fields = {field for call in CALLS for field in call.fields}
+    assert fields >= {"frames", "attempt", "first_event", "dead_letters", "types"}
+
+
+def test_no_field_has_a_name_that_the_library_keeps_for_itself() -> None:
+    wrong = [call for call in CALLS if TAKEN & set(call.fields)]
+    assert not wrong
+
+
+def test_every_line_is_rendered_whatever_its_fields_hold(rendered: tuple[str, io.StringIO]) -> None:
+    for fields in sorted({call.fields for call in CALLS}):
+        for value in VALUES:
+            line = _render(dict.fromkeys(fields, value), rendered)
+            if rendered[0] == "json":
+                assert set(fields) <= json.loads(line).keys()
+            else:
+                assert line.count("\n") >= 1
+                assert all(f"{field}=" in line for field in fields), line
+
+
+@pytest.mark.parametrize("field", ["stack", "exception", "level", "logger", "timestamp", "worker"])
+def test_a_handler_s_own_field_breaks_no_line(
+    field: str, rendered: tuple[str, io.StringIO]
+) -> None:
+    for value in VALUES:
+        assert "what happened" in _render({field: value}, rendered)

@@ -1,0 +1,57 @@
+"""How much of what handlers sent and emitted one statement takes."""
+
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.model.lineage import Lineage
+from inboxd.store import commands, emitted
+from inboxd.store.commands import Parent
+from inboxd.store.pages import pages
+from inboxd.store.statements import Statements
+
+pytestmark = pytest.mark.anyio
+
+LARGE = 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("sizes", "ends"),
+    [
+        ([], []),
+        ([0], [1]),
+        ([2] * 5_000, [5_000]),
+        ([2] * 10_001, [5_000, 10_000, 10_001]),
+        ([LARGE, LARGE, LARGE, 1], [2, 4]),
+        ([9 * LARGE, 1, 9 * LARGE, 9 * LARGE], [1, 3, 4]),
+    ],
+)
+def test_a_statement_takes_so_many_rows_and_characters(sizes: list[int], ends: list[int]) -> None:
+    cuts = list(pages(sizes))
+    assert [cut.stop for cut in cuts] == ends
+    assert [cut.start for cut in cuts[:1]] == [0][: len(cuts)]
+    assert all(one.stop == other.start for one, other in pairwise(cuts))
+
+
+class _Connection:
+    """Counts the rows that each statement was given."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    async def execute(self, _: str, ids: list[UUID], *__: object) -> None:
+        self.rows.append(len(ids))
+
+
+async def test_what_is_large_goes_by_several_statements() -> None:
+    connection: Any = _Connection()
+    sql, parent = Statements("inboxd"), Parent("event", 1, Lineage(None, None, None))
+    large, id_ = "x" * LARGE, UUID(int=1)
+    await emitted.write(connection, sql, [(EventDraft(id_, "a.b", large), parent)] * 5)
+    light = EventDraft(id_, "a.b", "{}", headers=large)
+    await emitted.write(connection, sql, [(light, parent)] * 3)
+    await commands.insert(connection, sql, [(CommandDraft(id_, "a.b", large), parent)] * 5)
+    assert connection.rows == [2, 2, 1, 2, 1, 2, 2, 1]

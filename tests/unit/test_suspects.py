@@ -1,0 +1,303 @@
+"""Which suspects a worker takes: one group at a time, or one command by itself."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+from uuid import UUID, uuid4
+
+import anyio
+import pytest
+
+from inboxd.errors import Defer, TooNew
+from inboxd.model.outcome import Deferred
+from inboxd.runtime import suspects as module
+from inboxd.runtime.command_run import CommandRun, _Later
+from inboxd.runtime.solitude import Solitude
+from inboxd.runtime.suspects import Suspects, grouped, time_of
+from inboxd.store import commands, leases
+from inboxd.store.commands import Suspected
+
+pytestmark = pytest.mark.anyio
+
+A, B, C = (uuid4() for _ in range(3))
+
+
+@asynccontextmanager
+async def _borrow(_: Any) -> AsyncIterator[None]:
+    yield None
+
+
+def _part(group: UUID, *, alone: bool = False, due: bool = True, since: float = 9) -> Suspected:
+    return Suspected(group, "q", "t", alone, False, 1.0 if due else None, None, since)
+
+
+class Site:
+    """Suspects of one worker, on a server of which only the answers are there."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *waiting: Suspected) -> None:
+        self.now, self.in_flight, self.ids = 100.0, 0, iter(range(100))
+        self.waiting, self.asked = list(waiting), list[tuple[UUID, bool]]()
+        self.leases, self.written = list[str](), list[int]()
+        self.may_empty, self.blocked = True, set[UUID]()
+        self.solitude, self.settler = Solitude(), SimpleNamespace(waiting=0)
+        limited, tasks = MagicMock(names=frozenset()), MagicMock()
+        self.executions = SimpleNamespace(left_behind=False)
+        parts: Any = MagicMock(solitude=self.solitude, executions=self.executions)
+        self.tasks = tasks
+        self.suspects = Suspects(
+            parts,
+            limited,
+            self.settler,  # type: ignore[arg-type]
+            tasks,
+            serves=lambda _queue, _type: True,
+            room_of=lambda _: 10,
+            in_flight=lambda: self.in_flight,
+        )
+        patch.setattr(module, "monotonic", lambda: self.now)
+        patch.setattr(module, "borrow", _borrow)
+        patch.setattr(commands, "find_suspects", self._find)
+        patch.setattr(commands, "claim_suspects", self._claim)
+        patch.setattr(commands, "end_alone", self._end_alone)
+        patch.setattr(leases, "hold", self._hold)
+        patch.setattr(leases, "free", self._free)
+
+    async def _find(self, *_: Any) -> list[Suspected]:
+        return self.waiting
+
+    async def _claim(self, *asked: Any, alone: bool) -> list[Any]:
+        group = asked[3]
+        self.asked.append((group, alone))
+        if group in self.blocked:
+            return []
+        self.waiting = [part for part in self.waiting if part.group != group]
+        return [{"id": next(self.ids), "queue": "q", "crashes": 2, "fence": 1}]
+
+    async def _end_alone(self, *asked: Any) -> None:
+        self.written.append(asked[3])
+
+    async def _hold(self, *_: Any) -> bool:
+        self.leases.append("hold")
+        return self.may_empty
+
+    async def _free(self, *_: Any) -> None:
+        self.leases.append("free")
+
+    async def claim(self) -> list[Any]:
+        """What one page takes."""
+        return await self.suspects.claim(10)
+
+
+def test_those_that_run_alone_come_last_and_what_is_not_due_not_at_all() -> None:
+    parts = [_part(A, alone=True), _part(B), _part(C, due=False), _part(B)]
+    assert [(each.id, len(each.parts)) for each in grouped(parts)] == [(B, 2), (A, 1)]
+
+
+def test_who_died_more_often_is_watched_for_longer() -> None:
+    assert [time_of(n) for n in (1, 2, 3)] == [30, 60, 120]
+    assert time_of(10_000) == 16 * 60, "a worker does not rest for days"
+
+
+async def test_one_group_at_a_time_until_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(monkeypatch, _part(A), _part(B))
+    (first,) = await site.claim()
+    site.waiting.append(_part(A))
+    (second,) = await site.claim()
+    assert await site.claim() == [], "the other group would mix with it"
+    site.suspects.ended(first)
+    assert await site.claim() == []
+    site.suspects.ended(second)
+    assert site.suspects.due
+    assert len(await site.claim()) == 1
+    assert [group for group, _ in site.asked] == [A, A, B]
+
+
+async def test_a_group_that_came_through_for_a_while_bars_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(monkeypatch, _part(A), _part(B))
+    await site.claim()
+    site.now += time_of(2) - 1
+    assert await site.claim() == []
+    site.now += 1
+    assert len(await site.claim()) == 1
+
+
+async def test_nothing_runs_alone_beside_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(monkeypatch, _part(A, alone=True, since=1))
+    site.in_flight = 3
+    assert await site.claim() == []
+    assert not site.suspects.exclusive, "for a moment it is left to workers that run nothing"
+    assert site.leases == []
+    site.waiting = [_part(A, alone=True)]
+    site.may_empty = False
+    assert await site.claim() == []
+    assert not site.suspects.exclusive, "another worker empties itself"
+    site.may_empty = True
+    assert await site.claim() == []
+    assert site.suspects.exclusive
+    site.in_flight, site.settler.waiting = 0, 1
+    assert await site.claim() == [], "outcomes are not written: it holds rows still"
+    site.settler.waiting = 0
+    assert await site.claim() == []
+    assert site.solitude.wanted, "events are to rest first"
+    site.solitude.rest()
+    (row,) = await site.claim()
+    assert site.asked == [(A, True)]
+    assert site.suspects.exclusive
+    assert not site.suspects.due
+    site.settler.waiting = 1
+    site.suspects.ended(row)
+    assert site.suspects.exclusive, "a death before it is written would be counted against it"
+    site.settler.waiting = 0
+    site.suspects.written()
+    assert not site.suspects.exclusive
+    assert not site.solitude.wanted
+
+
+async def test_who_was_not_quick_enough_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(monkeypatch, _part(A, alone=True))
+    site.in_flight = 3
+    await site.claim()
+    assert site.suspects.exclusive
+    site.waiting = []
+    await site.claim()
+    assert not site.suspects.exclusive
+    assert site.leases == ["hold", "free"]
+
+
+async def test_who_cannot_run_keeps_nobody_from_running_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As those that stand behind a suspect of their key, which is to run alone."""
+    site = Site(monkeypatch, _part(A), _part(B, alone=True))
+    site.blocked = {A}
+    await site.claim()
+    assert site.solitude.wanted
+    site.solitude.rest()
+    assert len(await site.claim()) == 1
+    assert site.asked[-1] == (B, True)
+
+
+async def test_many_groups_that_cannot_run_hide_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(monkeypatch, *(_part(uuid4()) for _ in range(25)), _part(A))
+    site.blocked = {part.group for part in site.waiting} - {A}
+    taken = [await site.claim() for _ in range(3)]
+    assert [len(rows) for rows in taken] == [0, 0, 1]
+
+
+async def test_who_cannot_run_alone_stops_nothing_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(monkeypatch, _part(A, alone=True), _part(B, alone=True))
+    site.blocked = {A}
+    await site.claim()
+    site.solitude.rest()
+    assert await site.claim() == []
+    assert not site.solitude.wanted
+    assert not site.suspects.exclusive
+    await site.claim()
+    site.solitude.rest()
+    (other,) = await site.claim()
+    assert site.asked == [(A, True), (B, True)], "others do not wait for it"
+    site.suspects.ended(other)
+    waits = list[float]()
+    for _ in range(10):
+        began = site.now
+        while not site.solitude.wanted:
+            site.now += 0.5
+            await site.claim()
+        site.solitude.rest()
+        assert await site.claim() == []
+        waits.append(site.now - began)
+    assert waits == sorted(waits)
+    assert waits[-1] == 60
+
+
+async def test_what_was_given_back_runs_alone_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the lease could not be renewed for a while: there may be no other worker."""
+    site = Site(monkeypatch, _part(A, alone=True))
+    await site.claim()
+    site.solitude.rest()
+    (row,) = await site.claim()
+    site.suspects.ended(row)
+    site.waiting = [_part(A, alone=True)]
+    await site.claim()
+    assert site.solitude.wanted
+
+
+async def test_others_have_their_turn_between_two_that_run_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(monkeypatch, _part(A, alone=True), _part(B, alone=True))
+    await site.claim()
+    site.solitude.rest()
+    (row,) = await site.claim()
+    site.now += 20
+    site.suspects.ended(row)
+    await site.claim()
+    assert not site.solitude.wanted
+    assert not site.suspects.exclusive
+    site.now += 20
+    await site.claim()
+    assert site.solitude.wanted
+
+
+async def test_a_lease_whose_answer_was_lost_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else no other worker could ever empty itself, for what only that one serves."""
+    site = Site(monkeypatch, _part(A, alone=True))
+    site.in_flight = 3
+    await site.claim()
+    site.suspects.forget()
+    site.waiting = []
+    await site.claim()
+    assert site.leases == ["hold", "free"]
+
+
+async def test_a_death_beside_a_thread_that_was_given_up_is_nobodys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(monkeypatch, _part(A, alone=True))
+    site.executions.left_behind = True
+    await site.claim()
+    site.solitude.rest()
+    assert len(await site.claim()) == 1
+    assert site.asked == [(A, False)]
+
+
+async def test_what_came_through_alone_is_written_before_others_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_WHILE", 0.01)
+    site = Site(monkeypatch, _part(A, alone=True))
+    await site.claim()
+    site.solitude.rest()
+    (row,) = await site.claim()
+    call, argument = site.tasks.start_soon.call_args.args
+    site.solitude.on_change = lambda: site.written.append(-1)
+    with anyio.fail_after(5):
+        await call(argument)
+    assert site.written == [row["id"], -1]
+    assert not site.suspects.exclusive
+
+
+@pytest.mark.parametrize(
+    ("error", "unrun"),
+    [
+        (TooNew("written as version 2"), True),
+        (_Later("its payload could not be read"), True),
+        (Defer(after=1), False),
+    ],
+)
+async def test_only_a_run_clears(error: Exception, unrun: bool) -> None:
+    """In a rolling deploy any worker that cannot read it would free the one that kills."""
+    run, handed = CommandRun(MagicMock()), list[Any]()
+    run.judge = lambda *_: Deferred(delay=2)  # type: ignore[method-assign]
+    run.settler.hand_over = handed.append  # type: ignore[method-assign, assignment]
+    await run._failed(
+        {"id": 1, "fence": 1, "type": "t", "queue": "q", "ordering_key": None, "waited": 0.0},  # type: ignore[arg-type]
+        error,
+        0.1,
+    )
+    assert handed[0].outcome.unrun is unrun
