@@ -158,11 +158,11 @@ async def _measure(
 
 
 async def _checkpointed(admin: asyncpg.Connection) -> int:
-    """A checkpoint, and how many there were with it: the server counts it some time after its end."""
+    """The number of checkpoints after one more; the server counts it some time after its end."""
     before = await admin.fetchval(CHECKPOINTS)
     await admin.execute("checkpoint")
     async with asyncio.timeout(COUNTED):
-        while (now := await admin.fetchval(CHECKPOINTS)) == before:
+        while (now := await admin.fetchval(CHECKPOINTS)) == before:  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0.01)
     return int(now)
 
