@@ -246,20 +246,24 @@ def of_queues(bench: Bench) -> Iterator[Comparison]:
         yield Comparison(drain.what, measure, Target(share=0.75), "without", beside)
 
 
-def unbatched(bench: Bench) -> Iterator[Comparison]:
-    """Pages of one row, beside the pages of the default settings."""
-    for table in ("events", "commands"):
-        batched = Drain(table, table, bench.rows)
-        page = {f"{table.upper()}__PAGE_ROWS": "1"}
-        single = replace(batched, rows=max(1, bench.rows // 20), settings=page)
-        measure, other = partial(single.measure, bench), partial(batched.measure, bench)
-        yield Comparison(f"no-op {table}, one a page", measure, None, "batched", other)
+def smaller_pages(bench: Bench) -> Iterator[Comparison]:
+    """Pages of fewer rows, beside the pages of the default settings."""
+    for table, name, page_rows, share in (
+        ("events", "one a page", 1, 20),
+        ("commands", "one a page", 1, 20),
+        ("commands", "100 a page", 100, 1),
+    ):
+        default = Drain(table, table, bench.rows)
+        page = {f"{table.upper()}__PAGE_ROWS": str(page_rows)}
+        smaller = replace(default, rows=max(1, bench.rows // share), settings=page)
+        measure, other = partial(smaller.measure, bench), partial(default.measure, bench)
+        yield Comparison(f"no-op {table}, {name}", measure, None, "by default", other)
 
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
     """A line for each kind of backlog."""
     return bench.compare(
-        chain(of_one_worker(bench), of_two_workers(bench), of_queues(bench), unbatched(bench))
+        chain(of_one_worker(bench), of_two_workers(bench), of_queues(bench), smaller_pages(bench))
     )
 
 
