@@ -5,10 +5,10 @@ Known limit: one row a call, to try a handler or mend a case; services use their
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -19,9 +19,13 @@ from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
     from inboxd.operations import Named
-    from inboxd.settings import Settings
     from inboxd.store.producing import Receipt
     from inboxd.store.session import Session
+
+    # What is to be declared, by kind.
+    Names = Mapping[Named, str | None]
+
+T = TypeVar("T")
 
 Type = Annotated[str, typer.Argument(metavar="TYPE", help="Its type, such as user.created.")]
 Payload = Annotated[
@@ -84,17 +88,15 @@ def emit(
         ordering_key=ordering_key,
         dedup_key=dedup_key,
     )
-    settings = load_settings(config)
 
-    async def run(session: "Session") -> "tuple[Receipt, list[dict[str, Any]]]":
-        if not force:
-            await _check(session, settings, {"event type": type, "topic": topic})
+    async def write(session: "Session") -> "tuple[Receipt, list[dict[str, Any]]]":
         receipt = await producing.emit(session, entry)
         if not receipt.conflict:
             return receipt, []
         return receipt, [dict(row) for row in await producing.dead_copies(session, receipt.uuid)]
 
-    receipt, dead = ask(settings, run)
+    names: Names = {} if force else {"event type": type, "topic": topic}
+    receipt, dead = _produce(config, names, write)
     _confirm("event", receipt, dead, json=json)
     if receipt.conflict:
         raise typer.Exit(Exit.DEAD_LETTER)
@@ -155,26 +157,27 @@ def send(
         unique_key=unique_key,
         on_conflict=on_conflict,
     )
-    settings = load_settings(config)
-
-    async def run(session: "Session") -> "Receipt":
-        if not force:
-            await _check(session, settings, {"command type": type, "queue": queue})
-        return await producing.send(session, entry)
-
-    _confirm("command", ask(settings, run), json=json)
+    names: Names = {} if force else {"command type": type, "queue": queue}
+    receipt = _produce(config, names, lambda session: producing.send(session, entry))
+    _confirm("command", receipt, json=json)
 
 
-async def _check(
-    session: "Session", settings: "Settings", given: "Mapping[Named, str | None]"
-) -> None:
-    """Raise UnknownName for a name that nothing declares."""
+def _produce(
+    config: Path | None, names: "Names", write: "Callable[[Session], Awaitable[T]]"
+) -> "T":
+    """Write on a session of its own. Raises UnknownName for a name that nothing declares."""
     from inboxd import operations
 
-    for kind, name in given.items():
-        if name:
-            also = named_in(settings, kind)
-            await operations.check_declared(session, kind, name, also=also)
+    settings = load_settings(config)
+
+    async def run(session: "Session") -> T:
+        for kind, name in names.items():
+            if name:
+                also = named_in(settings, kind)
+                await operations.check_declared(session, kind, name, also=also)
+        return await write(session)
+
+    return ask(settings, run)
 
 
 def _read_payload(given: str) -> str:
