@@ -5,8 +5,10 @@ Known limit: what is done by plain SQL is not seen.
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
+from inboxd.errors import UsageError
+from inboxd.model.spelling import did_you_mean
 from inboxd.store import operations as store
 from inboxd.store.session import Session
 
@@ -23,8 +25,11 @@ async def actions(
 ) -> list[dict[str, Any]]:
     """The lines of the audit that match, the newest first.
 
-    actor and target: a part of it. below: only lines before this one, for the next page.
+    actor and target: a part of it. action: the whole of it, or its first word. below: only lines
+    before this one, for the next page. Raises UsageError for an action that there is not.
     """
+    if action is not None:
+        _check(action)
     found = await store.audit(
         session,
         actor=actor,
@@ -35,3 +40,10 @@ async def actions(
         limit=limit,
     )
     return [dict(row) for row in found]
+
+
+def _check(action: str) -> None:
+    known = get_args(store.Audited)
+    if (word := action.partition(" ")[0]) not in known:
+        hint = did_you_mean(word, known) or f"; valid are {', '.join(sorted(known))}"
+        raise UsageError(f"{action!r} is not a valid action{hint}")

@@ -61,14 +61,16 @@ def _how(row: Row) -> str:
 async def record(
     session: Session,
     place: Place,
-    action: str,
+    action: store.Audited,
     ids: Sequence[int],
     actor: str,
     reason: str | None,
+    *,
+    to: str | None = None,
 ) -> None:
     """Note what was done to which rows."""
     target = f"{place} {', '.join(map(str, ids))}"
-    await store.record(session, actor, action, target, reason, len(ids))
+    await store.record(session, actor, action, target, reason, len(ids), to=to)
 
 
 def one(place: Place) -> str:

@@ -44,8 +44,8 @@ async def reschedule(
         if place == "events":
             _refuse_listed(rows)
         changed = tuple(await store.reschedule(session, place, [row["id"] for row in rows], run_at))
-        what = f"reschedule to {run_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        await record(session, place, what, changed, actor, reason)
+        to = f"{run_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        await record(session, place, "reschedule", changed, actor, reason, to=to)
         await wakeups.notify(session.connection, session.sql, place)
     return changed
 
@@ -69,7 +69,7 @@ async def reprioritize(
         refuse("commands", rows, "given another priority", _MOVABLE)
         held = [row["id"] for row in rows]
         changed = tuple(await store.reprioritize(session, held, priority))
-        await record(session, "commands", f"prioritize to {priority}", changed, actor, reason)
+        await record(session, "commands", "prioritize", changed, actor, reason, to=str(priority))
         await wakeups.notify(session.connection, session.sql, "commands")
     return changed
 

@@ -8,6 +8,7 @@ Known limit: all that changes rows must run inside one transaction, the caller's
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
 from inboxd.store.connections import Row
@@ -158,13 +159,39 @@ async def batches_within(session: Session, batch: int | UUID) -> list[int]:
 
 # ------------------------------------------------------------------------------------- the audit
 
+# All that operators do: the first word of a line's action.
+Audited = Literal[
+    "cancel",
+    "close",
+    "dismiss",
+    "drop",
+    "erase",
+    "export",
+    "flush",
+    "make",
+    "pause",
+    "prioritize",
+    "replay",
+    "reschedule",
+    "resume",
+    "unsubscribe",
+]
+
 
 async def record(
-    session: Session, actor: str, action: str, target: str, reason: str | None, count: int
+    session: Session,
+    actor: str,
+    action: Audited,
+    target: str,
+    reason: str | None,
+    count: int,
+    *,
+    to: str | None = None,
 ) -> int:
-    """Write one line of the audit; returns its id."""
+    """Write one line of the audit; returns its id. to: what it was changed to, after the action."""
+    what = action if to is None else f"{action} to {to}"
     id_: int = await session.connection.fetchval(
-        session.sql["record_action"], actor, action, target, reason, count
+        session.sql["record_action"], actor, what, target, reason, count
     )
     return id_
 

@@ -579,6 +579,17 @@ def test_the_audit_lists_who_did_what(cli: Cli, sql: Sql) -> None:
     assert "sent by hand" in cli("audit").out
 
 
+def test_an_action_that_there_is_not_is_refused(cli: Cli) -> None:
+    wrong = cli("audit", "--action", "replai")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "'replai' is not a valid action; did you mean 'replay'?" in wrong.err
+    far = cli("audit", "--action", "zzz", "--json")
+    assert (far.code, far.out) == (2, "")
+    assert "valid are cancel, close, dismiss, drop, erase, " in far.err
+    for right in ("erase", "prioritize to -5", "reschedule"):
+        assert cli("audit", "--action", right, "--json").json["audit"] == []
+
+
 # ------------------------------------------------------------------------------------ two at once
 
 
