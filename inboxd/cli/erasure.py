@@ -62,18 +62,19 @@ def erase(
     if dry_run or asks:
         found = ask(settings, lambda session: survey(session, subject, _tell))
         _show(found, json=json)
-        if not (found.total or force):
-            raise _unknown(subject)
+        if not found.total:
+            _tell_of_nothing(subject, force=force)
         if dry_run or not found.total:
             return
         typer.confirm("Erase them now? There is no way back.", abort=True)
     about, left = _erase(settings, subject, reason, unsettled=unsettled)
+    nothing = not (about.total or left)
     if json:
         print_json({"erased": _counts(about), "left": left})
-    else:
+    elif not nothing:
         typer.echo(f"Erased: {about.total:,} rows, {about.bodies:,} bodies")
-    if not (about.total or left or force):
-        raise _unknown(subject)
+    if nothing:
+        _tell_of_nothing(subject, force=force)
     if left:
         typer.echo(f"{left:,} rows still run or came meanwhile: erase again soon", err=True)
         raise typer.Exit(Exit.PROBLEMS)
@@ -93,12 +94,12 @@ def _erase(
     return ask(settings, run)
 
 
-def _unknown(subject: "Subject") -> UnknownName:
+def _tell_of_nothing(subject: "Subject", *, force: bool) -> None:
     """What is meant to be erased and is not there: a slip of the pen must not look like success."""
-    return UnknownName(
-        f"no row is about {subject}: nothing was erased. Was it erased before "
-        "(inboxd audit --action erase)? --force takes it for success"
-    )
+    told = f"nothing matched: no row is about {subject}, and nothing was erased"
+    if not force:
+        raise UnknownName(f"{told}; --force takes that for success")
+    typer.echo(told, err=True)
 
 
 def _tell(share: float, found: int) -> None:

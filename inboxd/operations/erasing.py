@@ -4,8 +4,8 @@ What stays is a row's skeleton: ids, type, topic or queue, times, status, lineag
 counts and stories stay whole, and nobody can read any more whom they were about. An event that is
 still to be processed is a fact and does not change (promise 8): it is settled first, then erased.
 Promises: the search and each erasing step are short; an interrupted erasure has a true line in the
-audit, and the same command goes on with the rest; dead letters are dismissed and erased, what waits
-or runs is only touched when that is asked for.
+audit, and the same command goes on with the rest; one that finds nothing has none; dead letters are
+dismissed and erased, what waits or runs is only touched when that is asked for.
 Known limits: rows are found by their columns, not by what payloads say; what is written while it
 runs is found by the next run; copies elsewhere (exports, backups, logs) are not reached.
 """
@@ -106,12 +106,11 @@ async def erase(
             f"{waits} rows about it are still to be processed, or are being; nothing was changed: "
             "let them end, or cancel them as well with --unsettled"
         )
-    # An erasure must be provable, so its line names whom it was about.
-    line = await actions.record(session, terms.actor, "erase", str(subject), terms.reason, 0)
+    line = await _record(session, subject, terms, 0) if any(rows.values()) else None
     for place in _PLACES:
         for page in _pages([id_ for id_, _ in rows[place]]):
             await _settle(session, place, page, unsettled=unsettled)
-    about = await _erase_history(session, subject, line, on_step)
+    about = await _erase_history(session, subject, terms, line, on_step)
     left = [len(await store.hot(session, place, subject)) for place in _PLACES]
     return about, sum(left)
 
@@ -136,14 +135,27 @@ async def _settle(session: Session, place: Place, ids: Sequence[int], *, unsettl
         await wakeups.notify(session.connection, session.sql, place)
 
 
-async def _erase_history(session: Session, subject: Subject, line: int, on_step: OnStep) -> About:
-    """Stretch by stretch, each in a transaction with its count in the audit."""
+async def _record(session: Session, subject: Subject, terms: Terms, count: int) -> int:
+    """An erasure must be provable, so its line in the audit names whom it was about."""
+    return await actions.record(session, terms.actor, "erase", str(subject), terms.reason, count)
+
+
+async def _erase_history(
+    session: Session, subject: Subject, terms: Terms, line: int | None, on_step: OnStep
+) -> About:
+    """Stretch by stretch, each in a transaction with its count in the audit.
+
+    line: that of the audit; None: there is none yet, as nothing was found.
+    """
     about = About()
     async for place, stretch in store.stretches(session, _PLACES):
         async with session.connection.transaction():
             row = await store.erase(session, place, subject, stretch, _instead())
             if row["rows"]:
-                await actions.record_more(session, line, row["rows"])
+                if line is None:
+                    line = await _record(session, subject, terms, row["rows"])
+                else:
+                    await actions.record_more(session, line, row["rows"])
         about.settled[place] += row["rows"]
         about.bodies += row["bodies"]
         on_step(stretch.after / stretch.of, about.settled.total())
