@@ -24,7 +24,7 @@ from harness.figures import Comparison, Line, Run, Target
 from inboxd.api.connection import Connection
 from inboxd.api.context import EventContext
 from inboxd.model.lineage import Lineage
-from inboxd.runtime.registry import make_registry
+from inboxd.registry.registry import make_registry
 from inboxd.store import batches
 from inboxd.store.commands import Parent
 

@@ -24,11 +24,11 @@ import asyncpg
 
 from harness.bench import Bench, main
 from inboxd.embedded.place import wheel
+from inboxd.maintenance.partitions.retention import Retention
 from inboxd.settings import Settings
 from inboxd.store.statements import Statements
 from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
-from inboxd.upkeep.retention import Retention
 
 SESSIONS, RATE = 16, 5_000
 # Of a stretch before the drop begins, and of what counts as while it goes after its end; with few

@@ -10,7 +10,7 @@
 -- as it is, in one table.
 
 -- The key comes first in the index: it tells rows apart at the first comparison. There is no index of times:
--- what is over is found by walking the table, a few blocks at a time (upkeep/dedup.py).
+-- what is over is found by walking the table, a few blocks at a time (maintenance/dedup.py).
 CREATE TABLE {schema}.dedup (
     topic     text COLLATE "C" NOT NULL,
     source    text COLLATE "C" NOT NULL,  -- '' where the producer names none

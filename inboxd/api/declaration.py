@@ -2,7 +2,7 @@
 
 Owns the checks of declarations. Promises: all problems of a plugin are found at once, each with
 the function's name, file and line; records are only made of what is right.
-Known limit: conflicts between plugins are found where plugins meet, in `runtime.plugins`.
+Known limit: conflicts between plugins are found where plugins meet, in `registry.plugins`.
 """
 
 from __future__ import annotations

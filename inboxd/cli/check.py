@@ -173,8 +173,8 @@ def _line(finding: "Finding", subject: str | None = None) -> Line:
 
 async def _retention(session: "Session", settings: "Settings") -> Line:
     """How long history is kept, and how it goes."""
+    from inboxd.maintenance.partitions.retention import by_default, kept
     from inboxd.store import partitions
-    from inboxd.upkeep.retention import by_default, kept
 
     keep = kept(settings)
     if set(keep.values()) == {None}:
@@ -199,9 +199,9 @@ async def _retention(session: "Session", settings: "Settings") -> Line:
 
 
 def _plugins(settings: "Settings", declared: "Names") -> Iterator[Line]:
-    from inboxd.runtime.doubts import doubts
-    from inboxd.runtime.plugins import load_registry
-    from inboxd.runtime.scheduling import scheduled
+    from inboxd.registry.plugins import load_registry
+    from inboxd.registry.schedules import scheduled
+    from inboxd.registry.unknown_names import doubts
 
     try:
         registry = load_registry(settings)

@@ -82,8 +82,8 @@ def declare(
 
 def _declaration(settings: "Settings") -> "WorkerDeclaration":
     from inboxd.daemon.declaring import WorkerDeclaration
-    from inboxd.runtime.plugins import load_registry
-    from inboxd.runtime.scheduling import scheduled
+    from inboxd.registry.plugins import load_registry
+    from inboxd.registry.schedules import scheduled
     from inboxd.store.statements import Statements
 
     registry = load_registry(settings)
@@ -105,8 +105,8 @@ async def _declare(session: "Session", declaration: "WorkerDeclaration", wait: t
     import anyio
 
     from inboxd.daemon.declaring import declare
+    from inboxd.maintenance.intakes import Intakes
     from inboxd.store import workers
-    from inboxd.upkeep.intakes import Intakes
 
     connection, sql = session.connection, session.sql
     before = await workers.declared(connection, sql)

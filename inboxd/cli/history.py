@@ -41,8 +41,8 @@ def list_(
     json: Json = False,
 ) -> None:
     """List partitions: their day, size and state, and which retention lets go next."""
+    from inboxd.maintenance.partitions.retention import kept, served
     from inboxd.store import partitions
-    from inboxd.upkeep.retention import kept, served
 
     async def look(session: "Session") -> "list[Partition]":
         return await partitions.listed(session.connection, session.sql, sizes=True)
@@ -75,7 +75,7 @@ def make(
     json: Json = False,
 ) -> None:
     """Make the partitions that are missing for the days ahead, as workers do."""
-    from inboxd.upkeep import manual
+    from inboxd.maintenance.partitions import manual
 
     made = ask(
         load_settings(config),
@@ -94,8 +94,8 @@ def export(
     json: Json = False,
 ) -> None:
     """Write partitions of history to files; they stay."""
-    from inboxd.upkeep import manual
-    from inboxd.upkeep.exporting import Exporter
+    from inboxd.maintenance.partitions import manual
+    from inboxd.maintenance.partitions.export import Exporter
 
     async def do(session: "Session") -> dict[str, int]:
         who = rows.actor()
@@ -129,8 +129,8 @@ def drop(
     json: Json = False,
 ) -> None:
     """Drop partitions now, whatever retention says; payloads that rows need are kept."""
-    from inboxd.upkeep import manual
-    from inboxd.upkeep.retention import exporter
+    from inboxd.maintenance.partitions import manual
+    from inboxd.maintenance.partitions.retention import exporter
 
     settings = load_settings(config)
     writer = None if no_export else exporter(settings)

@@ -171,7 +171,7 @@ async def _details(
 ) -> dict[str, Any]:
     """One row with its retry rules and the commands that it created. Raises NotFound."""
     from inboxd import operations
-    from inboxd.runtime.rules import default_rule, rules_in
+    from inboxd.registry.retry_rules import default_rule, rules_in
     from inboxd.store import listing
 
     row = await listing.one(session, place, id, payload=payload)

@@ -16,8 +16,8 @@ from anyio import move_on_after
 
 from inboxd.api.schedules import Schedule
 from inboxd.errors import Conflict
-from inboxd.runtime.registry import Registry
-from inboxd.runtime.rules import declared_rules
+from inboxd.registry.registry import Registry
+from inboxd.registry.retry_rules import declared_rules
 from inboxd.settings import Settings
 from inboxd.store import intakes, schedules, topics, workers
 from inboxd.store.connections import Connection, Row

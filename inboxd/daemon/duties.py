@@ -1,37 +1,37 @@
 """What a worker does besides claiming, every so often: reap, fold, send schedules, keep the books.
 
 Owns the two lists of duties, with their intervals: what every worker does, and what the leader does
-for all (`upkeep.leadership`). Promises that each goes on whatever becomes of one of its turns
-(`upkeep.duty`). Known limit: two workers may take themselves for the leader for a moment, so the
-statements of every duty see to it that two do not harm each other.
+for all (`maintenance.leader`). Promises that each goes on whatever becomes of one of its turns
+(`maintenance.duty`). Known limit: two workers may take themselves for the leader for a moment, so
+the statements of every duty see to it that two do not harm each other.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 
+from inboxd.engine.parts import Parts
+from inboxd.engine.wakeup import WakeUp
+from inboxd.maintenance.dedup import Forgetting, Telling
+from inboxd.maintenance.duty import sparingly
+from inboxd.maintenance.intakes import Intakes
+from inboxd.maintenance.leader import Leadership
+from inboxd.maintenance.open_batches import Abandoned
+from inboxd.maintenance.partitions.creation import History
+from inboxd.maintenance.partitions.retention import Retention
+from inboxd.maintenance.purge import Purge
+from inboxd.maintenance.reaper import Reaper
+from inboxd.maintenance.schedules import Schedules, Undeclared
+from inboxd.maintenance.sessions import StalledSessions
+from inboxd.maintenance.statistics import Statistics
+from inboxd.maintenance.undeclared_topics import Topics
+from inboxd.maintenance.unhandled_events import Choice, UnhandledEvents
+from inboxd.maintenance.unhandled_lines import UnhandledLines
+from inboxd.maintenance.unhandled_lists import UnhandledLists
+from inboxd.maintenance.unserved_commands import UnservedCommands
 from inboxd.model.dedup import Windows
-from inboxd.runtime.parts import Parts
-from inboxd.runtime.wakeup import WakeUp
 from inboxd.settings import Queue
 from inboxd.store.pools import borrow
 from inboxd.store.wakeups import Place
-from inboxd.upkeep.batches import Abandoned
-from inboxd.upkeep.dedup import Forgetting, Telling
-from inboxd.upkeep.duty import sparingly
-from inboxd.upkeep.history import History
-from inboxd.upkeep.intakes import Intakes
-from inboxd.upkeep.leadership import Leadership
-from inboxd.upkeep.purge import Purge
-from inboxd.upkeep.reaper import Reaper
-from inboxd.upkeep.retention import Retention
-from inboxd.upkeep.schedules import Schedules, Undeclared
-from inboxd.upkeep.sessions import StalledSessions
-from inboxd.upkeep.statistics import Statistics
-from inboxd.upkeep.topics import Topics
-from inboxd.upkeep.unhandled_events import Choice, UnhandledEvents
-from inboxd.upkeep.unhandled_lines import UnhandledLines
-from inboxd.upkeep.unhandled_lists import UnhandledLists
-from inboxd.upkeep.unserved_commands import UnservedCommands
 
 # What a reaper looks at must be looked at more often than the lease is long.
 _LOOKS_PER_LEASE = 6

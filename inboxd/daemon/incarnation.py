@@ -22,25 +22,27 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.api.topics import DEFAULT
+from inboxd.commands.processing import CommandWork
+from inboxd.commands.run import CommandRun
 from inboxd.daemon.declaring import WorkerDeclaration, declare
 from inboxd.daemon.duties import duties
+from inboxd.engine.batch_folder import Folder
+from inboxd.engine.controls import Controls
+from inboxd.engine.execution import Executions
+from inboxd.engine.lease import Lease
+from inboxd.engine.listener import listen
+from inboxd.engine.parts import Parts
+from inboxd.engine.processor import Processor
+from inboxd.engine.wakeup import Fleet, WakeUp
 from inboxd.errors import InboxdError
+from inboxd.events.processing import EventWork
+from inboxd.maintenance.duty import repeat
+from inboxd.maintenance.statistics import Statistics
 from inboxd.model.backoff import Policy
 from inboxd.model.outcome import explain
-from inboxd.runtime.command_run import CommandRun
-from inboxd.runtime.command_work import CommandWork
-from inboxd.runtime.controls import Controls
-from inboxd.runtime.doubts import doubts
-from inboxd.runtime.event_work import EventWork
-from inboxd.runtime.execution import Executions
-from inboxd.runtime.folder import Folder
-from inboxd.runtime.lease import Lease
-from inboxd.runtime.listener import listen
-from inboxd.runtime.parts import Parts
-from inboxd.runtime.processor import Processor
-from inboxd.runtime.registry import Registry
-from inboxd.runtime.scheduling import scheduled
-from inboxd.runtime.wakeup import Fleet, WakeUp
+from inboxd.registry.registry import Registry
+from inboxd.registry.schedules import scheduled
+from inboxd.registry.unknown_names import doubts
 from inboxd.settings import Settings
 from inboxd.store import commands, migrations, names, wakeups, workers
 from inboxd.store.connections import Connection, explained
@@ -50,8 +52,6 @@ from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Flag, Place
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
-from inboxd.upkeep.duty import repeat
-from inboxd.upkeep.statistics import Statistics
 
 _log = get_logger(__name__)
 

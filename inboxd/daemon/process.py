@@ -24,11 +24,11 @@ from anyio.abc import TaskGroup
 from inboxd.admin.http import serve
 from inboxd.daemon.health import DaemonHealth
 from inboxd.daemon.incarnation import Incarnation
+from inboxd.engine.execution import Executions
 from inboxd.errors import InboxdError, PluginError, SettingsError
 from inboxd.model.outcome import explain
-from inboxd.runtime.execution import Executions
-from inboxd.runtime.plugins import configured, default_policy, load_plugins
-from inboxd.runtime.registry import Registry
+from inboxd.registry.plugins import configured, default_policy, load_plugins
+from inboxd.registry.registry import Registry
 from inboxd.settings import Settings, load, reloadable, taken_over
 from inboxd.store.connections import is_passing
 from inboxd.telemetry import logs

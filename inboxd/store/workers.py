@@ -3,7 +3,7 @@
 Owns the statements of lease and reaper, and of the sessions that stopped workers leave. Promises
 (promise 3): no clock of one machine is compared with another's, and a claim cannot commit after its
 worker was declared dead. Known limit: who is dead is for the reaper to judge, by its own clock
-(`inboxd.upkeep.reaper`).
+(`inboxd.maintenance.reaper`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -177,7 +177,7 @@ async def end_stalled(
     patience: timedelta,
     to_read: timedelta,
 ) -> list[Row]:
-    """End the sessions, called `names` and more, that stopped half-way; see `upkeep.sessions`.
+    """End the sessions, called `names` and more, that stopped half-way; see `maintenance.sessions`.
 
     Returns pid, application, waited, query and ended of each.
     """

@@ -21,11 +21,11 @@ from inboxd.api.lists import BlockingEventList, EventList
 from inboxd.api.messages import Event
 from inboxd.api.records import EventHandler
 from inboxd.errors import NoHandler, UsageError
+from inboxd.events.lists.reading import Unread, read_rows
+from inboxd.events.lists.run import facts_of
 from inboxd.model.backoff import Exponential
 from inboxd.model.outcome import Outcome, Succeeded, decide
-from inboxd.runtime.list_parts import Unread, read_rows
-from inboxd.runtime.list_run import facts_of
-from inboxd.runtime.plugins import build_registry
+from inboxd.registry.plugins import build_registry
 from inboxd.testing.running import (
     EVENT,
     ConnectionMissing,

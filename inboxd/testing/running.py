@@ -33,8 +33,8 @@ from inboxd.errors import HandlerTimeout, NoHandler, UsageError
 from inboxd.model.backoff import Exponential
 from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded, decide
-from inboxd.runtime.plugins import build_registry
-from inboxd.runtime.registry import Registry
+from inboxd.registry.plugins import build_registry
+from inboxd.registry.registry import Registry
 from inboxd.testing.sent import AllSent, Emitted, GivenResults, Sent, SentBatch, look
 
 

@@ -10,9 +10,9 @@ import threading
 import pytest
 
 from inboxd import BlockingCommandContext, Handlers
+from inboxd.engine.execution import Executions
 from inboxd.errors import HandlerTimeout
-from inboxd.runtime.execution import Executions
-from inboxd.runtime.plugins import build_registry
+from inboxd.registry.plugins import build_registry
 from inboxd.telemetry.monitor import LoopMonitor
 from inboxd_testplugin import leaving
 from tests.daemon.inbox import KINDS, Inbox, Kind, errors_of

@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
+from inboxd.maintenance.leader import Leadership
 from inboxd.store import leases, workers
 from inboxd.telemetry.metrics import Metrics
-from inboxd.upkeep.leadership import Leadership
 from tests.support import Config, Database, StartWorker, Worker, eventually
 from tests.support.history import day, make_day, parts, settle
 from tests.support.rows import SQL, daemon_pool, daemon_session, join

@@ -245,4 +245,4 @@ async def test_logs_carry_ids_and_no_payloads(inbox: Inbox, worker: Worker) -> N
     assert "0b5e55ed" not in worker.output()
     (told,) = errors_of(row)
     assert told["traceback"].startswith('  File "')
-    assert "/inboxd/runtime/" not in told["traceback"], "it begins with the plugin's frames"
+    assert "/inboxd/engine/" not in told["traceback"], "it begins with the plugin's frames"

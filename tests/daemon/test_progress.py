@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from inboxd.api.progress import Progress
-from inboxd.runtime.progress import Progresses
+from inboxd.commands.progress import Progresses
 from tests.daemon.inbox import Inbox
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.rows import SQL, daemon_pool, send

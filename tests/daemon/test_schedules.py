@@ -10,10 +10,10 @@ import pytest
 
 from inboxd.api.schedules import Schedule
 from inboxd.cli.exits import Exit
+from inboxd.maintenance.schedules import Schedules
 from inboxd.store import schedules
 from inboxd.store.pools import lend, transaction
 from inboxd.telemetry.metrics import Metrics
-from inboxd.upkeep.schedules import Schedules
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.rows import SQL, daemon_pool, daemon_session
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from inboxd.runtime.wakeup import Fleet, WakeUp
+from inboxd.engine.wakeup import Fleet, WakeUp
 from tests.faults.storm import seeds
 from tests.support import Config, Database, StartWorker, Worker, eventually
 from tests.support.plugins import found, install, pretend

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio
 import pytest
 
+from inboxd.commands.settler import Ended, Settler
 from inboxd.embedded import Server
+from inboxd.engine.batch_folder import Folder
+from inboxd.engine.parts import Parts
+from inboxd.engine.wakeup import Fleet
 from inboxd.errors import DatabaseError
 from inboxd.model.lane import Lane
-from inboxd.runtime.folder import Folder
-from inboxd.runtime.parts import Parts
-from inboxd.runtime.settler import Ended, Settler
-from inboxd.runtime.wakeup import Fleet
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, workers
 from inboxd.store.commands import Settlement

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from inboxd.runtime.wakeup import Fleet, WakeUp
+from inboxd.engine.wakeup import Fleet, WakeUp
 from inboxd.store import listing, wakeups
 from inboxd.store.pools import Pool
 from inboxd.store.session import Session

@@ -27,9 +27,9 @@ from hypothesis.stateful import (
 )
 
 from inboxd import operations
+from inboxd.engine.controls import Controls
 from inboxd.errors import Conflict
 from inboxd.model.lane import Lane
-from inboxd.runtime.controls import Controls
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, controls
 from inboxd.store.commands import Settlement

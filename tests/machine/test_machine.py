@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from inboxd.api.drafts import CommandDraft
+from inboxd.engine.outcomes import setback
 from inboxd.errors import Defer, LeaseLost, Reject
 from inboxd.model.backoff import Fixed
 from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Succeeded, decide
-from inboxd.runtime.outcomes import setback
 from inboxd.store import commands, events
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Row

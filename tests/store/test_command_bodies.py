@@ -8,8 +8,8 @@ from typing import cast
 import anyio
 import pytest
 
-from inboxd.runtime.command_bodies import CommandBodies
-from inboxd.runtime.parts import Parts
+from inboxd.commands.bodies import CommandBodies
+from inboxd.engine.parts import Parts
 from inboxd.store import bodies
 from inboxd.store.connections import Connection, Row
 from inboxd.store.statements import Statements

@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 import pytest
 import structlog
 
+from inboxd.maintenance.dedup import Forgetting, Telling, Walk
 from inboxd.model.dedup import Windows
 from inboxd.store import dedup
 from inboxd.store.pools import Pool, open_pool
 from inboxd.telemetry.metrics import Metrics
-from inboxd.upkeep.dedup import Forgetting, Telling, Walk
 from tests.support import Database, eventually
 from tests.support.rows import SQL, daemon_session, settings_of
 

@@ -14,9 +14,9 @@ from inboxd.api.topics import Topic
 from inboxd.daemon import declaring
 from inboxd.daemon.declaring import WorkerDeclaration
 from inboxd.embedded import Server
+from inboxd.maintenance.intakes import Intakes
 from inboxd.store import intakes, migrations, topics
 from inboxd.store.connections import Connection
-from inboxd.upkeep.intakes import Intakes
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.plans import told as ran
 from tests.support.plans import touched_by

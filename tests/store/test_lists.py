@@ -7,8 +7,8 @@ import anyio.lowlevel
 import pytest
 
 from inboxd import EventContext, EventList, Handlers
-from inboxd.runtime.list_parts import Stored, Unread
-from inboxd.runtime.plugins import build_registry
+from inboxd.events.lists.reading import Stored, Unread
+from inboxd.registry.plugins import build_registry
 from inboxd.settings import Events
 from inboxd.store import lists
 from inboxd.store.connections import Connection, Row

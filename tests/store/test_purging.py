@@ -5,14 +5,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from inboxd.maintenance import purge
+from inboxd.maintenance.purge import Purge
+from inboxd.maintenance.statistics import Statistics
 from inboxd.model.outcome import explain
 from inboxd.settings import History
 from inboxd.store import purging
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.tally import Tally
-from inboxd.upkeep import purge
-from inboxd.upkeep.purge import Purge
-from inboxd.upkeep.statistics import Statistics
 from tests.support import Database
 from tests.support.rows import SQL, daemon_pool, daemon_session
 

@@ -20,12 +20,12 @@ import anyio
 import asyncpg
 import pytest
 
+from inboxd.maintenance.partitions.retention import Retention
 from inboxd.settings import Settings
 from inboxd.store import bodies, partitions
 from inboxd.store.connections import Connection
 from inboxd.store.partitions import Partition
 from inboxd.telemetry.metrics import Metrics
-from inboxd.upkeep.retention import Retention
 from tests.support import Database
 from tests.support.history import day, make_day, parts, settle, store_body
 from tests.support.rows import SQL, daemon_session

@@ -10,14 +10,14 @@ import orjson
 import pytest
 
 from inboxd.api.drafts import CommandDraft
+from inboxd.commands.settler import Ended, Settler
+from inboxd.engine.batch_folder import Folder
+from inboxd.engine.parts import Parts
+from inboxd.engine.wakeup import Fleet
 from inboxd.errors import LeaseLost
 from inboxd.model.lane import Lane
 from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Unsuccessful
-from inboxd.runtime.folder import Folder
-from inboxd.runtime.parts import Parts
-from inboxd.runtime.settler import Ended, Settler
-from inboxd.runtime.wakeup import Fleet
 from inboxd.store import commands, events, workers
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection, Row

@@ -12,8 +12,8 @@ import pytest
 from anyio.abc import TaskStatus
 
 from inboxd.embedded import Server
-from inboxd.runtime.processor import Page, Processor, Survey
-from inboxd.runtime.wakeup import Fleet, WakeUp
+from inboxd.engine.processor import Page, Processor, Survey
+from inboxd.engine.wakeup import Fleet, WakeUp
 from inboxd.store import wakeups
 from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow

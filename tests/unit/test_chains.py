@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from inboxd.runtime import chains as module
-from inboxd.runtime.chains import Chains, Key
+from inboxd.commands.sources import key_runs as module
+from inboxd.commands.sources.key_runs import Chains, Key
 
 A, B = Key("q", "a"), Key("q", "b")
 

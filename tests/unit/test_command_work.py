@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 import anyio
 import pytest
 
-from inboxd.runtime.command_work import CommandWork
+from inboxd.commands.processing import CommandWork
 from inboxd.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -84,9 +84,9 @@ async def test_the_look_for_what_is_held_unknown_takes_a_hundredth_of_the_time(
         now += took
         return 0
 
-    monkeypatch.setattr("inboxd.runtime.command_work.monotonic", lambda: now)
-    monkeypatch.setattr("inboxd.runtime.command_work.commands.release", release)
-    monkeypatch.setattr("inboxd.runtime.command_work.borrow", MagicMock())
+    monkeypatch.setattr("inboxd.commands.processing.monotonic", lambda: now)
+    monkeypatch.setattr("inboxd.commands.processing.commands.release", release)
+    monkeypatch.setattr("inboxd.commands.processing.borrow", MagicMock())
     work = _work()
     work._settler.ids = set()  # type: ignore[misc]
     lease = work._parts.settings.worker.lease.total_seconds()

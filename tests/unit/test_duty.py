@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from inboxd.upkeep import duty
-from inboxd.upkeep.duty import sparingly
+from inboxd.maintenance import duty
+from inboxd.maintenance.duty import sparingly
 
 pytestmark = pytest.mark.anyio
 

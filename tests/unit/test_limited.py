@@ -8,8 +8,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from inboxd.runtime import limited as module
-from inboxd.runtime.limited import Limited
+from inboxd.commands.sources import limited as module
+from inboxd.commands.sources.limited import Limited
 from inboxd.settings import Queue
 from inboxd.store import limits
 from inboxd.store.limits import Claimed, Wanted

@@ -22,12 +22,12 @@ from inboxd import (
 )
 from inboxd.api.lists import Facts
 from inboxd.errors import NoHandler, PluginError, UsageError
+from inboxd.events.lists.reading import Held
 from inboxd.model.backoff import Fixed
 from inboxd.model.outcome import Dead, Retrying, Succeeded
-from inboxd.runtime.list_handlers import misfits
-from inboxd.runtime.list_parts import Held
-from inboxd.runtime.plugins import build_registry
-from inboxd.runtime.registry import Registry
+from inboxd.registry.list_handlers import misfits
+from inboxd.registry.plugins import build_registry
+from inboxd.registry.registry import Registry
 from inboxd.testing import run_list
 
 pytestmark = pytest.mark.anyio

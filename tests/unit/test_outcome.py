@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inboxd.engine import telling
 from inboxd.errors import Defer, HandlerTimeout, NoHandler, PayloadError, Reject, Retry
 from inboxd.model.backoff import Exponential, Fixed
 from inboxd.model.outcome import (
@@ -23,7 +24,6 @@ from inboxd.model.outcome import (
     explain,
     whole_traceback,
 )
-from inboxd.runtime import telling
 from inboxd.store.connections import Row
 from inboxd.telemetry import logs
 

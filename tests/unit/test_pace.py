@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from inboxd.runtime.pace import Pace
+from inboxd.commands.prefetch import Pace
 
 
 def _quick() -> Pace:

@@ -15,9 +15,9 @@ from inboxd.api.messages import Event
 from inboxd.api.routes import EventRoute, Route
 from inboxd.errors import PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Exponential, Fixed
-from inboxd.runtime.doubts import doubts
-from inboxd.runtime.plugins import apply_overrides, build_registry, configured, load_plugins
-from inboxd.runtime.registry import Registry
+from inboxd.registry.plugins import apply_overrides, build_registry, configured, load_plugins
+from inboxd.registry.registry import Registry
+from inboxd.registry.unknown_names import doubts
 from inboxd.settings import Settings, TypeOverride
 
 Install = Callable[[str, str], None]

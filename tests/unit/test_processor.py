@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from inboxd.runtime.processor import Page, Processor, Survey
-from inboxd.runtime.wakeup import Cause, WakeUp
+from inboxd.engine.processor import Page, Processor, Survey
+from inboxd.engine.wakeup import Cause, WakeUp
 from inboxd.telemetry.metrics import Metrics
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,7 @@ async def _pauses(monkeypatch: pytest.MonkeyPatch, pages: list[Page]) -> int:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("inboxd.runtime.processor.anyio.sleep", sleep)
+    monkeypatch.setattr("inboxd.engine.processor.anyio.sleep", sleep)
     work = _Pages(pages)
     work.processor = Processor(work, cast("WakeUp", _Awake()), Metrics("test"), 60.0)
     await work.processor.run()

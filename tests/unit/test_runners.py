@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from inboxd.runtime.runners import Runners
+from inboxd.commands.runners import Runners
 
 pytestmark = pytest.mark.anyio
 

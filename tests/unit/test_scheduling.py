@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from inboxd import CommandContext, Event, EventContext, Handlers
 from inboxd.api.schedules import Schedule, payload_at
 from inboxd.errors import PluginError, SettingsError
-from inboxd.runtime.plugins import build_registry
-from inboxd.runtime.scheduling import scheduled
+from inboxd.registry.plugins import build_registry
+from inboxd.registry.schedules import scheduled
 from inboxd.settings import Schedule as Section
 
 

@@ -7,10 +7,10 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from inboxd.commands import settler as module
+from inboxd.commands.settler import Ended, Settler
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, explain
-from inboxd.runtime import settler as module
-from inboxd.runtime.settler import Ended, Settler
 from inboxd.store.commands import Settlement
 from inboxd.store.events import Setback
 

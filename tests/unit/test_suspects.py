@@ -10,12 +10,12 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 
+from inboxd.commands.run import CommandRun, _Later
+from inboxd.commands.sources import suspects as module
+from inboxd.commands.sources.suspects import Suspects, grouped, time_of
+from inboxd.engine.solitude import Solitude
 from inboxd.errors import Defer, TooNew
 from inboxd.model.outcome import Deferred
-from inboxd.runtime import suspects as module
-from inboxd.runtime.command_run import CommandRun, _Later
-from inboxd.runtime.solitude import Solitude
-from inboxd.runtime.suspects import Suspects, grouped, time_of
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
 

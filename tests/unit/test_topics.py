@@ -9,9 +9,9 @@ from inboxd import Event, EventContext, EventList, Exponential, Fixed, Handlers
 from inboxd.api.topics import TopicDeclaration, checked, pointer
 from inboxd.errors import PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy
-from inboxd.runtime.plugins import build_registry, serving
-from inboxd.runtime.registry import Registry
-from inboxd.runtime.topics import with_topics
+from inboxd.registry.plugins import build_registry, serving
+from inboxd.registry.registry import Registry
+from inboxd.registry.topics import with_topics
 from inboxd.settings import Topic as Section
 
 DEFAULT = Exponential()

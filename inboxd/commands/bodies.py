@@ -1,0 +1,100 @@
+"""Payloads of commands that are stored apart, read ahead for those that start next.
+
+Owns the bytes that are in flight. Promises (promise 9) that payloads weigh no more than
+`commands.in_flight_bytes` together, a single larger one excepted, which passes alone; and that a
+read serves many commands where they are small. Known limit: commands that were given back after
+their payload was read have it read again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+
+from inboxd.engine.parts import Parts
+from inboxd.store import bodies
+from inboxd.store.connections import Row, is_passing
+from inboxd.store.pools import borrow
+
+# One read brings no more than so many bytes, unless it is for one command.
+_PORTION = 1024**2
+
+
+class CommandBodies:
+    """The payloads of the commands that run or start next; `done` for each that has ended."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Read with the daemon's own connections."""
+        self._parts = parts
+        # Bytes; may change while running.
+        self.most = parts.settings.commands.in_flight_bytes
+        self._used = 0
+        self._places: dict[int, asyncio.Future[str | None]] = {}
+        self._freed = asyncio.Event()
+        # Who waits for room is not passed by: smaller ones could keep it from a large one for ever.
+        self._turn = asyncio.Lock()
+        # The commands that start next, in order.
+        self.upcoming: Callable[[], Iterable[Row]] = tuple
+
+    def is_read(self, row: Row) -> bool:
+        """Whether the payload is at hand."""
+        place = self._places.get(row["id"])
+        return place is not None and place.done()
+
+    async def take(self, row: Row) -> str | None:
+        """The payload as JSON text; None: it has none any more. Raises what reading raised."""
+        if row["id"] not in self._places:
+            async with self._turn:
+                while not self._fits(row):
+                    self._freed.clear()
+                    await self._freed.wait()
+                portion = list(self._portion(row))
+            await self._read(portion)
+        return await asyncio.shield(self._places[row["id"]])
+
+    def done(self, row: Row) -> None:
+        """The command has ended, or was given back: its payload is not needed any more."""
+        if self._places.pop(row["id"], None) is not None:
+            self._used -= row["body_bytes"]
+            self._freed.set()
+
+    def _fits(self, row: Row) -> bool:
+        return not self._used or self._used + row["body_bytes"] <= self.most
+
+    def _portion(self, first: Row) -> Iterator[Row]:
+        """The command, and as many of the next ones as one read should bring; room is taken."""
+        weight = 0
+        for row in (first, *self.upcoming()):
+            if row["body_id"] is None or row["id"] in self._places:
+                continue
+            weight += row["body_bytes"]
+            if row is not first and (weight > _PORTION or not self._fits(row)):
+                return
+            place = self._places[row["id"]] = asyncio.get_running_loop().create_future()
+            place.add_done_callback(_seen)
+            self._used += row["body_bytes"]
+            yield row
+
+    async def _read(self, portion: list[Row]) -> None:
+        places = [self._places[row["id"]] for row in portion]
+        try:
+            async with borrow(self._parts.pool) as connection:
+                found = await bodies.read(connection, self._parts.sql, portion)
+        except Exception as error:  # noqa: BLE001 - raised where the payload is asked for
+            if len(portion) > 1 and not is_passing(error):
+                for row in portion:  # it may be the fault of one
+                    await self._read([row])
+                return
+            for place in places:
+                place.set_exception(error)
+        except BaseException:
+            for place in places:
+                place.cancel()
+            raise
+        else:
+            for row, place in zip(portion, places, strict=True):
+                place.set_result(found.get(row["body_id"]))
+
+
+def _seen(place: "asyncio.Future[str | None]") -> None:
+    """A failure that nobody waits for any more needs no warning."""
+    if not place.cancelled():
+        place.exception()

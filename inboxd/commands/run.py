@@ -1,0 +1,322 @@
+"""The run of one command: decode, handle, settle.
+
+Owns what happens between a leased row and its outcome. Promises (promise 2) that the handler's
+effects, what it sent and its settlement commit together, in the command's own transaction when the
+handler used one; that a failure of any kind is judged by the command's retry policy; and that a
+lost lease leaves nothing behind (promise 3). Known limit: effects outside the database happen at
+least once; `ctx.idempotency_key` is for them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from time import monotonic
+from typing import Any, TypeVar, cast
+
+from inboxd.api.connection import BlockingConnection
+from inboxd.api.context import CommandContext, Results
+from inboxd.api.drafts import CommandDraft, EventDraft, encode
+from inboxd.api.payload import decode, decode_event_command
+from inboxd.api.records import CommandHandler
+from inboxd.commands.bodies import CommandBodies
+from inboxd.commands.progress import Progresses
+from inboxd.commands.settler import Ended, Settler
+from inboxd.commands.step_results import BlockingStepResults, StepResults
+from inboxd.engine import telling
+from inboxd.engine.execution import Stopped, Task
+from inboxd.engine.losses import Losses
+from inboxd.engine.outcomes import is_ours, name, setback, site_of
+from inboxd.engine.parts import Parts
+from inboxd.engine.versions import FOR_ANOTHER, Versions
+from inboxd.errors import InboxdError, LeaseLost, PayloadError, Reject, TooNew
+from inboxd.model.backoff import Policy, override
+from inboxd.model.lineage import Lineage, child_of
+from inboxd.model.outcome import Unsuccessful, decide, explain, failure_of
+from inboxd.store import batches, commands, emitted
+from inboxd.store.batches import Planned
+from inboxd.store.commands import Parent, Settlement
+from inboxd.store.connections import Connection, Row, is_passing
+from inboxd.store.events import Setback
+from inboxd.store.handler_connection import OwnTransaction
+from inboxd.telemetry.logs import bound, get_logger
+
+_log = get_logger(__name__)
+_handler_log = get_logger("inboxd.handler")
+
+D = TypeVar("D", CommandDraft, EventDraft)
+
+# How long a command that trouble of ours kept from its end waits, in seconds.
+_LATER = 1.0
+
+CANCELLED = "its cancellation was requested"
+
+
+class _Later(InboxdError):
+    """Trouble that is not the command's own: again soon, without an attempt spent."""
+
+
+class CommandRun:
+    """Runs leased commands; one object serves all runners."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Run commands with the plugins of `parts`."""
+        self._parts = parts
+        self.bodies = CommandBodies(parts)
+        self._losses = Losses()
+        self._registry = parts.registry
+        self._timeout = parts.settings.commands.timeout.total_seconds()
+        # Some command was left to another worker, which should have the first go at its lane now.
+        self.stepped_aside = False
+        self._versions = Versions(parts)
+        self.settler = Settler(parts, self.judge)
+        self.progress = Progresses(parts.pool, parts.sql, parts.me.id)
+        self._say = self.progress.say
+        self._results = StepResults(parts.pool, parts.sql)
+        self._blocking_results = BlockingStepResults(self._results)
+        # Why no handler may begin now: those whose payload is being read are known to no limit yet.
+        self._halted: str | None = None
+        # Whether what is to run again keeps its place in the line of its key, by queue.
+        self.keeps_place: Callable[[str], bool] = lambda _: True
+
+    def go_on(self) -> None:
+        """Handlers may begin again."""
+        self._halted = None
+
+    def stop_all(self, reason: str) -> None:
+        """Stop every command that runs, and let none begin until `go_on`."""
+        self._halted = reason
+        for (kind, _), limit in list(self._parts.executions.limits.items()):
+            if kind == "command":
+                limit.stop(Stopped(reason))
+
+    def cancel(self, ids: frozenset[int]) -> None:
+        """Stop commands whose cancellation was requested."""
+        for row_id in ids:
+            limit = self._parts.executions.limits.get(("command", row_id))
+            if limit is not None:
+                limit.stop(Stopped(CANCELLED))
+
+    async def run(self, task: Task, row: Row, on_wait: Callable[[], None]) -> bool:
+        """Run one command to its outcome, and see it settled or handed to the settler.
+
+        Returns whether it succeeded.
+        """
+        handler = self._registry.commands[row["type"]]
+        limit = handler.timeout or self._timeout
+        own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
+        started = monotonic()
+        well = False
+        with bound(
+            command_id=row["command_id"], correlation_id=row["correlation_id"] or row["command_id"]
+        ):
+            try:
+                if row["body_id"] is not None and not self.bodies.is_read(row):
+                    on_wait()
+                well = await self._attempt(task, handler, row, own, started, limit, on_wait)
+            except LeaseLost as error:
+                _log.warning(
+                    "lease lost; nothing was written",
+                    type=row["type"],
+                    id=row["id"],
+                    reason=str(error),
+                )
+            except BaseException as error:
+                if is_ours(error):
+                    raise
+                trouble = self._outage(row, own, error)
+                await own.end()
+                await self._failed(row, trouble or error, monotonic() - started)
+            finally:
+                await own.end()
+                if row["body_id"] is not None:
+                    self.bodies.done(row)
+        return well
+
+    def _extend(self, row_id: int, seconds: float) -> None:
+        limit = self._parts.executions.limits.get(("command", row_id))
+        if limit is not None:
+            limit.extend(seconds)
+
+    def _outage(self, row: Row, own: OwnTransaction, error: BaseException) -> _Later | None:
+        """The trouble, if it is not the command's own: no connection to be had, or a lost one."""
+        if isinstance(error, Stopped | _Later):
+            return None
+        lost = own.held is not None and own.held.is_closed()
+        if own.starved and not lost:
+            return _Later(f"it got no connection: {explain(error).error}")
+        if lost and self._losses.excuse(row["id"]):
+            return _Later(f"its connection was lost: {explain(error).error}")
+        return None
+
+    async def _attempt(
+        self,
+        task: Task,
+        handler: CommandHandler,
+        row: Row,
+        own: OwnTransaction,
+        started: float,
+        limit: float,
+        on_wait: Callable[[], None],
+    ) -> bool:
+        if row["late"]:
+            raise Reject("its deadline passed before it could start")
+        lend: Callable[[], Any] = own.lend
+        results: Results = self._results
+        if handler.executor == "thread":
+            lend = lambda: BlockingConnection(own.lend())  # noqa: E731 - as short as a function's head
+            results = self._blocking_results
+        context = CommandContext(row, lend, self._registry, _handler_log, results, self._say)
+        payload = await self._payload(handler, row)
+        if self._halted is not None:
+            raise Stopped(self._halted)
+        if telling.tells_starts():
+            telling.command_starts(row)
+        try:
+            value = await self._parts.executions.run(
+                task, "command", row["id"], handler, payload, context, limit, on_wait
+            )
+        finally:
+            context.close()
+            own.close()
+        own.check()
+        result = None if value is None else _encode_result(value)
+        plan = context.plan()
+        planned = () if plan is None else (Planned(plan, _parent(row)),)
+        sent = _with_parent(row, context.drafts) if context.drafts else ()
+        events = _with_parent(row, context.events) if context.events else ()
+        seconds = monotonic() - started
+        settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
+        ended = Ended(row, settlement, sent, planned, events)
+        written = True
+        if own.held is None and row["ordering_key"] is not None and ended.writes:
+            # What it sent may be refused: nothing of its key starts before that is known.
+            written = await self.settler.see(ended)
+        elif own.held is None:
+            await self.settler.add(ended)
+        else:
+            if row["ordering_key"] is not None:
+                await self.settler.written(row)
+            await self._commit(own, ended)
+        self._count(row, "succeeded", seconds)
+        return written
+
+    async def _commit(self, own: OwnTransaction, ended: Ended) -> None:
+        fold: list[int] = []
+
+        async def settle(held: Connection, ending: str) -> None:
+            sql, me = self._parts.sql, self._parts.me.id
+            try:
+                if ended.sent or ended.planned:
+                    fold.extend(await batches.write(held, sql, ended.sent, ended.planned))
+                if ended.emitted:
+                    await emitted.write(held, sql, ended.emitted)
+                await commands.settle_own(held, sql, me, settlement, ending)
+            except Exception as error:
+                # A server that vanished without a word leaves the connection open, and no answer.
+                gone = held.is_closed() or isinstance(error, TimeoutError)
+                # A lock waited for in vain may be an operator's, or its own deferred trigger's.
+                if not is_passing(error) or not (gone or self._losses.excuse(settlement.id)):
+                    raise  # such as a deferred constraint
+                # Not the command's failure. If it did commit after all, the fence ends this run.
+                raise _Later(f"it could not be settled: {explain(error).error}") from error
+
+        settlement = cast("Settlement", ended.outcome)
+        await own.commit(settle)
+        self._parts.folder.hear((ended.row,))
+        for batch in fold:
+            self._parts.folder.note(batch)
+        if telling.tells_ends():
+            sent = len(ended.sent) + len(ended.emitted)
+            telling.command_ended(ended.row, "succeeded", settlement.seconds, sent)
+
+    async def _payload(self, handler: CommandHandler, row: Row) -> object:
+        raw = row["payload"]
+        if row["body_id"] is not None:
+            raw = await self._body(row)
+        raw = "null" if raw is None else raw
+        if handler.event_type is not None:
+            return decode_event_command(handler, raw, row["schema_version"], row["attempts"])
+        return decode(handler, raw, row["schema_version"])
+
+    async def _body(self, row: Row) -> str | None:
+        try:
+            return await self.bodies.take(row)
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            raise _Later(f"its payload could not be read: {explain(error).error}") from error
+
+    async def _failed(self, row: Row, error: BaseException, seconds: float) -> None:
+        if isinstance(error, Stopped):
+            await self._stopped(row, error, seconds)
+            return
+        if isinstance(error, _Later):
+            _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))
+            again = Setback(row["id"], "pending", delay=_LATER, fence=row["fence"], unrun=True)
+            self.settler.hand_over(Ended(row, self._placed(row, again)))
+            return
+        outcome = self.judge(row, error)
+        again = setback(outcome, row, self._parts.me, row["fence"])
+        if isinstance(error, TooNew):  # it never began: a suspect stays one
+            again = replace(again, unrun=True)
+        await self.settler.add(Ended(row, self._placed(row, again)))
+        self._count(row, name(outcome), seconds)
+
+    def _placed(self, row: Row, again: Setback) -> Setback:
+        """What runs again holds its key; where there is no order to keep it lines up anew."""
+        held = row["ordering_key"] is None or self.keeps_place(row["queue"])
+        return again if held or again.status != "pending" else replace(again, status="waiting")
+
+    async def _stopped(self, row: Row, error: Stopped, seconds: float) -> None:
+        """Not the handler's failure: cancelled, or given back without an attempt spent."""
+        if error.reason == CANCELLED:
+            ended = Settlement(row["id"], row["fence"], "cancelled", seconds, None)
+            await self.settler.add(Ended(row, ended))
+            self._count(row, "cancelled", seconds)
+        else:
+            again = Setback(row["id"], "pending", fence=row["fence"])
+            self.settler.hand_over(Ended(row, self._placed(row, again)))
+        _log.info("command was stopped", type=row["type"], id=row["id"], reason=error.reason)
+
+    def judge(self, row: Row, error: BaseException) -> Unsuccessful:
+        """What follows from an error, by the command's own rule."""
+        if self._versions.are_anothers(error, row["id"]):
+            error, self.stepped_aside = FOR_ANOTHER, True
+        site = site_of(row, self._registry.commands.get(row["type"]))
+        age = timedelta(seconds=row["age"])
+        outcome = decide(error, self._policy(row), row["attempts"], age, site=site)
+        kind = failure_of(outcome, error).kind
+        self._parts.metrics.tally.fail("command", row["type"], kind)
+        telling.did_not_succeed("command", row, outcome, error, site.package)
+        return outcome
+
+    def _policy(self, row: Row) -> Policy:
+        handler = self._registry.commands[row["type"]]
+        policy = handler.retry or self._parts.policy
+        if row["max_attempts"] is None:
+            return policy
+        return override(policy, {"attempts": row["max_attempts"]})
+
+    def _count(self, row: Row, outcome: Any, seconds: float) -> None:
+        self._parts.metrics.tally.add(
+            "command", row["type"], outcome, seconds, row["waited"], row["queue"]
+        )
+
+
+def _encode_result(value: object) -> str:
+    try:
+        return encode(value)
+    except PayloadError as error:
+        raise PayloadError(f"the result cannot be stored: {error.message}", error.path) from None
+
+
+def _with_parent(row: Row, drafts: Sequence[D]) -> list[tuple[D, Parent]]:
+    """What a command sent or emitted, with the lineage that it hands on."""
+    parent = _parent(row)
+    return [(draft, parent) for draft in drafts]
+
+
+def _parent(row: Row) -> Parent:
+    mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
+    return Parent("command", row["id"], child_of(mine, row["command_id"]))

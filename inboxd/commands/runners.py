@@ -1,0 +1,169 @@
+"""Runners of commands: each takes leased commands, one after the other, and runs them.
+
+Owns what is leased here and has not ended. A runner calls the next one only when a handler waits,
+so that handlers that never wait cost no task each (ADR 4). Promises that what was leased is
+settled, given back, or fenced; and that of an ordering key nothing starts before its turn. Known
+limit: what is leased is known by id, so the answer to a claim that got lost must be asked for
+(`CommandWork` does).
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import monotonic
+
+from anyio.abc import TaskGroup
+
+from inboxd.commands.prefetch import Pace
+from inboxd.commands.run import CommandRun
+from inboxd.commands.settler import Ended
+from inboxd.commands.sources.key_runs import Chains
+from inboxd.engine.execution import Breath
+from inboxd.model.outcome import explain
+from inboxd.store.commands import Settlement
+from inboxd.store.connections import Row
+from inboxd.store.events import Setback
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+class Runners:
+    """The runners of one worker, and what they run."""
+
+    def __init__(self, run: CommandRun, tasks: TaskGroup, chains: Chains) -> None:
+        """Run commands by `run`, in tasks of `tasks`."""
+        # Most that run at the same time.
+        self.most = 1
+        self.pace = Pace()
+        # Commands that are leased and not ended yet, in all and by queue; and which they are.
+        self.in_flight = 0
+        self.leased: Counter[str] = Counter()
+        self.known: set[int] = set()
+        # A command was lost: what the database knows of this worker's leases must be asked.
+        self.on_loss: Callable[[], None] = lambda: None
+        self.on_ended: Callable[[Row], None] = lambda _: None
+        self._run = run
+        self._run.bodies.upcoming = self.upcoming
+        self._settler = run.settler
+        self._tasks = tasks
+        self._chains = chains
+        # What is leased and has not started, with the time of its lease.
+        self._ready: deque[tuple[Row, float]] = deque()
+        self._idle: deque[asyncio.Event] = deque()
+        self._count = 0
+        self._breath = Breath()
+
+    def upcoming(self) -> Iterator[Row]:
+        """What starts next."""
+        return (row for row, _ in self._ready)
+
+    @property
+    def waited(self) -> float | None:
+        """How long the first of those that have not started waits, in seconds."""
+        return monotonic() - self._ready[0][1] if self._ready else None
+
+    def take(self, rows: Sequence[Row], at_once: int = 1) -> None:
+        """Let what was leased run; of one ordering key so many at a time."""
+        self.in_flight += len(rows)
+        self.known.update([row["id"] for row in rows])
+        self.leased.update([row["queue"] for row in rows])
+        if any(row["ordering_key"] is not None for row in rows):
+            keyed = [row for row in rows if row["ordering_key"] is not None]
+            rows = [row for row in rows if row["ordering_key"] is None]
+            first, back = self._chains.begin(keyed, at_once, self._settler.handed_over)
+            rows += first
+            self._to_its_line(back)
+        now = monotonic()
+        self._ready.extend((row, now) for row in rows)
+        self._breath.served()
+
+    def give_way(self) -> None:
+        """Let who waits for what has just ended go on before the next command runs."""
+        self._breath.want()
+
+    def cancel(self, ids: frozenset[int]) -> None:
+        """Stop commands whose cancellation was requested; those not started yet stop at once."""
+        if not ids:
+            return
+        stopped = self._chains.remove(ids) if self._chains else []
+        for leased in [leased for leased in self._ready if leased[0]["id"] in ids]:
+            self._ready.remove(leased)
+            stopped.append(leased[0])
+        for row in stopped:
+            self._run.bodies.done(row)
+            ended = Settlement(row["id"], row["fence"], "cancelled", 0.0, None)
+            self._settler.hand_over(Ended(row, ended))
+            self._ended(row, well=True)
+        self._run.cancel(ids)
+
+    def next_runner(self) -> None:
+        """Let one more runner work, if there is something to run."""
+        if not self._ready:
+            return
+        if self._idle:
+            self._idle.popleft().set()
+        elif self._count < self.most:
+            self._count += 1
+            self._tasks.start_soon(self._runner)
+
+    async def _runner(self) -> None:
+        task = asyncio.current_task()
+        try:
+            while True:
+                self._breath.begin()
+                while self._ready:
+                    row, leased_at = self._ready.popleft()
+                    started_at = monotonic()
+                    self.pace.waited = started_at - leased_at
+                    well = False
+                    try:
+                        well = await self._run.run(task, row, self.next_runner)
+                    except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
+                        _log.error("command was lost", id=row["id"], reason=explain(error).error)
+                        self.on_loss()
+                    finally:
+                        self.pace.took = monotonic() - started_at
+                        self._ended(row, well=well)
+                    await self._breath.take()
+                self.next_runner()
+                call = asyncio.Event()
+                self._idle.append(call)
+                await call.wait()
+        finally:
+            self._count -= 1
+
+    def _ended(self, row: Row, *, well: bool) -> None:
+        self.known.discard(row["id"])
+        self.in_flight -= 1
+        self.leased[row["queue"]] -= 1
+        if self.leased[row["queue"]] <= 0:
+            del self.leased[row["queue"]]
+        if row["ordering_key"] is not None:
+            following, back = self._chains.end(row, self._settler.handed_over, well=well)
+            if following is not None:
+                self._ready.appendleft((following, monotonic()))
+            if back:
+                self._to_its_line(back)
+        self.on_ended(row)
+
+    def _to_its_line(self, rows: Iterable[Row]) -> None:
+        """Give back what waited behind another of its key: it stands where it stood before."""
+        for row in rows:
+            self._settler.hand_over(Ended(row, Setback(row["id"], "waiting", fence=row["fence"])))
+            self._ended(row, well=False)
+
+    def shorten(self) -> None:
+        """Give back what waits for long behind a slow command of its key."""
+        if self._chains:
+            self._to_its_line(self._chains.stale())
+
+    def release(self, which: Callable[[Row], bool] = lambda _: True) -> None:
+        """Give back what was claimed and has not started: no attempt, no crash."""
+        if self._chains:
+            self._to_its_line(self._chains.give_back(which))
+        leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))
+        for row in [row for row, _ in leased if which(row)]:
+            self._run.bodies.done(row)
+            self._settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
+            self._ended(row, well=False)

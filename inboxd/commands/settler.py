@@ -1,0 +1,250 @@
+"""Gathered settlements: the outcomes of commands that never touched the database.
+
+Owns the queue of outcomes between the runners and the database. There is no timer: whatever
+gathered while the last write was in flight goes next, together. Promises (promise 3) that children
+are inserted only for rows whose settlement matched, in the same transaction; that a write which
+fails for one row is repeated row by row, so that it costs the others nothing; and that nothing is
+dropped while the database is away. Known limits: while an emitted event waits for its dedup key,
+for `database.lock_timeout` at most, other outcomes wait as well; what is gathered when the process
+dies runs again, as every effect outside the database may.
+"""
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import AsyncExitStack
+from time import monotonic
+from typing import NamedTuple
+
+import anyio
+
+from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.engine import telling
+from inboxd.engine.outcomes import setback, site_of
+from inboxd.engine.parts import Parts
+from inboxd.errors import DedupKeyHeld
+from inboxd.model.outcome import Dead, Unsuccessful, explain
+from inboxd.store import batches, commands, emitted, wakeups
+from inboxd.store.batches import Planned
+from inboxd.store.commands import Parent, Settlement
+from inboxd.store.connections import Row, is_passing
+from inboxd.store.events import Setback
+from inboxd.store.pools import lend, transaction
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_MOST_GATHERED = 2_000
+_PAUSE = 0.5
+
+
+class Ended(NamedTuple):
+    """A command's outcome, and what its handler sent and emitted."""
+
+    row: Row
+    outcome: Settlement | Setback
+    sent: Sequence[tuple[CommandDraft, Parent]] = ()
+    planned: Sequence[Planned] = ()
+    emitted: Sequence[tuple[EventDraft, Parent]] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is more to write than the outcome."""
+        return bool(self.sent or self.planned or self.emitted)
+
+
+class Settler:
+    """Writes outcomes; `run` in the task group of the incarnation."""
+
+    def __init__(self, parts: Parts, judge: Callable[[Row, Exception], Unsuccessful]) -> None:
+        """Settle the commands of this worker; `judge` says what follows from an error."""
+        self._parts = parts
+        self._judge = judge
+        # The processor must hear of its own retries: they move its timer.
+        self.on_setback: Callable[[], None] = lambda: None
+        self.on_written: Callable[[], None] = lambda: None
+        self._gathered: list[Ended] = []
+        self._work = anyio.Event()
+        self._written = anyio.Event()
+        self._writing: list[Ended] = []
+        # How many outcomes were handed over; how many of them, in that order, are written.
+        self.handed_over = 0
+        self.through = 0
+        # Outcomes that somebody waits for, by id: whether just they were written.
+        self._watched: dict[int, bool] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many outcomes are not written yet."""
+        return self.handed_over - self.through
+
+    @property
+    def ids(self) -> set[int]:
+        """The commands whose outcomes are not written yet: they are leased still."""
+        return {ended.outcome.id for ended in (*self._gathered, *self._writing)}
+
+    async def add(self, ended: Ended) -> None:
+        """Hand over an outcome; waits while too many are gathered."""
+        while len(self._gathered) >= _MOST_GATHERED:
+            await self._written.wait()
+        self.hand_over(ended)
+
+    def hand_over(self, ended: Ended) -> None:
+        """The same at once, for what is given back: no more than what was claimed."""
+        self._gathered.append(ended)
+        self.handed_over += 1
+        self._work.set()
+
+    async def see(self, ended: Ended) -> bool:
+        """Hand over an outcome, and wait until it is written; False: another one was, or none."""
+        self._watched[ended.outcome.id] = True
+        try:
+            await self.add(ended)
+            while any(each is ended for each in (*self._gathered, *self._writing)):
+                await self._written.wait()
+            return self._watched[ended.outcome.id]
+        finally:
+            del self._watched[ended.outcome.id]
+
+    async def flush(self) -> None:
+        """Wait until everything handed over so far is written."""
+        while self.waiting:
+            await self._written.wait()
+
+    async def written(self, row: Row) -> None:
+        """Wait until what ended earlier of this row's ordering key is written.
+
+        Then a transaction of the row's own cannot commit before it.
+        """
+        while any(_same_key(ended.row, row) for ended in (*self._gathered, *self._writing)):
+            await self._written.wait()
+
+    async def run(self) -> None:
+        """Write what gathers, until cancelled."""
+        while True:
+            await self._work.wait()
+            self._work = anyio.Event()
+            page, self._gathered = self._gathered, []
+            self._writing = page
+            try:
+                await self._write_all(page)
+                self.through += len(page)
+            finally:
+                self._writing = []
+                self._written.set()
+                self._written = anyio.Event()
+                self.on_written()
+
+    async def _write_all(self, page: list[Ended]) -> None:
+        """Write a page; row by row if one spoils it."""
+        todo = [page]
+        while todo:
+            part = todo.pop()
+            try:
+                await self._insist(part)
+            except DedupKeyHeld as error:
+                todo += reversed(await self._without(part, error))
+            except Exception as error:  # noqa: BLE001 - sorted out below
+                if len(part) > 1:
+                    todo += [[ended] for ended in reversed(part)]  # the order of keys is kept
+                else:
+                    await self._refused(part[0], error)
+
+    async def _without(self, part: list[Ended], error: DedupKeyHeld) -> list[list[Ended]]:
+        """Write those that emitted nothing first, then one by one: who is left to be written.
+
+        What emitted waits for its own key only, and what it holds up waits once.
+        """
+        emitters = [ended for ended in part if ended.emitted]
+        if others := [ended for ended in part if not ended.emitted]:
+            await self._write_all(others)
+        if len(emitters) > 1:
+            return [[ended] for ended in emitters]
+        await self._refused(emitters[0], error)
+        return []
+
+    async def _insist(self, part: list[Ended]) -> None:
+        """Write these, however long the database is away. Raises what it has against them."""
+        while True:
+            try:
+                await self._write(part)
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+            else:
+                return
+            _log.warning("settlements wait for the database", rows=len(part))
+            await anyio.sleep(_PAUSE)
+
+    async def _write(self, part: list[Ended]) -> None:
+        started = monotonic()
+        sql, me = self._parts.sql, self._parts.me.id
+        ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
+        setbacks = [e.outcome for e in part if isinstance(e.outcome, Setback)]
+        pool, held = self._parts.pool, set[int]()
+        async with lend(pool) as connection, AsyncExitStack() as stack:
+            # A statement by itself is a transaction by itself, for two round trips less.
+            if setbacks or any(e.writes for e in part) or pool.preamble:
+                await stack.enter_async_context(transaction(pool, connection))
+            if ends:
+                held |= await commands.settle(connection, sql, me, ends)
+            if setbacks:
+                held |= await commands.set_back(connection, sql, me, setbacks)
+            sent = [child for e in part if e.outcome.id in held for child in e.sent]
+            planned = [plan for e in part if e.outcome.id in held for plan in e.planned]
+            fold = await batches.write(connection, sql, sent, planned)
+            events = [event for e in part if e.outcome.id in held for event in e.emitted]
+            await emitted.write(connection, sql, events)
+            if self._concerns_others(setbacks):
+                await wakeups.notify(connection, sql, "commands")
+        self._parts.folder.hear(e.row for e in part)
+        for batch in fold:
+            self._parts.folder.note(batch)
+        if setbacks:
+            self.on_setback()
+        if telling.tells_ends():
+            _tell(part, held)
+        if lost := len(part) - len(held):
+            self._disappoint(e.outcome.id for e in part if e.outcome.id not in held)
+            _log.warning("lease lost before the settlement; nothing was written", commands=lost)
+        self._parts.metrics.settle_seconds.labels("command").observe(monotonic() - started)
+
+    def _concerns_others(self, setbacks: Sequence[Setback]) -> bool:
+        """Whether rows are claimable again at once, or wait for who can read them."""
+        fleet = self._parts.fleet
+        return (fleet.differs and bool(setbacks)) or (
+            fleet.peers > 0 and any(_given_back(each) for each in setbacks)
+        )
+
+    def _disappoint(self, ids: Iterable[int]) -> None:
+        self._watched.update((each, False) for each in ids if each in self._watched)
+
+    async def _refused(self, ended: Ended, error: Exception) -> None:
+        """The database refuses this one outcome: a result, a time or a child it cannot store."""
+        self._disappoint([ended.outcome.id])
+        outcome = self._judge(ended.row, error)
+        instead = setback(outcome, ended.row, self._parts.me, ended.outcome.fence)
+        if isinstance(ended.outcome, Setback):
+            # It was the setback that could not be written: a dead letter needs the least.
+            dead = Dead(explain(error, site_of(ended.row, None)))
+            instead = setback(dead, ended.row, self._parts.me, ended.outcome.fence)
+        try:
+            await self._insist([Ended(ended.row, instead)])
+        except Exception as again:  # noqa: BLE001 - logged
+            reason = explain(again).error
+            _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)
+
+
+def _tell(part: Iterable[Ended], held: Container[int]) -> None:
+    for ended in part:
+        outcome = ended.outcome
+        if isinstance(outcome, Settlement) and outcome.id in held:
+            sent = len(ended.sent) + len(ended.emitted)
+            telling.command_ended(ended.row, outcome.status, outcome.seconds, sent)
+
+
+def _given_back(each: Setback) -> bool:
+    """Whether a row is claimable again at once, without an INSERT that others would hear of."""
+    return each.status != "failed" and each.delay is None and each.run_at is None
+
+
+def _same_key(one: Row, other: Row) -> bool:
+    return bool(one["ordering_key"] == other["ordering_key"] and one["queue"] == other["queue"])

@@ -1,0 +1,1 @@
+"""Where commands come from besides plain lanes: queues with limits, ordering keys, suspects."""

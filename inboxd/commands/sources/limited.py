@@ -1,0 +1,332 @@
+"""Claims from queues with limits over all workers, and from the lines of ordering keys.
+
+Owns what this worker knows of such queues: the round of their keys, how far it has looked for more,
+and when a queue that was full may be asked again. Promises that a queue that lets nothing run costs
+the others nothing: it is left alone until a time, or until something of it has ended here. New rows
+are found by time, from where the last look ended; keys that others freed are found by looks from
+the first key on, a page of them at a time, which never take more than a small share of the time.
+Where nobody else waits for a turn, the keys that this worker runs are asked for more while the rest
+of theirs runs or is being written, so that claims, runs and settlements of one key overlap. Known
+limit: with very many blocked keys such a look takes seconds, and so does finding a key that an
+operator freed.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from time import monotonic
+from uuid import UUID
+
+from inboxd.commands.settler import Settler
+from inboxd.commands.sources.key_runs import Chains, Key
+from inboxd.engine.parts import Parts
+from inboxd.model.lane import Lane
+from inboxd.model.turns import RUN, Turns, share
+from inboxd.settings import Queue
+from inboxd.store import limits
+from inboxd.store.connections import Connection, Row
+from inboxd.store.limits import Bounds, Claimed, Wanted
+from inboxd.store.pools import borrow
+
+# Keys that one look reads, and that a round holds before no more are looked for.
+_PAGE = 1_000
+# Looks from the first key on take this share of the time at most.
+_LOOK_SHARE = 1 / 20
+# A full queue is asked again after so many seconds; the wait doubles.
+_FULL, _LONGEST_FULL = 0.05, 1.0
+# Commands of one key that are leased together end within so many seconds.
+_RUN_SECONDS = 0.1
+# New rows are looked for so often, in seconds, while there are keys enough, and for this share of
+# the time at most, but never later; a look that brings a whole page is not the last.
+_HEAR, _HEAR_SHARE, _LONGEST_HEAR = 0.05, 1 / 50, 0.25
+# A claim is over soon: so often in a row one waits for another's, which is shorter than looking at
+# everything before one sleeps.
+_PATIENCE = 10
+
+_UNLIMITED = Bounds()
+
+Serves = Callable[[str, str], bool]
+
+
+@dataclass(slots=True)
+class _Known:
+    """One queue, as this worker knows it."""
+
+    turns: Turns = field(default_factory=Turns)
+    # How many rows a key had to give at the last claim.
+    of_each: float = 1.0
+    # How far each type's new rows were read.
+    arrivals: dict[str, Lane] = field(default_factory=dict)
+    # The look from the first key on: where it is, since when; None: there is none.
+    looking: bool = False
+    after: str | None = None
+    look_began: float = 0.0
+    next_look: float = 0.0
+    next_hear: float = 0.0
+    lanes_first: bool = False
+    # Why and until when nothing of it can run; the wait so far.
+    held_back: str | None = None
+    until: float = 0.0
+    wait: float = _FULL
+    # How often in a row somebody else was claiming from it.
+    in_vain: int = 0
+
+    @property
+    def has_lines(self) -> bool:
+        return bool(self.arrivals)
+
+
+class Limited:
+    """All queues that are claimed by `claim_limited`."""
+
+    def __init__(self, parts: Parts, settler: Settler, queues: Mapping[str, Queue]) -> None:
+        """Claim for the worker of `parts`, whose outcomes `settler` writes, by these settings."""
+        self.chains = Chains()
+        self._parts = parts
+        self._settler = settler
+        self._known: dict[str, _Known] = {}
+        self._bounds: dict[str, Bounds] = {}
+        # Queues with limits over all workers: their lanes, too, are claimed here.
+        self.names: frozenset[str] = frozenset()
+        # Some queue was full when it was asked last.
+        self._any_full = False
+        # When the last rows of a line were claimed, by the database's clock.
+        self._claimed_until: float | None = None
+        # When it was last told which queues may be asked.
+        self._told_at = 0.0
+        self.reload(queues)
+
+    @property
+    def active(self) -> bool:
+        """Whether there is any such queue, or any line."""
+        return bool(self.names or self._known)
+
+    def reload(self, queues: Mapping[str, Queue]) -> None:
+        """Take over other settings."""
+        self._bounds = {queue: _bounds_of(settings) for queue, settings in queues.items()}
+        self.names = frozenset(q for q, bounds in self._bounds.items() if bounds.over_all)
+        for known in self._known.values():
+            known.held_back, known.until = None, 0.0
+
+    def forget(self) -> None:
+        """The connection was lost: another server may answer next, and a claim may be unknown."""
+        self._known.clear()
+        self.chains.expect_no_more(self._settler.handed_over)
+
+    def bounds(self, queue: str) -> Bounds:
+        """The limits of a queue."""
+        return self._bounds.get(queue, _UNLIMITED)
+
+    # ------------------------------------------------------------------------------------ looks
+
+    async def survey(self, connection: Connection, serves: Serves) -> tuple[bool, list[float]]:
+        """Whether lines may have something due, and in how many seconds they will."""
+        seen = await limits.survey(connection, self._parts.sql)
+        now = monotonic()
+        mine = [line for line in seen if serves(line.queue, line.type)]
+        for line in mine:
+            known = self._of(line.queue)
+            if line.type not in known.arrivals:
+                known.arrivals[line.type] = Lane((line.queue, line.type), line.seen_at)
+                known.next_look = 0.0
+            if line.oldest is not None and not known.looking and now >= known.next_look:
+                known.looking, known.after, known.look_began = True, None, now
+        return any(line.oldest is not None for line in mine), [
+            line.next for line in mine if line.next is not None
+        ]
+
+    async def _look(self, connection: Connection, queue: str, known: _Known) -> None:
+        """Read the next keys of a look from the first one on."""
+        if not known.looking or len(known.turns) >= _PAGE:
+            return
+        bounds = self.bounds(queue)
+        keys = await limits.find_keys(
+            connection, self._parts.sql, queue, known.after, bounds, _PAGE
+        )
+        known.turns.add(
+            each.key for each in keys if each.free and not self._is_full(queue, each.key)
+        )
+        if len(keys) == _PAGE:
+            known.after = keys[-1].key
+        else:
+            known.looking = False
+            now = monotonic()
+            known.next_look = now + (now - known.look_began) / _LOOK_SHARE
+
+    async def _hear(
+        self, connection: Connection, queue: str, known: _Known, types: Sequence[str], room: int
+    ) -> None:
+        """The keys of rows that are new, or due again."""
+        now = monotonic()
+        if len(known.turns) * known.of_each >= room and now < known.next_hear:
+            return
+        lanes = [known.arrivals[type_] for type_ in types if type_ in known.arrivals]
+        rows = await limits.arrived(connection, self._parts.sql, queue, lanes, _PAGE)
+        for row in rows:
+            if row["run_at"] is not None:
+                known.arrivals[row["type"]].advance(row["run_at"], row["id"])
+        pause = _HEAR
+        if len(rows) < _PAGE:
+            pause = min(max(_HEAR, (monotonic() - now) / _HEAR_SHARE), _LONGEST_HEAR)
+        known.next_hear = now + pause
+        keys = dict.fromkeys(row["key"] for row in rows)
+        known.turns.add(key for key in keys if not self._is_full(queue, key))
+
+    def _is_full(self, queue: str, key: str) -> bool:
+        return self.chains.full(Key(queue, key), self.bounds(queue).key_concurrency)
+
+    # ----------------------------------------------------------------------------------- claims
+
+    def ready(self, lanes: Mapping[str, Sequence[Lane]]) -> list[str]:
+        """The queues that may have something to run now; `lanes`: those that are claimed here."""
+        now = self._told_at = monotonic()
+        lines = (q for q, known in self._known.items() if known.has_lines)
+        asked = dict.fromkeys([*lanes, *lines])
+        return [queue for queue in asked if self._of(queue).until <= now]
+
+    async def claim(
+        self,
+        queue: str,
+        lanes: Sequence[Lane],
+        room: int,
+        took: float,
+        types: Sequence[str],
+    ) -> list[Row]:
+        """Lease up to `room` commands; `took`: how long one takes, if some may wait for another."""
+        known, bounds = self._of(queue), self.bounds(queue)
+        if self.chains.ended:
+            for key in self.chains.written(self._settler.through):
+                self._of(key.queue).turns.add([key.key])
+        async with borrow(self._parts.pool) as connection:
+            want = await self._want(connection, queue, known, lanes, room, took, types)
+            if want is None:
+                return []
+            claimed = await limits.claim(
+                connection, self._parts.sql, self._parts.me.id, queue, bounds, want
+            )
+        self._learn(queue, known, claimed, want, room)
+        return claimed.rows
+
+    async def claim_suspects(
+        self, queue: str, group: UUID, types: Sequence[str], room: int, *, alone: bool
+    ) -> list[Row]:
+        """Lease up to `room` commands of a group of suspects, within the queue's limits."""
+        known = self._of(queue)
+        if known.until > monotonic():
+            return []
+        want = Wanted(room, types, suspects=group, alone=alone)
+        async with borrow(self._parts.pool) as connection:
+            claimed = await limits.claim(
+                connection, self._parts.sql, self._parts.me.id, queue, self.bounds(queue), want
+            )
+        self._learn(queue, known, claimed, want, room)
+        return claimed.rows
+
+    async def _want(
+        self,
+        connection: Connection,
+        queue: str,
+        known: _Known,
+        lanes: Sequence[Lane],
+        room: int,
+        took: float,
+        types: Sequence[str],
+    ) -> Wanted | None:
+        """What to ask for; None: there is nothing."""
+        longest = max(1, int(_RUN_SECONDS / took))
+        may_follow = self.bounds(queue).key_concurrency == 1
+        # Who has just looked for other keys and has none goes on with those that run here.
+        following = (
+            self._going_on(queue, room, longest)
+            if may_follow and not known.turns and monotonic() < known.next_hear
+            else []
+        )
+        if known.has_lines and not following:
+            await self._hear(connection, queue, known, types, room)
+            await self._look(connection, queue, known)
+            if may_follow and not known.turns:
+                following = self._going_on(queue, room, longest)
+        if not (lanes or known.turns or following):
+            return None
+        first = known.lanes_first = not known.lanes_first
+        if following:
+            of_each = share(room, len(following), longest)
+            return Wanted(room, types, lanes, first, following, of_each, self._claimed_until)
+        of_each = share(room, len(known.turns), longest)
+        # Twice as many as should do: what others hold has nothing to give.
+        keys = known.turns.take(min(room, ceil(2 * room / known.of_each)))
+        return Wanted(room, types, lanes, first, keys, of_each)
+
+    def _going_on(self, queue: str, room: int, longest: int) -> list[str]:
+        return self.chains.expect(queue, longest // 2, max(1, room // RUN))
+
+    def _learn(self, queue: str, known: _Known, claimed: Claimed, want: Wanted, room: int) -> None:
+        keys = list(want.keys) if want.following is None else []
+        if claimed.rows:
+            self._claimed_until = claimed.at
+        known.held_back = claimed.held_back
+        known.in_vain = known.in_vain + 1 if claimed.held_back == "busy" else 0
+        passed = set(claimed.passed)
+        if claimed.held_back is not None:
+            known.until = monotonic() + (known.wait if claimed.again is None else claimed.again)
+            if claimed.held_back == "full":
+                known.wait = min(2 * known.wait, _LONGEST_FULL)
+                self._any_full = True
+            self._parts.metrics.held_back.labels(queue, claimed.held_back).inc()
+            if not passed:  # no key was asked
+                known.turns.put_back(keys)
+                return
+        else:
+            known.wait = _FULL
+        # Somebody asks those just now: their turn comes after that of all others.
+        known.turns.add(key for key in claimed.passed if not self._is_full(queue, key))
+        keys = [key for key in keys if key not in passed]
+        given = Counter([row["ordering_key"] for row in claimed.rows])
+        del given[None]
+        # It did not come to the turn of the last of them; a limit may have left less room.
+        if len(claimed.rows) >= room or (claimed.rows and self.bounds(queue).over_all):
+            last = max((n for n, key in enumerate(keys) if key in given), default=-1)
+            known.turns.put_back(keys[last + 1 :])
+            keys = keys[: last + 1]
+        if keys:
+            known.of_each = max(1.0, given.total() / len(keys))
+
+    # --------------------------------------------------------------------------------- what ends
+
+    def retry(self) -> bool:
+        """Something has ended here: a full queue may have room; whether any was full."""
+        was_full, self._any_full = self._any_full, False
+        if was_full:
+            for known in self._known.values():
+                if known.held_back == "full":
+                    known.held_back, known.until, known.wait = None, 0.0, _FULL
+        return was_full
+
+    @property
+    def contended(self) -> bool:
+        """Whether somebody else was just claiming from a queue of this worker's."""
+        now = monotonic()
+        return any(
+            0 < known.in_vain <= _PATIENCE and known.until > now for known in self._known.values()
+        )
+
+    def again_in(self, asked: Collection[str]) -> float | None:
+        """Seconds until a queue may be asked again, or goes on to be; None: when woken."""
+        now, times = monotonic(), []
+        for queue, known in self._known.items():
+            if known.until > self._told_at:  # perhaps not any more: others were asked meanwhile
+                times.append(max(0.0, known.until - now))
+            elif queue in asked and (known.held_back or known.looking or known.turns):
+                times.append(0.0)
+        return min(times, default=None)
+
+    def _of(self, queue: str) -> _Known:
+        return self._known.setdefault(queue, _Known())
+
+
+def _bounds_of(queue: Queue) -> Bounds:
+    rate, period = (None, 1.0) if queue.rate is None else (queue.rate.rows, queue.rate.seconds)
+    return Bounds(
+        queue.total_concurrency, rate, period, queue.key_concurrency, queue.key_failure == "block"
+    )

@@ -1,0 +1,279 @@
+"""Running one handler: in the loop, in a thread or in a process, within its time limit.
+
+Owns the time limit, cancellation by request, and the record of what runs for the loop monitor.
+Promises that whatever a handler does comes back as a result or an exception of its own; that a
+cancellation of the daemon's passes through; and that neither context variables nor cancellations of
+a handler's own reach what runs next in the same task. A handler that never waits costs no timer.
+Known limit: a thread cannot be stopped. Past its limit its result counts for nothing, but it goes
+on and keeps its place (`inboxd.engine.threads`); what must be killable runs with
+executor="process".
+"""
+
+import asyncio
+import time
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+import anyio.lowlevel
+import anyio.to_process
+from anyio import BrokenWorkerProcess, CapacityLimiter
+
+from inboxd.api.middleware import Invoke, compose
+from inboxd.api.records import Handler
+from inboxd.engine.outcomes import is_ours
+from inboxd.engine.threads import Threads
+from inboxd.errors import HandlerCrashed, HandlerTimeout, InboxdError
+from inboxd.telemetry.monitor import LoopMonitor, Running
+
+# A handler that catches its cancellation is cancelled again this often.
+_INSIST = 1.0
+# Handlers that never wait hold the event loop no longer than this together, in seconds.
+_BREATH = 0.02
+# Turns of the loop until a statement of who waited is on its way: in the first he writes it, and at
+# its end the loop sends it.
+_TURNS = 2
+
+
+# The task that runs a handler: asked for once by who runs many, as asking costs half a microsecond.
+Task: TypeAlias = "asyncio.Task[Any] | None"
+
+
+class Stopped(InboxdError):
+    """The daemon stopped the handler: its lease, its time to drain, or an operator said so."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Limit:
+    """The time that one execution has, and the handle by which it can be stopped earlier."""
+
+    __slots__ = ("_cancelled", "_handle", "_on_stubborn", "_on_time", "_patience", "_task", "error")
+
+    def __init__(
+        self,
+        seconds: float,
+        patience: float,
+        on_stubborn: Callable[[], None],
+        on_time: Callable[[], HandlerTimeout],
+    ) -> None:
+        """Stop the current task's work after `seconds`; give up on it `patience` later."""
+        self._task = asyncio.current_task()
+        self._cancelled = 0
+        self._patience = patience
+        self._on_stubborn = on_stubborn
+        self.error: InboxdError | None = None
+        loop = asyncio.get_running_loop()
+        self._on_time = on_time
+        self._handle = loop.call_later(seconds, self._expire)
+
+    def extend(self, seconds: float) -> None:
+        """Give back time that the handler spent waiting for what the daemon owed it."""
+        if self.error is None:
+            self._handle.cancel()
+            loop = asyncio.get_running_loop()
+            self._handle = loop.call_at(self._handle.when() + seconds, self._expire)
+
+    def _expire(self) -> None:
+        self.stop(self._on_time())
+
+    def stop(self, error: InboxdError) -> None:
+        """Cancel the handler, and again until it obeys; `error` is what it failed with."""
+        self.error = self.error or error
+        self._handle.cancel()
+        if self._cancelled * _INSIST > self._patience:
+            self._on_stubborn()
+        self._cancelled += 1
+        if self._task is not None:
+            self._task.cancel()
+        self._handle = asyncio.get_running_loop().call_later(_INSIST, self.stop, error)
+
+    def end(self) -> None:
+        """The handler ended: cancel nothing any more."""
+        self._handle.cancel()
+
+
+class Executions:
+    """Runs handlers; knows what runs now."""
+
+    def __init__(
+        self,
+        monitor: LoopMonitor,
+        *,
+        threads: int,
+        processes: int,
+        patience: float,
+        on_stubborn: Callable[[str], None],
+    ) -> None:
+        """Bound threads and processes; `on_stubborn` hears of a handler that will not end."""
+        self.limits: dict[tuple[str, int], Limit] = {}
+        self._running = monitor.running
+        self._threads = Threads(threads)
+        self._processes = CapacityLimiter(processes)
+        self._patience = patience
+        self._on_stubborn = on_stubborn
+        self._invokers: dict[int, Invoke] = {}
+
+    @property
+    def left_behind(self) -> bool:
+        """Whether a handler that was given up goes on in its thread."""
+        return self._threads.any_given_up
+
+    async def run(
+        self,
+        task: Task,
+        kind: str,
+        row_id: int,
+        handler: Handler,
+        payload: object,
+        context: Any,
+        seconds: float,
+        on_wait: Callable[[], None] | None = None,
+    ) -> object:
+        """Run a handler in `task`, which is the current one; its result, or its exception.
+
+        `on_wait` is called when the handler first waits for something: until then it is one step
+        of this task, needs no timer, and nothing else could have run anyway.
+        """
+        before = 0 if task is None else task.cancelling()
+        self._running[task] = Running(kind, handler.type, row_id)
+        # By identity: a handler's record lives as long as the registry.
+        invoke = self._invokers.get(id(handler))
+        if invoke is None:
+            invoke = self._invokers[id(handler)] = self._make_invoker(handler)
+        # The handler's own context, since this task runs other rows later: 0.1 microseconds.
+        context_vars = copy_context()
+        coroutine: Coroutine[Any, Any, object] = invoke(payload, context)  # type: ignore[assignment]
+        try:
+            try:
+                first = context_vars.run(coroutine.send, None)
+            except StopIteration as done:
+                return done.value
+            if on_wait is not None:
+                on_wait()
+            rest = _resume(coroutine, first, context_vars)
+            return await self._within(kind, row_id, handler, rest, seconds)
+        finally:
+            del self._running[task]
+            if task is not None and task.cancelling() > before:
+                await _take_back(task, before)
+
+    async def _within(
+        self,
+        kind: str,
+        row_id: int,
+        handler: Handler,
+        rest: Awaitable[object],
+        seconds: float,
+    ) -> object:
+        who = f"handler of {kind} {handler.type} (id {row_id}) ignores its cancellation"
+        limit = Limit(
+            seconds,
+            self._patience,
+            lambda: self._on_stubborn(who),
+            partial(self._time_is_up, asyncio.current_task(), seconds),
+        )
+        self.limits[kind, row_id] = limit
+        try:
+            result = await rest
+        except BaseException as error:
+            if limit.error is None or is_ours(error):
+                raise
+            raise limit.error from error
+        finally:
+            del self.limits[kind, row_id]
+            limit.end()
+        if limit.error is not None:
+            raise limit.error
+        return result
+
+    def _time_is_up(self, task: asyncio.Task[Any] | None, seconds: float) -> HandlerTimeout:
+        if task in self._threads.waiting:
+            return HandlerTimeout(f"waited its whole timeout of {seconds:g} s: {self._threads}")
+        return HandlerTimeout(f"ran longer than its timeout of {seconds:g} s")
+
+    def _make_invoker(self, handler: Handler) -> Invoke:
+        func = handler.func
+
+        async def in_thread(payload: Any, context: Any) -> object:
+            return await self._threads.run(func, payload, context)
+
+        async def in_process(payload: Any, _context: Any) -> object:
+            try:
+                return await anyio.to_process.run_sync(
+                    func, payload, cancellable=True, limiter=self._processes
+                )
+            except BrokenWorkerProcess as error:
+                raise HandlerCrashed(
+                    f"the process of {handler.name} ended before it gave a result"
+                ) from error
+
+        invoke: Invoke = {"loop": func, "thread": in_thread, "process": in_process}[
+            handler.executor
+        ]
+        return compose(handler.type, handler.name, handler.middleware, invoke)
+
+
+class Breath:
+    """Lets the event loop run now and then between handlers that never wait themselves."""
+
+    __slots__ = ("_last", "_wanted")
+
+    def __init__(self) -> None:
+        self._wanted = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """The loop has just run."""
+        self._last = time.monotonic()
+
+    def want(self) -> None:
+        """Somebody waits for what has just ended: he goes on before the next handler runs."""
+        self._wanted = _TURNS
+
+    def served(self) -> None:
+        """Who waited has gone on."""
+        self._wanted = 0
+
+    async def take(self) -> None:
+        """Give way if somebody waits, or the last time was long ago; called between rows."""
+        if self._wanted:
+            self._wanted -= 1
+        elif time.monotonic() - self._last <= _BREATH:
+            return
+        await anyio.lowlevel.checkpoint()
+        self._last = time.monotonic()
+
+
+async def _take_back(task: asyncio.Task[Any], before: int) -> None:
+    """Undo the cancellations of a handler that has ended: they were not meant for what follows."""
+    try:
+        await asyncio.sleep(0)  # one that the handler has not met yet comes here
+    except asyncio.CancelledError as error:
+        if is_ours(error):
+            raise
+    while task.cancelling() > before:
+        task.uncancel()
+
+
+@types.coroutine
+def _resume(
+    coroutine: Coroutine[Any, Any, object], yielded: Any, context: Context
+) -> Generator[Any, Any, object]:
+    """Drive a coroutine on, in its context, that was started by hand and has yielded once."""
+    while True:
+        try:
+            sent = yield yielded
+        except BaseException as error:  # noqa: BLE001 - whatever the loop throws in is the handler's
+            step = partial(coroutine.throw, error)
+        else:
+            step = partial(coroutine.send, sent)
+        try:
+            yielded = context.run(step)
+        except StopIteration as done:
+            return done.value

@@ -1,0 +1,213 @@
+"""The lease: this worker's heartbeat, in a thread of its own.
+
+Owns the heartbeat's thread and connection, and the judgement of this worker's own lease. Promises
+that a blocked event loop does not look like a death, that work is suspended before the lease can
+end when it could not be renewed, and that a flag left at 0 by a page that takes too long is raised
+where other workers live.
+Known limit: code that holds the interpreter's lock for a whole lease stops this thread too; what
+it does then is fenced (promise 3).
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import anyio
+
+from inboxd.engine.wakeup import Fleet, WakeUp
+from inboxd.model.outcome import explain
+from inboxd.settings import Settings
+from inboxd.store import wakeups, workers
+from inboxd.store.connections import Connection, connect
+from inboxd.store.statements import Statements
+from inboxd.store.wakeups import Flag
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# Work is suspended when this share of the lease has passed without a renewal.
+_SAFE_SHARE = 0.7
+# A page that takes longer must not keep producers silent (design section 5).
+_LONGEST_SILENCE = 0.05
+_GUARD_INTERVAL = 0.25
+# A beat that failed is tried again after twice so many seconds, then twice as many, up to an
+# interval: a session that was ended must not cost the lease a whole one.
+_FIRST_RETRY = 0.025
+
+
+class Lease:
+    """One incarnation's lease. `run` in the daemon's task group; the thread lives within it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        sql: Statements,
+        me: workers.Incarnation,
+        fleet: Fleet,
+        *,
+        in_flight: Callable[[], int],
+        on_cancel: Callable[[frozenset[int]], None],
+        on_death: Callable[[], None],
+    ) -> None:
+        """Prepare. `on_cancel` hears of commands to cancel, `on_death` that a worker died."""
+        self.state = "running"
+        self.suspended = False
+        self.dead = False
+        self.renewed_at = time.monotonic()
+        self._settings = settings
+        self._sql = sql
+        self._me = me
+        self._fleet = fleet
+        self._in_flight = in_flight
+        self._on_cancel = on_cancel
+        self._on_death = on_death
+        self._wakeups: Sequence[WakeUp] = ()
+        self._last_death: datetime | None = None
+        self._first_news = True
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._away: asyncio.AbstractEventLoop | None = None
+        self._attention = asyncio.Event()
+        self._joined = False
+        self._stopping = False
+
+    def age(self) -> float:
+        """Seconds since the last heartbeat that succeeded was sent."""
+        return time.monotonic() - self.renewed_at
+
+    async def run(
+        self, flags: Sequence[WakeUp], suspend: Callable[[], None], resume: Callable[[], None]
+    ) -> None:
+        """Beat, and guard the lease, until the worker was declared dead or this is cancelled.
+
+        `suspend` is called when the lease could not be renewed in time, `resume` when it was again.
+        """
+        self._wakeups = flags
+        self._home = asyncio.get_running_loop()
+        self._fleet.on_silence = self._draw_attention
+        self._fleet.on_joining = self._beat_soon
+        thread = threading.Thread(target=self._thread, name="inboxd-heartbeat", daemon=True)
+        thread.start()
+        try:
+            while not self.dead:
+                self._guard(suspend, resume)
+                await anyio.sleep(_GUARD_INTERVAL)
+        finally:
+            self._stopping = True
+            self._draw_attention()
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(thread.join, 5.0)
+
+    def _guard(self, suspend: Callable[[], None], resume: Callable[[], None]) -> None:
+        late = self.age() > _SAFE_SHARE * self._settings.worker.lease.total_seconds()
+        if late and not self.suspended:
+            self.suspended = True
+            _log.warning("lease could not be renewed; work is suspended", age=round(self.age(), 1))
+            suspend()
+        elif self.suspended and not late:
+            self.suspended = False
+            _log.info("lease is renewed; work goes on")
+            resume()
+
+    def _beat_soon(self) -> None:
+        """Somebody joined: the next heartbeat, which says so, is due now."""
+        self._joined = True
+        self._draw_attention()
+
+    def _draw_attention(self) -> None:
+        if self._away is not None and not self._away.is_closed():
+            self._away.call_soon_threadsafe(self._attention.set)
+
+    # ------------------------------------------------------------------ the heartbeat's thread
+
+    def _thread(self) -> None:
+        with asyncio.Runner() as runner:
+            self._away = runner.get_loop()
+            runner.run(self._beat_forever())
+
+    async def _beat_forever(self) -> None:
+        interval = self._settings.worker.heartbeat_interval.total_seconds()
+        connection: Connection | None = None
+        due, retry = time.monotonic(), _FIRST_RETRY
+        while not (self._stopping or self.dead):
+            try:
+                if connection is None or connection.is_closed():
+                    # Bounded by its own time-out: several hosts may need longer than a beat.
+                    connection = await connect(self._settings.database, "heartbeat")
+                async with asyncio.timeout(interval):
+                    if self._joined or time.monotonic() >= due:
+                        self._joined = False
+                        await self._beat(connection)
+                        due = time.monotonic() + interval
+                    await self._break_silence(connection)
+                retry = _FIRST_RETRY
+            except Exception as error:  # noqa: BLE001 - whatever it was, the next beat tries again
+                _log.warning("heartbeat failed", reason=explain(error).error)
+                retry = min(1.0, interval, 2 * retry)
+                due, self._joined = time.monotonic() + retry, False
+                if connection is not None:
+                    connection.terminate()
+                    connection = None
+            await self._wait(due)
+        if connection is not None:
+            connection.terminate()
+
+    async def _wait(self, due: float) -> None:
+        pause = max(0.0, due - time.monotonic())
+        if any(wakeup.silent_since is not None for wakeup in self._wakeups):
+            pause = min(pause, _LONGEST_SILENCE / 2)
+        elif any(wakeup.owed is not None for wakeup in self._wakeups):
+            pause = min(pause, _GUARD_INTERVAL)
+        self._attention.clear()
+        if self._stopping or self._joined:
+            # What was said during the beat was cleared with it.
+            return
+        try:
+            async with asyncio.timeout(pause):
+                await self._attention.wait()
+        except TimeoutError:
+            return
+
+    async def _beat(self, connection: Connection) -> None:
+        sent_at = time.monotonic()
+        # In a transaction, since behind a pooler a statement needs one to keep its session.
+        async with connection.transaction():
+            news = await workers.beat(
+                connection, self._sql, self._me.id, self._in_flight(), self.state
+            )
+        if news is not None:
+            self.renewed_at = sent_at
+        if self._home is not None and not self._home.is_closed():
+            self._home.call_soon_threadsafe(self._hear, news)
+
+    async def _break_silence(self, connection: Connection) -> None:
+        for wakeup in self._wakeups:
+            since, owed = wakeup.silent_since, wakeup.owed
+            if since is not None:
+                # Whom nobody else could help need not be told: commits that notify wait for each
+                # other, which is worst where a page takes long because the disk does.
+                if self._fleet.peers and time.monotonic() - since > _LONGEST_SILENCE:
+                    await wakeups.set_flag(connection, self._sql, wakeup.place, Flag.NOTIFY)
+                    await wakeups.notify(connection, self._sql, wakeup.place)
+                    wakeup.raised(since)
+            elif owed is not None and await wakeups.no_silent_producer(
+                connection, self._sql, wakeup.place
+            ):
+                await wakeups.notify(connection, self._sql, wakeup.place)
+                wakeup.paid(owed)
+
+    # --------------------------------------------------------------------------- the event loop
+
+    def _hear(self, news: workers.News | None) -> None:
+        if news is None:
+            self.dead = True
+            return
+        self._fleet.peers, self._fleet.uniform = news.peers, news.uniform
+        if news.cancelled:
+            self._on_cancel(news.cancelled)
+        if news.last_death != self._last_death:
+            self._last_death = news.last_death
+            if not self._first_news:
+                self._on_death()
+        self._first_news = False

@@ -1,0 +1,54 @@
+"""The listener: one connection that hears what is notified: rows, controls, workers that join.
+
+Owns its reconnecting. Promises a sweep of both tables, and a heartbeat, after each connect, since
+whatever was notified before was lost. Known limit: while it is away, only the poll finds new rows
+(promise 4).
+"""
+
+import random
+from collections.abc import Mapping
+
+import anyio
+
+from inboxd.engine.parts import Parts
+from inboxd.engine.wakeup import WakeUp
+from inboxd.model.outcome import explain
+from inboxd.store import wakeups
+from inboxd.store.wakeups import Place
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_LONGEST_PAUSE = 10.0
+
+
+async def listen(parts: Parts, flags: Mapping[Place, WakeUp]) -> None:
+    """Listen until cancelled, reconnecting with growing pauses."""
+    connected = parts.metrics.listener_connected
+    attempts = 0
+
+    def on_connected() -> None:
+        nonlocal attempts
+        attempts = 0
+        connected.set(1)
+        for wakeup in flags.values():
+            wakeup.distrust("reconnect")
+        parts.fleet.joined()  # somebody may have, unheard
+
+    while True:
+        try:
+            await wakeups.listen(
+                parts.settings.database,
+                parts.sql,
+                on_wakeup=lambda place: flags[place].wake("notify"),
+                on_control=parts.controls.hear,
+                on_joining=parts.fleet.joined,
+                on_connected=on_connected,
+                check_interval=parts.settings.wakeups.listen_check_interval.total_seconds(),
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it was, listen again
+            _log.warning("listening again", reason=explain(error).error)
+        finally:
+            connected.set(0)
+        attempts += 1
+        await anyio.sleep(random.uniform(0.1, min(_LONGEST_PAUSE, 0.2 * 2 ** min(attempts, 10))))

@@ -1,0 +1,39 @@
+"""What the parts of one incarnation share.
+
+Owns nothing; it is the hand that the daemon deals. Promises that all of them speak of the same
+worker, the same schema and the same plugins.
+"""
+
+from dataclasses import dataclass, field
+
+from inboxd.engine.batch_folder import Folder
+from inboxd.engine.controls import Controls
+from inboxd.engine.execution import Executions
+from inboxd.engine.solitude import Solitude
+from inboxd.engine.wakeup import Fleet
+from inboxd.model.backoff import Policy
+from inboxd.registry.registry import Registry
+from inboxd.settings import Settings
+from inboxd.store.pools import Pool
+from inboxd.store.statements import Statements
+from inboxd.store.workers import Incarnation
+from inboxd.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """pool: the daemon's own connections; handler_pool: those of commands' handlers."""
+
+    settings: Settings
+    sql: Statements
+    pool: Pool
+    handler_pool: Pool
+    registry: Registry
+    policy: Policy
+    metrics: Metrics
+    executions: Executions
+    me: Incarnation
+    fleet: Fleet
+    folder: Folder
+    controls: Controls = field(default_factory=Controls)
+    solitude: Solitude = field(default_factory=Solitude)

@@ -1,0 +1,214 @@
+"""The processor: the loop that wakes, claims, runs and settles, the same for events and commands.
+
+Owns the order of things: pages from the cursors, sweeps from the beginning, sleep; where a stream
+of rows pauses, some more looks first. What a page is, it is given (`Work`). Promises to outlive any
+failure of the database: it forgets what it knew of the server and starts again, with growing waits.
+Known limit: sweeps are at least `sweep_interval`
+apart under backlog, and their share of the time is bounded, so a row that commits behind the
+cursor of a busy lane waits that long.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+
+from inboxd.engine.wakeup import WakeUp
+from inboxd.errors import InboxdError
+from inboxd.model.outcome import explain
+from inboxd.model.stream import Stream
+from inboxd.store.connections import is_passing
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+# A sweep may take this share of the time at most.
+_SWEEP_SHARE = 1 / 30
+# Rows that trickle in, so many pages in a row, none of them full: a page's round trips are worth
+# more rows than the one or two that came during the last, so they are given a moment to gather.
+_TRICKLE = 4
+_GATHER = 0.002
+# Where a stream of rows pauses, it is looked for again after so many seconds.
+_LINGER = 0.005
+_SHORTEST_PAUSE = 0.1
+_LONGEST_PAUSE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one claim brought. busy: more rows may be due, but there is no room to take them now.
+
+    again: seconds after which a queue that lets nothing run now may let something.
+    """
+
+    rows: int
+    full: bool = False
+    busy: bool = False
+    again: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a look from the beginning saw: is any row due here; seconds until the next one is."""
+
+    due: bool
+    next: float | None
+
+
+class Work(Protocol):
+    """What a processor needs to know of its table."""
+
+    async def page(self) -> Page:
+        """Claim from the cursors, and run, or start to run, what was claimed."""
+
+    async def survey(self) -> Survey:
+        """Look for due rows from the beginning, and rewind the cursors of lanes that have any."""
+
+    async def room(self, within: float | None = None) -> None:
+        """Wait until there is room for more, so many seconds at most."""
+
+    async def finish(self) -> None:
+        """Wait until what was begun is settled, as far as that is the processor's to wait for."""
+
+    def forget(self) -> None:
+        """The connection was lost: forget what was known of the server."""
+
+
+class Processor:
+    """One loop; `run` ends when it is told to stop."""
+
+    def __init__(self, work: Work, wakeup: WakeUp, metrics: Metrics, sweep_interval: float) -> None:
+        """Process `work`; `sweep_interval` in seconds."""
+        self.healthy = False
+        # When the loop last came round (monotonic): one that waits for a vanished server does not.
+        self.turned_at = time.monotonic()
+        self._work = work
+        self._wakeup = wakeup
+        self._kind = wakeup.place.removesuffix("s")
+        self._metrics = metrics
+        self._sweep_interval = sweep_interval
+        self._next_sweep = 0.0
+        self._next_at: float | None = None
+        self._stopping = False
+        self._stream = Stream()
+        self.held_back: str | None = None
+
+    def hold(self, reason: str | None) -> None:
+        """Claim nothing while there is a reason not to."""
+        if reason != self.held_back:
+            self.held_back = reason
+            self._wakeup.wake("timer")
+
+    def sweep(self) -> None:
+        """Look from the beginning soon: rows became claimable without an INSERT."""
+        self._next_sweep = 0.0
+        self._wakeup.wake("timer")
+
+    def stop(self) -> None:
+        """Claim no more."""
+        self._stopping = True
+        self._wakeup.wake("timer")
+
+    async def run(self) -> None:
+        """Process until stopped, whatever happens to the database."""
+        pause = 0.0
+        while not self._stopping:
+            started = time.monotonic()
+            try:
+                await self._wakeup.start()
+                self.healthy = True
+                await self._loop()
+            except Exception as error:  # noqa: BLE001 - the loop must outlive what it cannot foresee
+                lasted = time.monotonic() - started
+                pause = _SHORTEST_PAUSE if lasted > _LONGEST_PAUSE else 2 * pause
+                pause = min(max(_SHORTEST_PAUSE, pause), _LONGEST_PAUSE)
+                self._recover(error, pause)
+                with anyio.move_on_after(pause):
+                    await self._stopped()
+        try:
+            await self._work.finish()
+        except Exception as error:  # noqa: BLE001 - its rows are claimed again
+            _log.warning("the last page was not settled", reason=explain(error).error)
+        await self._leave()
+
+    async def _loop(self) -> None:
+        streak = 0
+        while not self._stopping:
+            self.turned_at = time.monotonic()
+            if self.held_back is not None:
+                await self._wakeup.sleep(None)
+                continue
+            page = await self._work.page()
+            streak = streak + 1 if page.rows else 0
+            if page.rows:
+                self._stream.come(page.rows, time.monotonic())
+                await self._wakeup.working(full_page=page.full, has_room=not page.busy)
+                if time.monotonic() >= self._next_sweep:
+                    await self._survey("sweep")
+                if streak >= _TRICKLE and not (page.full or page.busy):
+                    await anyio.sleep(_GATHER)
+            elif page.busy:
+                await self._work.room(page.again)
+            elif self._stream.lasts(time.monotonic()) and await self._wakeup.linger(_LINGER):
+                continue
+            else:
+                await self._rest(page.again)
+
+    async def _rest(self, again: float | None) -> None:
+        """Sleep, unless that is not safe, or a look from the beginning finds what is due."""
+        if not await self._wakeup.arm():
+            await self._wakeup.look_again()
+        elif not await self._survey("sweep"):
+            await self._sleep(again)
+        else:
+            page = await self._work.page()
+            if not (page.rows or page.busy):
+                # What is due is held by others, or its queues are full.
+                await self._sleep(page.again)
+
+    async def _survey(self, cause: str) -> bool:
+        started = time.monotonic()
+        survey = await self._work.survey()
+        ended = time.monotonic()
+        self._next_sweep = ended + max(self._sweep_interval, (ended - started) / _SWEEP_SHARE)
+        self._next_at = None if survey.next is None else ended + survey.next
+        self._metrics.wakeups.labels(self._kind, cause).inc()
+        return survey.due
+
+    async def _sleep(self, again: float | None) -> None:
+        if self._stopping:
+            return
+        until = None if self._next_at is None else self._next_at - time.monotonic()
+        if again is not None:
+            until = again if until is None else min(until, again)
+        cause = await self._wakeup.sleep(until)
+        self._metrics.wakeups.labels(self._kind, cause).inc()
+
+    def _recover(self, error: Exception, pause: float) -> None:
+        self.healthy = False
+        failure = explain(error)
+        expected = is_passing(error) or isinstance(error, InboxdError)
+        _log.warning(
+            "processor starts again",
+            kind=self._kind,
+            reason=failure.error,
+            pause=pause,
+            # Not exc_info: a driver's error quotes rows.
+            traceback=None if expected else failure.traceback,
+        )
+        self._work.forget()
+        self._wakeup.forget()
+
+    async def _stopped(self) -> None:
+        while not self._stopping:
+            await self._wakeup.sleep(None)
+
+    async def _leave(self) -> None:
+        self.healthy = False
+        try:
+            with anyio.fail_after(5):
+                await self._wakeup.leave()
+        except Exception as error:  # noqa: BLE001 - without a database there is nobody to tell
+            _log.info("could not wake the others", reason=explain(error).error)

@@ -1,0 +1,138 @@
+"""What the log tells of single rows: that one starts, how it ended, and why it did not succeed.
+
+Owns these lines. Promises that a worker at its ordinary level pays nothing for an event that
+succeeds, and a look-up for a command: who has rows asks `tells_starts` or `tells_ends` before it
+calls, once for a page of events. Known limit: a list is told of as a list, not event by event.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from inboxd.api.lists import Facts
+from inboxd.engine.outcomes import name
+from inboxd.model.frames import own_frames, place_of
+from inboxd.model.outcome import Dead, Deferred, Unsuccessful, failure_of, whole_traceback
+from inboxd.store.connections import Row
+from inboxd.telemetry.logs import ROWS, bound, get_logger
+
+_log = get_logger(__name__)
+_rows = get_logger(ROWS)
+# The standard library remembers its answers: a tenth of a microsecond.
+_enabled = logging.getLogger(ROWS).isEnabledFor
+_debugs = logging.getLogger(__name__).isEnabledFor
+
+
+def tells_starts() -> bool:
+    """Whether the start of each row is told of."""
+    return _enabled(logging.DEBUG)
+
+
+def tells_ends() -> bool:
+    """Whether each row that is settled is told of."""
+    return _enabled(logging.INFO)
+
+
+def event_starts(row: Row) -> None:
+    """An event is handed to its handlers."""
+    with bound(**_ids(row, "event")):
+        _rows.debug(
+            "event starts",
+            type=row["type"],
+            id=row["id"],
+            topic=row["topic"],
+            attempt=row["attempts"] + 1,
+        )
+
+
+def list_starts(facts: Facts, first: Row, size: int) -> None:
+    """A list, or a part of one, is handed to its handler; `first` is its first event."""
+    _rows.debug("list starts", topic=facts.topic, key=facts.key, id=first["id"], events=size)
+
+
+def command_starts(row: Row) -> None:
+    """A command is handed to its handler."""
+    with bound(**_ids(row, "command")):
+        _rows.debug(
+            "command starts",
+            type=row["type"],
+            id=row["id"],
+            queue=row["queue"],
+            attempt=row["attempts"] + 1,
+        )
+
+
+def event_succeeded(row: Row, seconds: float, sent: int) -> None:
+    """An event is settled."""
+    with bound(**_ids(row, "event")):
+        _rows.info(
+            "event succeeded",
+            type=row["type"],
+            id=row["id"],
+            topic=row["topic"],
+            ms=_milliseconds(seconds),
+            sent=sent,
+        )
+
+
+def list_succeeded(facts: Facts, size: int, seconds: float, sent: int) -> None:
+    """A list, or a part of one, is settled."""
+    _rows.info(
+        "list succeeded",
+        topic=facts.topic,
+        key=facts.key,
+        events=size,
+        ms=_milliseconds(seconds),
+        sent=sent,
+    )
+
+
+def command_ended(row: Row, status: str, seconds: float, sent: int) -> None:
+    """A command is settled: it has succeeded, or is cancelled."""
+    with bound(**_ids(row, "command")):
+        _rows.info(
+            "command succeeded" if status == "succeeded" else "command was cancelled",
+            type=row["type"],
+            id=row["id"],
+            queue=row["queue"],
+            ms=_milliseconds(seconds),
+            sent=sent,
+        )
+
+
+def did_not_succeed(
+    kind: Literal["event", "command"],
+    row: Row,
+    outcome: Unsuccessful,
+    error: BaseException,
+    package: str,
+) -> None:
+    """An attempt failed, or ended without a success; `package` is the handler's own."""
+    dead, deferred = isinstance(outcome, Dead), isinstance(outcome, Deferred)
+    below: dict[str, object] = {}
+    if not deferred and (place := place_of(error, package)):  # to put something off is no failure
+        below["at"] = place
+        if _debugs(logging.DEBUG):  # with inboxd's frames, which `errors` leave out
+            below["exception"] = whole_traceback(error)
+        elif tells_ends():
+            below["exception"] = "".join(own_frames(error, package).format())
+    say = _log.error if dead else _log.info if deferred else _log.warning
+    with bound(**_ids(row, kind)):
+        say(
+            f"{kind} is a dead letter" if dead else f"{kind} did not succeed",
+            type=row["type"],
+            id=row["id"],
+            outcome=name(outcome),
+            attempt=row["attempts"] + 1,
+            error=failure_of(outcome, error).error,
+            **below,
+        )
+
+
+def _ids(row: Row, kind: Literal["event", "command"]) -> Mapping[str, Any]:
+    own = row[f"{kind}_id"]
+    return {f"{kind}_id": own, "correlation_id": row["correlation_id"] or own}
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(1000 * seconds, 1)

@@ -1,0 +1,384 @@
+"""Lists of batch topics, beside the pages of single events: who visits which bucket when.
+
+Owns the tasks that visit buckets, a bounded number of them, and what happens when a visit fails.
+Promises that a bucket is visited by one task of this worker at a time; that an outage is nobody's
+failure; that a list which spoils its transaction is cut down until the event stands alone; and,
+after a death in the middle of a list, that lists run one by one, each counted before it runs, and
+that the events of one that was counted before are run alone (ADR 3). Known limit: a list that waits
+for producers, or whose bucket another worker has, is looked at again after a pause.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from inboxd.api.records import ListHandler
+from inboxd.engine.losses import Losses
+from inboxd.engine.outcomes import error_entry
+from inboxd.engine.parts import Parts
+from inboxd.engine.processor import Survey
+from inboxd.errors import DedupKeyHeld, HandlerCrashed
+from inboxd.events.horizon import Readings
+from inboxd.events.lists.cursors import Memory
+from inboxd.events.lists.reading import Held, Part
+from inboxd.events.lists.run import ListRun, SpoiledList
+from inboxd.events.lists.setback import Failed, hasten
+from inboxd.events.lists.visit import ROWS, Visit
+from inboxd.events.page_run import EventRun
+from inboxd.events.sources.line_look import LineLook
+from inboxd.model.arrivals import Bucket
+from inboxd.model.lane import Lane
+from inboxd.model.outcome import Site, explain
+from inboxd.store import events, lines, lists, topics
+from inboxd.store.connections import Connection, is_passing
+from inboxd.store.lists import Line, Stretch
+from inboxd.store.pools import borrow, lend, transaction
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_DUE = 200
+# Lists that are run one by one after somebody's death.
+_CAREFUL = 100
+# Seconds before what could not be had is looked at again.
+_SOON, _LATE = 0.005, 0.5
+
+
+class ListWork:
+    """The lists that this worker serves."""
+
+    def __init__(self, parts: Parts, tasks: TaskGroup, readings: Readings, run: EventRun) -> None:
+        """Visit the buckets of the plugins' batch topics in tasks of `tasks`."""
+        self.on_end: Callable[[], None] = lambda: None
+        # Events of a list are to be run alone: one of them may kill its worker.
+        self.on_suspects: Callable[[], None] = lambda: None
+        self.lists = ListRun(parts, run)
+        self._parts = parts
+        self._tasks = tasks
+        self._readings = readings
+        self._events = run
+        self._memory = Memory(parts.controls)
+        self._visits: dict[Bucket, Visit] = {}
+        self._pauses: dict[Bucket, tuple[float, float]] = {}
+        self._marked: dict[Bucket, Line] = {}
+        # Buckets in which a transaction failed: one list a transaction until it is known which.
+        self._alone: set[Bucket] = set()
+        self._losses = Losses()
+        self._careful = 0
+        self._stopping = False
+        self._idle = anyio.Event()
+        self._idle.set()
+
+    @property
+    def in_flight(self) -> int:
+        """Events of lists that run now."""
+        return sum(part.size for visit in self._visits.values() for _, part in visit.ran[-1:])
+
+    @property
+    def is_visiting(self) -> bool:
+        """Whether lists run, or may."""
+        return bool(self._visits)
+
+    @property
+    def again(self) -> float | None:
+        """Seconds until a bucket is to be looked at again that was left alone for a while."""
+        waiting = [
+            until for bucket, (until, _) in self._pauses.items() if bucket in self._memory.due
+        ]
+        return max(0.0, min(waiting) - time.monotonic()) if waiting else None
+
+    def be_careful(self) -> None:
+        """Somebody died, perhaps in the middle of a list."""
+        self._careful = _CAREFUL
+
+    def forget(self) -> None:
+        """The connection was lost: another server may answer next."""
+        self._memory.forget()
+        self._pauses.clear()
+
+    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
+        """Take over the buckets that have arrivals, and find the lines that are due."""
+        sql, served = self._parts.sql, self._parts.registry.lists
+        if not served:
+            return Survey(due=False, next=None)
+        for each in looked.arrived:
+            bucket = (each.topic, each.bucket)
+            if each.topic in served and bucket not in self._visits:
+                # What is being taken into a topic comes to lie before what is there.
+                first = 1 if each.topic in looked.held else each.first
+                self._memory.rewind(bucket, min(first - 1, looked.complete[each.bucket]))
+                self._memory.hint(bucket)
+        seen = [s for s, _ in looked.heads if s.key[0] in served]
+        lanes = [Lane(s.key) for s in seen if s.oldest is not None]
+        if lanes:
+            for head in await lines.due_heads(connection, sql, lanes, _DUE):
+                self._memory.hint((head.line.topic, head.line.bucket), [head.line.key])
+        nearest = [s.next for s in seen if s.next is not None]
+        if self.again is not None:
+            nearest.append(self.again)
+        return Survey(bool(self._ready()), min(nearest, default=None))
+
+    def start(self) -> int:
+        """Begin visits, as many as may be; how many were begun."""
+        room = self._parts.settings.events.lists - len(self._visits)
+        begun = self._ready()[: max(0, room)] if not self._stopping else []
+        for bucket in begun:
+            handler = self._parts.registry.lists[bucket[0]]
+            self._visits[bucket] = self._visit(bucket, handler)
+            self._idle = anyio.Event()
+            self._tasks.start_soon(self._stay, bucket, handler)
+        return len(begun)
+
+    async def finish(self) -> None:
+        """Begin no more, and wait for the visits that go on."""
+        self._stopping = True
+        while self._visits:
+            await self._idle.wait()
+
+    async def give_back(self) -> None:
+        """Lists that were counted and ended without an outcome, while this process lives."""
+        for bucket, line in list(self._marked.items()):
+            async with borrow(self._parts.pool) as connection:
+                await lists.unmark(connection, self._parts.sql, line)
+            self._marked.pop(bucket, None)
+
+    # ------------------------------------------------------------------------------ one bucket
+
+    def _ready(self) -> list[Bucket]:
+        """The buckets that may be visited now, those that waited longest first."""
+        now = time.monotonic()
+        served = self._parts.registry.lists
+        return [
+            bucket
+            for bucket in self._memory.due
+            if bucket not in self._visits
+            and self._pauses.get(bucket, (0.0, 0.0))[0] <= now
+            and self._memory.allows(served[bucket[0]])
+        ]
+
+    def _visit(self, bucket: Bucket, handler: ListHandler) -> Visit:
+        keys = self._memory.due.pop(bucket, set())
+        return Visit(
+            self._parts,
+            self.lists,
+            self._events,
+            self._memory,
+            handler,
+            bucket,
+            keys,
+            enough=1 if bucket in self._alone else ROWS,
+            careful=self._careful > 0,
+        )
+
+    async def _stay(self, bucket: Bucket, handler: ListHandler) -> None:
+        """Visit a bucket until there is nothing to do in it, or others wait for their turn."""
+        try:
+            while True:
+                visit = self._visits[bucket]
+                await self._turn(visit)
+                if visit.more:
+                    self._memory.hint(bucket)
+                stops = self._stopping or self._parts.solitude.wanted
+                if not visit.more or stops or self._ready() or bucket in self._pauses:
+                    return
+                self._visits[bucket] = self._visit(bucket, handler)
+        finally:
+            del self._visits[bucket]
+            if not self._visits:
+                self._idle.set()
+            self.on_end()
+
+    async def _turn(self, visit: Visit) -> None:
+        """One visit, and what follows from it; does not raise."""
+        connection = None
+        try:
+            async with lend(self._parts.pool) as connection:
+                await self._transact(connection, visit)
+                await self._one_by_one(connection, visit)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the next visit must come
+            lost = connection is None or connection.is_closed()
+            await self._failed(visit, error, lost=lost)
+
+    async def _transact(self, connection: Connection, visit: Visit) -> None:
+        """The visit's transaction."""
+        bucket = visit.bucket
+        async with transaction(self._parts.pool, connection):
+            if not await self._may_begin(connection, bucket):
+                self._pause(bucket)
+                self._memory.hint(bucket, visit.keys)
+                return
+            await visit.run(connection, self._readings.horizon.bound(bucket[1]))
+        self._memory.advance(bucket, visit.last)
+        await self._count(visit)
+        if visit.ran and not visit.failed:
+            self._alone.discard(bucket)
+        if visit.rows:
+            self._pauses.pop(bucket, None)
+        if visit.waits or not visit.rows:
+            self._pause(bucket)
+        if visit.waits:
+            self._memory.hint(bucket, visit.keys)
+
+    async def _may_begin(self, connection: Connection, bucket: Bucket) -> bool:
+        """Take the bucket and a slot of its topic, and read the horizon if it is time."""
+        if not await lines.try_buckets(connection, self._parts.sql, [bucket]):
+            return False
+        if not await self._has_slot(connection, bucket[0]):
+            return False
+        if not await self._readings.read_if_due(connection):
+            self._memory.forget()
+        # Lists, too, wait for what is being taken into their topic.
+        return bucket[0] not in self._readings.horizon.held
+
+    async def _has_slot(self, connection: Connection, topic: str) -> bool:
+        """Whether the topic's concurrency over all workers has room for this transaction."""
+        slots = self._parts.registry.topics[topic].concurrency
+        if slots is None:
+            return True
+        return bool(await topics.try_slots(connection, self._parts.sql, [topic], [slots]))
+
+    def _pause(self, bucket: Bucket) -> None:
+        """Look at it again a little later, each time longer."""
+        pause = min(2 * self._pauses.get(bucket, (0.0, _SOON / 2))[1], _LATE)
+        self._pauses[bucket] = (time.monotonic() + pause, pause)
+
+    async def _count(self, visit: Visit) -> None:
+        """Count what has committed; a million events take a while, so others have their turn."""
+        tally = self._parts.metrics.tally
+        for written in visit.written:
+            for type_, rows, seconds, waited in written.types:
+                for _ in range(rows):
+                    tally.add("event", type_, "succeeded", seconds, max(0.0, waited))
+                await anyio.lowlevel.checkpoint()
+            self._events.count(written.results)
+
+    # -------------------------------------------------------------------------------- failures
+
+    async def _failed(self, visit: Visit, error: Exception, *, lost: bool) -> None:
+        """A visit did not commit: an outage, or a list that spoils its transaction."""
+        self._pause(visit.bucket)
+        self._memory.hint(visit.bucket, visit.keys)
+        if isinstance(error, SpoiledList):
+            error = error.error if isinstance(error.error, Exception) else error
+        _log.warning(
+            "a visit to lists did not commit",
+            topic=visit.handler.topic,
+            lists=len(visit.ran),
+            reason=explain(error).error,
+        )
+        try:
+            await self.give_back()
+            if not visit.ran or (is_passing(error) and not lost):
+                return
+            key, part = visit.ran[-1]
+            if lost and self._losses.excuse(part.first["id"]):
+                return
+            if len(visit.ran) > 1:
+                self._alone.add(visit.bucket)
+            elif visit.handler.may_split and part.size > 1 and not isinstance(error, DedupKeyHeld):
+                await self._cut(visit, key, part)
+            else:
+                await self._blame(visit, Failed(key, part, error))
+        except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
+            _log.warning("a list could not be set back", reason=explain(again).error)
+
+    async def _cut(self, visit: Visit, key: str, part: Part) -> None:
+        """Half of the list may do: the next visit tries."""
+        async with self._anew(visit) as connection:
+            await self._file(connection, part)
+            self._memory.cut(visit.bucket, key, part.size // 2)
+            rows = part.rows if isinstance(part, Held) else ()
+            await hasten(connection, self._parts.sql, part, rows)
+
+    async def _blame(self, visit: Visit, failed: Failed) -> None:
+        """Set the list back, on a connection that works."""
+        async with self._anew(visit) as connection:
+            await self._file(connection, failed.part)
+            blamed = replace(visit, written=[], ran=[], failed=[failed])
+            await blamed.set_back(connection)
+
+    async def _file(self, connection: Connection, part: Part) -> None:
+        """What was run before it was filed needs a place to be set back."""
+        if isinstance(part, Held):
+            fresh = [row["id"] for row in part.rows if row.get("place") is None]
+            await lines.file(connection, self._parts.sql, fresh)
+
+    @asynccontextmanager
+    async def _anew(self, visit: Visit) -> AsyncIterator[Connection]:
+        """Another transaction that has the bucket."""
+        async with (
+            lend(self._parts.pool) as connection,
+            transaction(self._parts.pool, connection),
+        ):
+            await lines.hold(connection, self._parts.sql, [visit.bucket])
+            yield connection
+
+    # -------------------------------------------------------------------------------- suspects
+
+    async def _one_by_one(self, connection: Connection, visit: Visit) -> None:
+        """Run lists that may kill their worker, each counted before it runs."""
+        mine = [key for bucket, key in self._memory.suspects if bucket == visit.bucket]
+        self._memory.suspects = [s for s in self._memory.suspects if s[0] != visit.bucket]
+        for key in mine:
+            line = await self._mark(connection, visit, key)
+            if line is None:
+                continue
+            alone = replace(visit, written=[], ran=[], failed=[], rows=0)
+            visit.ran = alone.ran
+            async with transaction(self._parts.pool, connection):
+                await lines.hold(connection, self._parts.sql, [visit.bucket])
+                await lists.unmark(connection, self._parts.sql, line)
+                await alone.run_one(connection, line)
+            self._marked.pop(visit.bucket, None)
+            self._careful = max(0, self._careful - 1)
+            await self._count(alone)
+            visit.more = True
+
+    async def _mark(self, connection: Connection, visit: Visit, key: str) -> Line | None:
+        """Count a crash of a line's list; None: it is not to be run as a list."""
+        sql, keep = self._parts.sql, self._keep(visit.handler)
+        async with transaction(self._parts.pool, connection):
+            await lines.hold(connection, sql, [visit.bucket])
+            found = await lists.open_lines(connection, sql, visit.handler.topic, [key], 1)
+            if not found:
+                return None
+            line = found[0]
+            if line.crashes and await self._convict(connection, visit, line):
+                await visit.look_again(connection, [key])
+                return None
+            self._marked[visit.bucket] = line  # before it commits: the answer may be lost
+            await events.mark_crash(connection, sql, line.id, keep)
+        return line
+
+    def _keep(self, handler: ListHandler) -> timedelta:
+        """How long nobody else touches a list that was counted."""
+        usual = self._parts.settings.database.idle_in_transaction_timeout
+        return usual + timedelta(seconds=self.lists.limit(handler))
+
+    async def _convict(self, connection: Connection, visit: Visit, line: Line) -> bool:
+        """A list that was counted before: its events are run alone, or die together."""
+        handler, sql = visit.handler, self._parts.sql
+        period = handler.rule.period(line.created_at)
+        _, last = await lists.measure(
+            connection, sql, handler.topic, line, period, handler.rule.full
+        )
+        stretch = Stretch(handler.topic, line.key, line.place, last)
+        if handler.may_split:
+            await lists.scatter(connection, sql, stretch)
+            self.on_suspects()
+            return True
+        if line.crashes < self._parts.settings.worker.crash_limit:
+            return False
+        error = HandlerCrashed(f"its worker died {line.crashes} times while it ran this list")
+        failure = explain(error, Site(handler.topic))
+        entry = error_entry(failure, line.attempts + 1, self._parts.me)
+        await lists.fail_stretch(connection, sql, stretch, entry, failure.fingerprint, line.crashes)
+        self._parts.metrics.crashes.labels("event").inc(line.crashes)
+        _log.error("list is dead letters: it kills its worker", topic=handler.topic, key=line.key)
+        return True

@@ -1,0 +1,109 @@
+"""A list that did not succeed as a whole: it is halved, waits for its retry, or is dead letters.
+
+Owns what is written of such a list. Promises that its events stay together while they wait, and
+that none of them is set back that had an end of its own (promise 2). Known limit: the attempts of a
+list that is too long for memory are counted by the first of its events that has no such end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from inboxd.api.records import ListHandler
+from inboxd.engine.outcomes import error_entry, setback
+from inboxd.engine.parts import Parts
+from inboxd.errors import HandlerTimeout
+from inboxd.events.lists.reading import Held, Part, Stored
+from inboxd.events.lists.run import left_of
+from inboxd.events.page_run import EventRun, Results
+from inboxd.model.outcome import Dead, explain
+from inboxd.store import events, lines, lists
+from inboxd.store.connections import Connection, Row
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A list that is set back as a whole."""
+
+    key: str
+    part: Part
+    error: BaseException
+
+
+class Became(Enum):
+    """What became of a list that did not succeed."""
+
+    ENDED = auto()  # each of its events has an end of its own
+    HALVES = auto()  # it may end in time
+    WAITING = auto()
+    DEAD = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Setbacks:
+    """Sets back the lists of one handler."""
+
+    parts: Parts
+    events: EventRun
+    handler: ListHandler
+
+    async def set_back(
+        self, connection: Connection, failed: Failed, noted: Sequence[Results]
+    ) -> Became:
+        """Write what becomes of a list; `noted` is what its transaction noted of single events."""
+        part, first = failed.part, failed.part.first
+        left: Sequence[Row] = ()
+        if isinstance(part, Held):
+            left = left_of(part, noted)
+            if not left:
+                return Became.ENDED
+            first = left[0]
+        elif isinstance(part, Stored):
+            still = await part.left(connection)
+            if still is None:
+                return Became.ENDED
+            part, first = still, still.first
+            failed = replace(failed, part=part)
+        if isinstance(failed.error, HandlerTimeout) and self.handler.may_split and part.size > 1:
+            await hasten(connection, self.parts.sql, part, left)
+            return Became.HALVES
+        return await self._fail(connection, failed, first, left)
+
+    async def _fail(
+        self, connection: Connection, failed: Failed, first: Row, left: Sequence[Row]
+    ) -> Became:
+        part, sql, me = failed.part, self.parts.sql, self.parts.me
+        outcome = self.events.judge(failed.error, first, self.handler.readers.get(first["type"]))
+        if not isinstance(outcome, Dead):
+            again = replace(setback(outcome, first, me), status="waiting")  # it stays in its line
+            await events.set_back(connection, sql, [again])
+        elif isinstance(part, Stored):
+            entry = error_entry(outcome.failure, first["attempts"] + 1, me)
+            await lists.fail_stretch(
+                connection, sql, part.stretch, entry, outcome.failure.fingerprint
+            )
+        else:
+            await lines.step_aside(connection, sql, [row["id"] for row in left])
+            dead = [setback(outcome, row, me) for row in left]
+            await events.set_back(connection, sql, dead)
+        _log.warning(
+            "list did not succeed",
+            topic=self.handler.topic,
+            key=failed.key,
+            events=part.size,
+            reason=explain(failed.error).error,
+        )
+        return Became.DEAD if isinstance(outcome, Dead) else Became.WAITING
+
+
+async def hasten(connection: Connection, sql: Statements, part: Part, rows: Sequence[Row]) -> None:
+    """Let whichever event of a list comes to be the head be due; `rows` are those in memory."""
+    now = [row["id"] for row in rows] or [part.first["id"]]
+    again = [events.Setback(id_, "waiting", delay=0.0) for id_ in now]
+    await events.set_back(connection, sql, again)
+    if isinstance(part, Stored):
+        await lists.hasten(connection, sql, part.stretch)

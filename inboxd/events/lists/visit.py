@@ -1,0 +1,341 @@
+"""A visit to a bucket of a batch topic: one transaction, in which its lists are made and run.
+
+Owns the order of things under the bucket's lock: full lists of what has just arrived are run at
+once; what is left is filed, each event with its due time; then the lists that are due are run.
+Promises (promise 2) that all of it commits together with what the handlers did, and that the list
+of a period holds all that was written before the period's end: it is taken only when everything
+with an id drawn before that moment is committed or gone, and filed. Known limit: a producer whose
+transaction stays open over the end of a period holds up that period's lists in its bucket.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from inboxd.api.due import NEVER, SLACK
+from inboxd.api.messages import moment
+from inboxd.api.records import ListHandler
+from inboxd.engine.parts import Parts
+from inboxd.events.lists.cursors import Memory
+from inboxd.events.lists.reading import Part, Stored, Unread
+from inboxd.events.lists.run import Listed, ListRun, Written, facts_of
+from inboxd.events.lists.setback import Became, Failed, Setbacks
+from inboxd.events.page_run import EventRun
+from inboxd.model.arrivals import Bucket
+from inboxd.store import bodies, lines, lists
+from inboxd.store.connections import Connection, Row
+from inboxd.store.lists import Line, Stretch
+
+# What a visit takes, files, and runs at the most; a longer list is read in portions.
+ROWS = 5_000
+_LINES = 500
+_ENDS = 1_000
+
+
+@dataclass(slots=True)
+class Visit:
+    """One visit; `more` and `waits` say what it leaves behind.
+
+    keys: lines that are said to be due. waits: producers have to end first. last: the id up to
+    which everything was settled or filed, once this has committed.
+    """
+
+    parts: Parts
+    lists: ListRun
+    events: EventRun
+    memory: Memory
+    handler: ListHandler
+    bucket: Bucket
+    keys: set[str]
+    more: bool = False
+    waits: bool = False
+    rows: int = 0
+    last: int = 0
+    exhausted: bool = True
+    written: list[Written] = field(default_factory=list)
+    # How many rows are enough for this visit: 1 runs one list at a time.
+    enough: int = ROWS
+    # All lists are run one by one, after the transaction that files them.
+    careful: bool = False
+    # The lists that are being run, for who has to find the one that spoils the transaction.
+    ran: list[tuple[str, Part]] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+
+    async def run(self, connection: Connection, bound: int) -> None:
+        """Do all there is to do, in a transaction that has the bucket; ids up to `bound`."""
+        await connection.execute(self.lists.patience(self.handler))
+        after = self.last = self.memory.after(self.bucket)
+        full = self.handler.rule.full
+        seen: Sequence[Row] | None = None
+        if full is not None and full <= ROWS and not self.careful:
+            seen = await lines.claim_arrivals(
+                connection, self.parts.sql, [lines.Stretch(*self.bucket, after, bound)], ROWS
+            )
+            await self._run_full(connection, seen, full)
+            await self._write(connection)
+        grown = await self._file(connection, after, bound, seen)
+        await self.set_back(connection)
+        await self._run_due(connection, self.keys | set(grown), bound)
+        await self._write(connection)
+        await self.set_back(connection)
+
+    async def run_one(self, connection: Connection, line: Line) -> None:
+        """Run the list at a line's head alone; it is due."""
+        await connection.execute(self.lists.patience(self.handler))
+        listed = await self._listed(connection, line, self._cap(line))
+        await self._run(connection, line.key, listed)
+        await self._write(connection)
+        await self.set_back(connection)
+        await self.look_again(connection, [line.key])
+
+    # ------------------------------------------------------------------------------- arrivals
+
+    async def _run_full(self, connection: Connection, seen: Sequence[Row], full: int) -> None:
+        """Run the lists that what has just arrived makes full; it need not be filed first."""
+        fresh: dict[str, list[Row]] = defaultdict(list)
+        for row in seen:
+            if row["type"] in self.handler.readers:  # what is none of the list's does not fill it
+                fresh[row["ordering_key"]].append(row)
+        filed = await self._filed(connection, [row for row in seen if row["behind"]])
+        for key, rows in fresh.items():
+            line = filed.get(key)
+            if line is None and rows[0]["behind"]:
+                continue  # it waits for a retry
+            if line is not None and any(row["again"] for row in rows):
+                continue  # what is replayed comes in front of it
+            if self.memory.is_cut(self.bucket, key) or self._stops():
+                continue
+            if (0 if line is None else line.length) + len(rows) >= full:
+                before = [] if line is None else await self._read(connection, line, full)
+                await self._cut(connection, key, [*before, *rows], full)
+
+    async def _filed(self, connection: Connection, rows: Sequence[Row]) -> dict[str, Line]:
+        """The lines, not too long ones, behind which these rows stand."""
+        keys = list({row["ordering_key"] for row in rows})
+        if not keys:
+            return {}
+        found = await lists.open_lines(
+            connection, self.parts.sql, self.handler.topic, keys, len(keys), due=False
+        )
+        return {
+            line.key: line
+            for line in found
+            if not line.postponed and not line.crashes and line.length < ROWS
+        }
+
+    async def _read(self, connection: Connection, line: Line, most: int) -> list[Row]:
+        wanted = [(line, max(most, line.length))]
+        return (await lists.read_lines(connection, self.parts.sql, self.handler.topic, wanted))[0]
+
+    async def _cut(self, connection: Connection, key: str, rows: Sequence[Row], full: int) -> None:
+        """Run full lists, from the oldest row on."""
+        limit = self.events.limits.page_bytes
+        start = 0
+        while len(rows) - start >= full and not self._stops():
+            taken = rows[start : start + full]
+            if self._belong(taken) < full or bodies.weight(taken) > limit:
+                return
+            listed = await self._hold(connection, taken)
+            if await self._run(connection, key, listed) is not None:
+                return
+            start += full
+
+    async def _file(
+        self, connection: Connection, after: int, bound: int, seen: Sequence[Row] | None
+    ) -> list[str]:
+        """File what has arrived and was not run; the lines that have grown."""
+        if seen is not None:
+            self.last = seen[-1]["id"] if seen else after
+            bound = self.last if len(seen) == ROWS else bound
+            self.exhausted = len(seen) < ROWS
+        rule, sql = self.handler.rule, self.parts.sql
+        oldest = await lists.oldest_arrival(connection, sql, self.bucket, after, bound)
+        if oldest is None:
+            self.more = self.more or not self.exhausted
+            return []
+        created_at, now = oldest
+        ends = rule.ends(created_at - SLACK, now, _ENDS)
+        filed = await lists.file_arrivals(
+            connection,
+            sql,
+            lines.Stretch(*self.bucket, after, bound),
+            ROWS,
+            rule.age or NEVER,
+            ends,
+            self.handler.readers,
+        )
+        await self._complete(connection, filed.keys)
+        self.rows += filed.rows
+        self.last = max(self.last, filed.last)
+        cut_short = filed.rows == ROWS or (len(ends) == _ENDS and ends[-1] <= now)
+        self.exhausted = self.exhausted and not cut_short
+        self.more = self.more or not self.exhausted
+        return filed.keys
+
+    # ------------------------------------------------------------------------------ due lists
+
+    async def _run_due(self, connection: Connection, keys: set[str], bound: int) -> None:
+        """Run the lists of lines that are due."""
+        if not keys or self._stops():
+            return
+        sql, topic = self.parts.sql, self.handler.topic
+        due = await lists.open_lines(connection, sql, topic, list(keys), _LINES)
+        self.more = self.more or len(due) == _LINES
+        ready = [line for line in due if await self._is_closed(connection, line, bound)]
+        suspects = [line for line in ready if line.crashes or self.careful]
+        self.memory.suspects += [(self.bucket, line.key) for line in suspects]
+        ready = [line for line in ready if not (line.crashes or self.careful)]
+        longer: list[str] = []
+        for page in _pages([(line, self._cap(line)) for line in ready]):
+            found = await lists.read_lines(connection, sql, topic, page)
+            for (line, cap), rows in zip(page, found, strict=True):
+                if self._stops():
+                    self.more = True
+                    break
+                listed = await self._listed(connection, line, cap, rows)
+                await self._run(connection, line.key, listed)
+                if line.length > listed.whole.size:
+                    longer.append(line.key)
+            await self._write(connection)
+        if longer:
+            await self.look_again(connection, longer)
+
+    async def _is_closed(self, connection: Connection, line: Line, bound: int) -> bool:
+        """Whether nothing more can come into the list of a line that is due."""
+        closes_at = self.handler.rule.closes_at(line.created_at)
+        if closes_at is None or closes_at > line.now:
+            return True
+        drawn = self.memory.closing.get(closes_at)
+        if drawn is None:
+            drawn = await lists.newest(connection, self.parts.sql)
+            self.memory.close(closes_at, drawn)
+        if not self.exhausted and self.last < drawn:
+            return False  # there is more to file: the next visit comes at once
+        if bound < drawn:
+            self.waits = True
+            return False
+        return True
+
+    def _cap(self, line: Line) -> int:
+        """How many of a line to read into memory; one more than may be, if it could be longer."""
+        most = self.memory.most(self.bucket, line.key, self.handler.rule.full or ROWS + 1)
+        return min(most, ROWS + 1)
+
+    async def _listed(
+        self, connection: Connection, line: Line, cap: int, rows: Sequence[Row] | None = None
+    ) -> Listed:
+        """The list at the head of a line."""
+        if rows is None:
+            found = await lists.read_lines(
+                connection, self.parts.sql, self.handler.topic, [(line, cap)]
+            )
+            rows = found[0]
+        size = self._belong(rows)
+        if size <= ROWS and bodies.weight(rows[:size]) <= self.events.limits.page_bytes:
+            return await self._hold(connection, rows[:size])
+        period = self.handler.rule.period(line.created_at)
+        most = self.memory.most(self.bucket, line.key, self.handler.rule.full or line.length)
+        size, last = await lists.measure(
+            connection, self.parts.sql, self.handler.topic, line, period, most
+        )
+        stretch = Stretch(self.handler.topic, line.key, line.place, last)
+        whole = Stored(self.parts.sql, self.events.limits, self.handler, stretch, size, rows[0])
+        types = {row["type"] for row in rows}
+        if missing := self.handler.rule.missing(types):
+            types.update(await lists.types_in(connection, self.parts.sql, stretch, missing))
+        facts = facts_of(self.handler, rows[0], size, types)
+        return Listed(self.handler, facts, whole, Unread())
+
+    async def _hold(self, connection: Connection, rows: Sequence[Row]) -> Listed:
+        payloads = await bodies.read(connection, self.parts.sql, rows)
+        rows = await bodies.complete(connection, self.parts.sql, rows)
+        return self.lists.listed(self.handler, rows, payloads)
+
+    def _belong(self, rows: Sequence[Row]) -> int:
+        """How many of these rows, a line's oldest, make a list."""
+        if self.handler.rule.cron is None:
+            return len(rows)
+        return self.handler.rule.takes([moment(row["created_at"]) for row in rows])
+
+    async def look_again(self, connection: Connection, keys: Sequence[str]) -> None:
+        """What is left of these lines may be full again; the next visit sees."""
+        await self._complete(connection, keys)
+        self.memory.hint(self.bucket, keys)
+        self.more = True
+
+    async def _complete(self, connection: Connection, keys: Sequence[str]) -> None:
+        """Let those of these lines be due that need not wait for their time."""
+        rule = self.handler.rule
+        if keys and (rule.full is not None or rule.expected):
+            await lists.complete(
+                connection, self.parts.sql, self.handler.topic, keys, rule.full, rule.expected
+            )
+
+    # -------------------------------------------------------------------------------- results
+
+    def _stops(self) -> bool:
+        """Whether this visit has done enough; or its topic was paused meanwhile."""
+        if self.rows >= self.enough:
+            self.more = True
+            return True
+        return not self.memory.allows(self.handler)
+
+    async def _run(self, connection: Connection, key: str, listed: Listed) -> BaseException | None:
+        """Run a list, and note what came of it."""
+        if not self.written:
+            self.written.append(Written())
+        self.ran.append((key, listed.whole))
+        written = self.written[-1]
+        error = await self.lists.run(asyncio.current_task(), connection, listed, written)
+        self.rows += listed.whole.size
+        if error is not None:
+            self.failed.append(Failed(key, listed.whole, error))
+        else:
+            self.memory.went_well(self.bucket, key, listed.whole.size)
+        self.parts.metrics.list_events.labels(self.handler.topic).observe(listed.whole.size)
+        return error
+
+    async def _write(self, connection: Connection) -> None:
+        """Write what came of the lists since the last time."""
+        if not self.written:
+            return
+        written, sql = self.written[-1], self.parts.sql
+        if written.leaving:
+            await lines.step_aside(connection, sql, written.leaving)
+        await self.events.write(connection, written.results)
+        for stretch, seconds, waited in written.settled:
+            for type_, rows in await lists.settle_stretch(
+                connection, sql, stretch, seconds, self.parts.me.id
+            ):
+                written.types.append((type_, rows, seconds, waited))
+        self.written.append(Written())
+
+    async def set_back(self, connection: Connection) -> None:
+        """Set back the lists that failed as a whole, which are filed by now."""
+        failed, self.failed = self.failed, []
+        setbacks = Setbacks(self.parts, self.events, self.handler)
+        noted = [written.results for written in self.written]
+        for each in failed:
+            became = await setbacks.set_back(connection, each, noted)
+            if became is Became.HALVES:
+                # Half of it may end in time: the next visit tries, and so on.
+                self.memory.cut(self.bucket, each.key, each.part.size // 2)
+                self.more = True
+            elif became is Became.DEAD:
+                await self.look_again(connection, [each.key])
+
+
+def _pages(wanted: Sequence[tuple[Line, int]]) -> Iterator[list[tuple[Line, int]]]:
+    """Lines whose lists are read together: as many as fit in memory."""
+    page: list[tuple[Line, int]] = []
+    room = ROWS
+    for line, cap in wanted:
+        size = min(cap, line.length)
+        if page and size > room:
+            yield page
+            page, room = [], ROWS
+        page.append((line, cap))
+        room -= size
+    if page:
+        yield page

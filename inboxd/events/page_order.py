@@ -1,0 +1,62 @@
+"""Which lines of a page stand still, and what then has to be filed.
+
+Owns the rule of order within one page (promise 5): after an event of a line that cannot be settled
+now, no later one of that line is run; those that have just arrived are filed behind it. Promises
+that every row that was met and not settled has a place when the page commits, or is a dead letter
+that stepped aside. Known limit: it trusts that rows of a line come in their order.
+"""
+
+from dataclasses import dataclass, field
+
+from inboxd.engine.parts import Parts
+from inboxd.store.connections import Row
+
+
+@dataclass(slots=True)
+class Standing:
+    """One page's lines. filed: arrivals to be filed; aside: dead letters that leave their lines."""
+
+    parts: Parts
+    filed: list[int] = field(default_factory=list)
+    aside: list[int] = field(default_factory=list)
+    lines: set[tuple[str, str]] = field(default_factory=set)
+    # What is served, as it was found at first; a change of the controls ends the page.
+    _serves: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def may_run(self, row: Row) -> bool:
+        """Whether the event may run; if not, its line stands still from here on."""
+        stands = row["behind"] or not row["ready"]
+        if self.lines and not stands:
+            stands = (row["topic"], row["ordering_key"]) in self.lines
+        if not stands and self._is_served(row["topic"], row["type"]):
+            return True
+        self.stop(row)
+        return False
+
+    def _is_served(self, topic: str, type_: str) -> bool:
+        found = self._serves.get((topic, type_))
+        if found is None:
+            found = self._serves[topic, type_] = serves(self.parts, topic, type_)
+        return found
+
+    def set_back(self, row: Row, *, dead: bool) -> None:
+        """The event did not succeed: it waits where it is, or it is a dead letter."""
+        topic = self.parts.registry.topics.get(row["topic"])
+        if dead and topic is not None and topic.on_failure == "skip":
+            if row["place"] is not None:
+                self.aside.append(row["id"])
+        else:
+            self.stop(row)
+
+    def stop(self, row: Row) -> None:
+        """The line stands still: what has just arrived needs a place."""
+        self.lines.add((row["topic"], row["ordering_key"]))
+        if row["place"] is None:
+            self.filed.append(row["id"])
+
+
+def serves(parts: Parts, topic: str, type_: str) -> bool:
+    """Whether this worker runs events of this topic and type now."""
+    return bool(parts.registry.handlers_of(topic, type_)) and parts.controls.allow(
+        "topic", topic, type_
+    )

@@ -1,0 +1,327 @@
+"""Events of sequential topics: a source of pages in which no key is out of order (promise 5).
+
+Owns what this worker remembers of lines: the cursors of arrivals, the lanes of due heads, and the
+lines of filed rows that it is in the middle of. A page takes a few of the buckets that nobody else
+has, each locked for the transaction, then reads them in a later statement: arrivals up to the
+horizon, and filed rows from the heads of their lines on (ADR 12). Promises what `Source` says;
+cursors move when a page has committed, and never past a row that was neither settled nor filed.
+Known limit: while a page runs, nobody else processes what comes into its buckets.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from inboxd.engine.parts import Parts
+from inboxd.engine.processor import Survey
+from inboxd.events.horizon import Readings
+from inboxd.events.page_order import Standing, serves
+from inboxd.events.sources.line_look import LineLook
+from inboxd.events.sources.source import Claim
+from inboxd.events.topic_limits import Bounds
+from inboxd.model.arrivals import Arrivals, Bucket
+from inboxd.model.horizon import BUCKETS
+from inboxd.model.lane import Key, Lane
+from inboxd.store import lines, workers
+from inboxd.store.connections import Connection, Row
+from inboxd.store.lines import Line, Stretch
+
+# Buckets that are tried together at most: all that others may have, and as many more.
+_TRIED = 2 * BUCKETS
+# Lines that are asked together at most.
+_LINES = 100
+# A second claim is worth its round trip for more than this part of a page.
+_FEW = 4
+# Seconds before rows that could not be had are looked at again.
+_SOON, _LATE = 0.002, 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What a page has: buckets; those whose arrivals it took, and all of them; lines, cut short."""
+
+    buckets: frozenset[Bucket]
+    arrived: Sequence[Bucket] = ()
+    drained: frozenset[Bucket] = frozenset()
+    filed: Sequence[Line] = ()
+    cut: bool = False
+
+
+class Lines:
+    """The lines of the sequential topics that this worker serves."""
+
+    exclusive = True
+
+    def __init__(self, parts: Parts, readings: Readings) -> None:
+        """Take what the plugins serve, below the horizon of `readings`."""
+        self._parts = parts
+        self._readings = readings
+        named = (topic for topic, _ in parts.registry.in_topics)
+        self._topics = frozenset(filter(parts.registry.takes, named))
+        self._arrivals = Arrivals()
+        # Of topics and types that are none of ours: whether nobody handles them, since the survey.
+        self._nobodys: dict[tuple[str, str], bool] = {}
+        self._heads: dict[Key, Lane] = {}
+        # Lines with filed rows to go on with: their heads are behind the cursors.
+        self._going: dict[Line, None] = {}
+        self._wanting = False
+        self._pause = _SOON
+        self._bounds = Bounds(parts)
+
+    def forget(self) -> None:
+        """Drop everything remembered of the server."""
+        self._arrivals.forget()
+        self._nobodys.clear()
+        self._heads.clear()
+        self._going.clear()
+        self._wanting = False
+
+    @property
+    def again(self) -> float | None:
+        """How long to wait for producers that are open still, or for other workers."""
+        if not self._wanting:
+            return self._bounds.again
+        self._pause = min(2 * self._pause, _LATE)
+        return self._pause
+
+    async def survey(self, connection: Connection, seen: LineLook) -> Survey:
+        """Take over the buckets that have arrivals, and the lanes that have heads."""
+        arrived = [each for each in seen.arrived if each.mode == "sequential"]
+        self._nobodys.clear()
+        ours = await self._ours(connection, [(each.topic, each.type) for each in arrived])
+        found = [
+            # What is being taken into a topic comes to lie before what is there.
+            ((each.topic, each.bucket), 1 if each.topic in seen.held else each.first)
+            for each in arrived
+            if (each.topic, each.type) in ours
+        ]
+        self._arrivals.survey(found, seen.complete)
+        heads = [s for s, mode in seen.heads if mode == "sequential" and self._serves(s.key)]
+        self._heads = {s.key: self._heads.get(s.key, Lane(s.key)) for s in heads}
+        due = [s.key for s in heads if s.oldest is not None]
+        for key in due:
+            self._heads[key].rewind()
+        nearest = min((s.next for s in heads if s.next is not None), default=None)
+        return Survey(bool(found or due), nearest)
+
+    def is_known(self) -> bool:
+        """Whether there is a bucket, a lane of heads or a line to ask."""
+        return bool(self._arrivals.after or self._heads or self._going)
+
+    async def claim(self, connection: Connection, most: int) -> Claim:
+        """Take buckets, and then what may run of them."""
+        self._wanting = False
+        due, waiting = await self._due(connection), await self._arrived(connection)
+        topics = [*(line.topic for line in due), *self._in_reach(waiting)]
+        allowed = await self._bounds.allow(connection, topics, most)
+        most = allowed.most
+        due_in = list(dict.fromkeys(_bucket_of(line) for line in due))
+        taken = await self._take(connection, due_in, allowed.topics, len(due_in))
+        arrived = await self._take(connection, waiting, allowed.topics, self._share())
+        had = frozenset([*taken, *arrived])
+        going = [line for line in due if _bucket_of(line) in had]
+        self._wanting |= len(going) < len(due) or bool(self._arrivals.free())
+        share = -(-most // 2) if arrived else most
+        filed = await self._claim_filed(connection, going, share)
+        fresh, drained = await self._claim_arrivals(connection, arrived, most - len(filed))
+        for line in going:
+            self._going.pop(line, None)
+        rows = [*filed, *sorted(fresh, key=lambda row: row["id"])]
+        if rows:
+            self._wanting, self._pause = False, _SOON
+        note = _Note(had, arrived, drained, going, cut=len(filed) == share)
+        return Claim(
+            rows, note.cut or len(drained) < len(arrived), Standing(self._parts), note=note
+        )
+
+    def ran(self, claim: Claim, met: int) -> None:  # noqa: ARG002 - as the contract has it
+        """Until this page has ended, its buckets are left alone."""
+        self._arrivals.hold(claim.note.buckets)
+
+    def ended(self, claim: Claim, met: int, *, committed: bool) -> None:
+        """Move the cursors over what was settled or filed."""
+        note: _Note = claim.note
+        self._arrivals.release(note.buckets)
+        if not committed:
+            return
+        last = {_bucket(row): row["id"] for row in claim.rows[:met] if row["place"] is None}
+        left = {_bucket(row) for row in claim.rows[met:]}
+        # A bucket for which there was no room is still the one that was asked the longest ago.
+        for bucket in (each for each in note.arrived if each in last or each in note.drained):
+            self._arrivals.taken(bucket, last.get(bucket, 0))
+            if bucket in note.drained and bucket not in left:
+                self._arrivals.empty(bucket)
+        if (note.cut or left) and claim.standing is not None:
+            still = claim.standing.lines
+            self._going |= {
+                line: None for line in note.filed if (line.topic, line.key) not in still
+            }
+
+    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+        """Take the row's bucket, and file what stands before it: it may be filed itself after."""
+        await lines.hold(connection, self._parts.sql, [_bucket(row)])
+        own = [
+            each["id"]
+            for each in before
+            if each["ordering_key"] == row["ordering_key"]
+            and each["topic"] == row["topic"]
+            and each["place"] is None
+        ]
+        if own:
+            await lines.file(connection, self._parts.sql, own)
+
+    # --------------------------------------------------------------------------------- claims
+
+    async def _due(self, connection: Connection) -> list[Line]:
+        """Lines with filed rows that may go on: those known to, and those whose heads are due."""
+        lanes = [lane for lane in self._heads.values() if self._serves(lane.key)]
+        # Those of a topic that was paused meanwhile: a survey finds them when it is resumed.
+        allow = self._parts.controls.allow
+        self._going = {line: None for line in self._going if allow("topic", line.topic, "")}
+        room = _LINES - len(self._going)
+        if lanes and room > 0:
+            for head in await lines.due_heads(connection, self._parts.sql, lanes, room):
+                lanes[head.lane].advance(head.run_at, head.id)
+                self._going[head.line] = None
+        held = self._arrivals.held
+        return [line for line in self._going if _bucket_of(line) not in held]
+
+    async def _arrived(self, connection: Connection) -> list[Bucket]:
+        """Buckets with arrivals that may be taken, those first that were asked the longest ago."""
+        if not self._arrivals.free():
+            await self._look(connection)
+        bound = self._readings.horizon.bound
+        picked = self._pick()
+        waiting = bool(self._arrivals.free()) and not picked
+        if (picked or waiting) and self._readings.is_due(hurried=waiting):
+            if not await self._readings.read(connection):
+                self.forget()
+                self._wanting = True  # what is there, from the beginning
+            picked = self._pick()
+        self._parts.metrics.horizon_buckets.set(
+            sum(first > bound(lane[1], lane[0]) for lane, first in self._arrivals.free())
+        )
+        return picked
+
+    def _pick(self) -> list[Bucket]:
+        bound, allow = self._readings.horizon.bound, self._parts.controls.allow
+        picked = self._arrivals.pick(lambda lane: bound(lane[1], lane[0]), BUCKETS * BUCKETS)
+        return [lane for lane in picked if allow("topic", lane[0], "")][:_TRIED]
+
+    def _share(self) -> int:
+        """How many buckets a page may have: there are enough for two pages of each worker."""
+        return max(1, BUCKETS // (2 * (self._parts.fleet.peers + 1)))
+
+    def _in_reach(self, waiting: Sequence[Bucket]) -> list[str]:
+        """The topics that a page may come to: one that it would leave keeps its slot for others.
+
+        Those of which the last page got no slot are asked again, but hide nobody behind them.
+        """
+        refused = self._bounds.refused
+        likely = [topic for topic, _ in waiting if topic not in refused]
+        near = refused.union(likely[: self._share()])
+        limited = self._bounds.are_limited
+        return [topic for topic, _ in waiting if topic in near or not limited(topic)]
+
+    async def _take(
+        self, connection: Connection, wanted: Sequence[Bucket], topics: frozenset[str], most: int
+    ) -> list[Bucket]:
+        """Take the first `most` of the wanted buckets that nobody else has."""
+        tried = [bucket for bucket in wanted if bucket[0] in topics]
+        return await lines.try_buckets(connection, self._parts.sql, tried, most) if tried else []
+
+    async def _look(self, connection: Connection) -> None:
+        """Whether anything has come into the buckets that are known."""
+        held = self._arrivals.held
+        cursors = [each for each in self._arrivals.after.items() if each[0] not in held]
+        if cursors:
+            found = await lines.look(connection, self._parts.sql, cursors)
+            ours = await self._ours(connection, [(lane[0], type_) for lane, _, type_ in found])
+            self._arrivals.look(
+                (lane, first) for lane, first, type_ in found if (lane[0], type_) in ours
+            )
+
+    async def _claim_filed(
+        self, connection: Connection, going: Sequence[Line], most: int
+    ) -> list[Row]:
+        return await lines.claim_filed(connection, self._parts.sql, going, most) if going else []
+
+    async def _claim_arrivals(
+        self, connection: Connection, arrived: Sequence[Bucket], most: int
+    ) -> tuple[list[Row], frozenset[Bucket]]:
+        """Up to `most` arrivals, and those of the buckets that have no more.
+
+        Each bucket gives its share at first: what was written together lies together, and a page of
+        one bucket would touch a block for each row. What room is left goes to those that have more.
+        """
+        asked = arrived[: max(0, most)]
+        if not asked:
+            return [], frozenset()
+        after, bound = self._arrivals.after, self._readings.horizon.bound
+        share = most // len(asked)
+        stretches = [Stretch(*lane, after[lane], bound(lane[1], lane[0])) for lane in asked]
+        rows = await lines.claim_arrivals(connection, self._parts.sql, stretches, most, share)
+        counts = Counter(map(_bucket, rows))
+        cut = [lane for lane in asked if counts[lane] == share]
+        drained = frozenset(asked).difference(cut)
+        room = most - len(rows)
+        if cut and room > most // _FEW:
+            last = {_bucket(row): row["id"] for row in rows}
+            stretches = [Stretch(*lane, last[lane], bound(lane[1], lane[0])) for lane in cut]
+            more = await lines.claim_arrivals(connection, self._parts.sql, stretches, room)
+            rows += more
+            drained |= _drained(cut, more, room)
+        return rows, drained
+
+    async def _ours(
+        self, connection: Connection, pairs: Iterable[tuple[str, str]]
+    ) -> set[tuple[str, str]]:
+        """Those of these topics and types whose arrivals are ours to take, or to file.
+
+        What nobody handles we file wherever a handler without a topic may have others to run: else
+        it would hold up the other keys of its bucket. What another worker handles is left to it.
+        """
+        open_ = {pair for pair in pairs if self._is_open(pair[0])}
+        ours = {pair for pair in open_ if self._takes(*pair)}
+        if self._parts.registry.anywhere:
+            foreign = open_ - ours
+            if asked := foreign - self._nobodys.keys():
+                found = await workers.unhandled(connection, self._parts.sql, asked)
+                self._nobodys |= {pair: pair in found for pair in asked}
+            ours |= {pair for pair in foreign if self._nobodys[pair]}
+        return ours
+
+    def _is_open(self, topic: str) -> bool:
+        """Whether arrivals of the topic may be taken here, as far as lines go.
+
+        Those of a topic that is `batch` by now go into its lists, whatever it was when they came.
+        """
+        registry = self._parts.registry
+        listed = topic in registry.lists
+        return (
+            not listed and registry.takes(topic) and self._parts.controls.allow("topic", topic, "")
+        )
+
+    def _takes(self, topic: str, type_: str) -> bool:
+        """Whether arrivals are among what our handlers serve: those without a topic serve any."""
+        return topic in self._topics or bool(self._parts.registry.handlers_of(topic, type_))
+
+    def _serves(self, lane: Key) -> bool:
+        listed = lane[0] in self._parts.registry.lists
+        return not listed and serves(self._parts, str(lane[0]), str(lane[1]))
+
+
+def _bucket_of(line: Line) -> Bucket:
+    return line.topic, line.bucket
+
+
+def _bucket(row: Row) -> Bucket:
+    return row["topic"], row["bucket"]
+
+
+def _drained(asked: Sequence[Bucket], rows: Sequence[Row], most: int) -> frozenset[Bucket]:
+    """Which of the buckets asked have nothing more; `rows` as the statement gave them."""
+    if len(rows) < most:
+        return frozenset(asked)
+    last = asked.index(_bucket(rows[-1])) if rows else 0
+    return frozenset(asked[:last])

@@ -1,0 +1,91 @@
+"""Events that are processed each by itself: a source of pages.
+
+Owns the lanes of (topic, type) and their cursors. Promises what `Source` says. Known limit: what
+commits behind a cursor waits for the next sweep.
+"""
+
+from collections.abc import Sequence
+
+from inboxd.engine.parts import Parts
+from inboxd.engine.processor import Survey
+from inboxd.events.page_order import serves
+from inboxd.events.sources.line_look import LineLook
+from inboxd.events.sources.source import Claim
+from inboxd.events.topic_limits import Bounds
+from inboxd.model.lane import Lane, Lanes
+from inboxd.store import events
+from inboxd.store.connections import Connection, Row
+
+
+class Singles:
+    """The lanes of pending events."""
+
+    exclusive = False
+
+    def __init__(self, parts: Parts) -> None:
+        """Take what the plugins serve."""
+        self._parts = parts
+        self._lanes = Lanes()
+        self._bounds = Bounds(parts)
+
+    @property
+    def again(self) -> float | None:
+        """When a slot of a topic may be free."""
+        return self._bounds.again
+
+    def forget(self) -> None:
+        """Drop the cursors."""
+        self._lanes.forget()
+
+    async def survey(self, connection: Connection, looked: LineLook) -> Survey:  # noqa: ARG002 - as the contract has it
+        """Look at every lane from its beginning."""
+        seen = await events.survey(connection, self._parts.sql)
+        served = [s for s in seen if self._serves(s.key)]
+        due = self._lanes.sweep(served)
+        return Survey(due, min((s.next for s in served if s.next is not None), default=None))
+
+    def is_known(self) -> bool:
+        """Whether there is a lane to ask."""
+        return bool(self._lanes.ordered())
+
+    async def claim(self, connection: Connection, most: int) -> Claim:
+        """Take due events from the cursors on."""
+        lanes = self._open()
+        while lanes:
+            topics = (str(lane.key[0]) for lane in lanes)
+            allowed = await self._bounds.allow(connection, topics, most)
+            asked = [lane for lane in lanes if lane.key[0] in allowed.topics]
+            if not asked:
+                break
+            rows = await events.claim(connection, self._parts.sql, asked, allowed.most)
+            if rows:
+                return Claim(rows, full=len(rows) == allowed.most, lanes=asked)
+            # A topic that is bounded was asked alone: the others have their turn.
+            for lane in asked:
+                self._lanes.took(lane)
+            lanes = [lane for lane in lanes if lane.key[0] not in allowed.topics]
+        return Claim([])
+
+    def ran(self, claim: Claim, met: int) -> None:
+        """The next claim starts behind these, although they are locked still."""
+        rows = claim.rows[:met]
+        for row in rows:
+            claim.lanes[row["lane"] - 1].advance(row["run_at"], row["id"])
+        for position in {row["lane"] for row in rows}:
+            self._lanes.took(claim.lanes[position - 1])
+
+    def ended(self, claim: Claim, met: int, *, committed: bool) -> None:
+        """Nothing to do: cursors were moved before."""
+
+    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+        """Nothing to do: the row's lock is enough."""
+
+    def _serves(self, lane: tuple[str | int | None, ...]) -> bool:
+        return serves(self._parts, str(lane[0]), str(lane[1]))
+
+    def _open(self) -> list[Lane]:
+        """The lanes that are not paused."""
+        lanes = self._lanes.ordered()
+        if self._parts.controls.paused:
+            return [lane for lane in lanes if self._serves(lane.key)]
+        return lanes

@@ -1,0 +1,59 @@
+"""What the settings of topics allow a page: how many rows, and how many pages at a time.
+
+Owns `page_rows` and `concurrency` of topics. A page that begins with a topic whose pages are
+bounded has events of that topic alone. A topic with a concurrency has so many slots, advisory locks
+that a page holds until its transaction ends. Promises that topics without either cost nothing.
+Known limit: a slot is held for a page that then finds no row of the topic.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from inboxd.engine.parts import Parts
+from inboxd.store import topics
+from inboxd.store.connections import Connection
+
+# When to try again for a slot that others have, in seconds: its release wakes nobody.
+_SOON = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The topics of a page, and how many rows it may have."""
+
+    topics: frozenset[str]
+    most: int
+
+
+class Bounds:
+    """The bounds of this worker's topics."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Heed what the topics of `parts` say."""
+        self._parts = parts
+        declared = parts.registry.topics.values()
+        self._rows = {topic.name: topic.page_rows for topic in declared if topic.page_rows}
+        self._slots = {topic.name: topic.concurrency for topic in declared if topic.concurrency}
+        # Seconds after which a slot may be free; None: none was wanted.
+        self.again: float | None = None
+        # Topics of which the last page that asked got no slot.
+        self.refused: frozenset[str] = frozenset()
+
+    def are_limited(self, topic: str) -> bool:
+        """Whether a page needs a slot of the topic."""
+        return topic in self._slots
+
+    async def allow(self, connection: Connection, wanted: Iterable[str], most: int) -> Allowed:
+        """What a page may take of the `wanted` topics, given in the order in which they are due."""
+        found = list(dict.fromkeys(wanted))
+        self.again, self.refused = None, frozenset()
+        limited = [topic for topic in found if topic in self._slots]
+        if limited:
+            slots = [self._slots[topic] for topic in limited]
+            had = await topics.try_slots(connection, self._parts.sql, limited, slots)
+            found = [topic for topic in found if topic in had or topic not in self._slots]
+            self.refused = frozenset(limited).difference(had)
+            self.again = _SOON if self.refused else None
+        if found and found[0] in self._rows:
+            return Allowed(frozenset(found[:1]), min(most, self._rows[found[0]]))
+        return Allowed(frozenset(topic for topic in found if topic not in self._rows), most)

@@ -1,0 +1,1 @@
+"""Partitions of history: made days ahead, kept, exported, removed."""

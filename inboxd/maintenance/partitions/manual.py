@@ -1,0 +1,104 @@
+"""What an operator does with partitions by hand: make, export, drop.
+
+Promises that each is one line of the audit, written before it begins, and that a day that is not
+over is never touched. Known limit: the session must be patient (`open_session(..., patient=True)`),
+since a large day takes longer than a statement may otherwise.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from inboxd.errors import Conflict, NotFound
+from inboxd.maintenance.partitions.export import Exporter
+from inboxd.maintenance.partitions.removal import Departure, pins
+from inboxd.store import operations as audit
+from inboxd.store import partitions
+from inboxd.store.partitions import BODIES, Partition
+from inboxd.store.session import Session
+
+_OVER = timedelta(days=1).total_seconds()
+
+
+async def make(session: Session, days: int, *, actor: str, reason: str | None = None) -> int:
+    """Make what is missing for so many days ahead; returns how many were made.
+
+    Raises Conflict, with what could be made made, when a table that was detached is in the way.
+    """
+    async with session.connection.transaction():
+        made = await partitions.make(session.connection, session.sql, days)
+        await audit.record(session, actor, "make", f"partitions {days} days ahead", reason, made)
+        apart = await partitions.apart(session.connection, session.sql)
+    for each in apart:
+        if 0 <= each.ahead <= days:
+            raise Conflict(
+                f"{made} partitions were made, but {each.part} is there, detached: attach it "
+                f"again: {each.attach} or give it another name: {each.rename}"
+            )
+    return made
+
+
+async def chosen(session: Session, names: Sequence[str], *, to_drop: bool) -> list[Partition]:
+    """The partitions of these names, history first.
+
+    Raises NotFound for a name that none has, Conflict for one that cannot be exported or dropped.
+    """
+    found = await partitions.listed(session.connection, session.sql, sizes=True)
+    known = {each.part: each for each in found}
+    if unknown := [name for name in names if name not in known]:
+        raise NotFound(f"there is no partition {', '.join(unknown)}: see `inboxd history list`")
+    wanted = sorted((known[name] for name in names), key=lambda each: each.parent == BODIES)
+    rest = [each for each in found if each.part not in names]
+    for each in wanted:
+        _judge(each, rest, to_drop=to_drop)
+    return wanted
+
+
+def _judge(partition: Partition, rest: Sequence[Partition], *, to_drop: bool) -> None:
+    if partition.age < _OVER:
+        raise Conflict(f"{partition.part} is not over for a day yet: nothing was done")
+    if not to_drop:
+        if partition.parent == BODIES:
+            raise Conflict(f"{partition.part}: payloads are exported with the rows they belong to")
+        if partition.state != "attached":
+            raise Conflict(f"{partition.part} is {partition.state}: it is being dropped")
+    elif needing := pins(partition, rest):
+        raise Conflict(
+            f"{partition.part} has payloads of history that is kept: drop {needing[0]}"
+            f"{f' and {len(needing) - 1} more' if needing[1:] else ''} before"
+        )
+
+
+async def export(
+    session: Session,
+    partition: Partition,
+    exporter: Exporter,
+    *,
+    actor: str,
+    reason: str | None = None,
+) -> int:
+    """Write it to a file; returns its rows. Raises ExportError."""
+    target = f"partition {partition.part}"
+    line = await audit.record(session, actor, "export", target, reason, 0)
+    rows, _ = await exporter.write(session.connection, session.sql, partition)
+    await audit.record_more(session, line, rows)
+    return rows
+
+
+async def drop(
+    session: Session,
+    partition: Partition,
+    exporter: Exporter | None,
+    *,
+    actor: str,
+    reason: str | None = None,
+) -> bool:
+    """Let it go, exported before if there is an exporter; False if something needs it still.
+
+    Raises ExportError, and PartitionBusy: a worker goes on with it.
+    """
+    target = f"partition {partition.part}"
+    line = await audit.record(session, actor, "drop", target, reason, 0)
+    gone = await Departure(session.connection, session.sql, exporter).go(partition)
+    if gone:
+        await audit.record_more(session, line, partition.exported or partition.rows or 0)
+    return gone

@@ -1,0 +1,98 @@
+"""How a partition goes: exported where that is wanted, detached, dropped.
+
+Owns the order of the steps, each of which another worker can go on from when this one is killed.
+Promises: what fails to be exported stays; bodies that a living row needs (a dead letter, say) are
+copied forward before their partition is detached, and looked for once more when nobody can reach it
+any more, before it is dropped; what is needed after all is attached again. No advisory lock need be
+shared with replays: a body's place moves with its row, under the row's lock, and one look in one
+snapshot sees every row. Known limit: between detaching and attaching again, which only a
+transaction that was open for days can bring about, such a body is not found.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from inboxd.maintenance.partitions.export import Exporter
+from inboxd.store import partitions
+from inboxd.store.connections import Connection
+from inboxd.store.partitions import BODIES, Partition
+from inboxd.store.statements import Statements
+
+# Bodies are needed by what was settled a day later at the most; what was settled later still is
+# looked up row by row (index events_history_late).
+_LATE = timedelta(days=1)
+
+
+def pins(partition: Partition, found: Sequence[Partition]) -> list[str]:
+    """The partitions of history that must go before this one of bodies."""
+    if partition.parent != BODIES:
+        return []
+    return [
+        each.part for each in found if each.parent != BODIES and each.low < partition.high + _LATE
+    ]
+
+
+class Departure:
+    """Lets partitions go, on a connection with no transaction."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        sql: Statements,
+        exporter: Exporter | None,
+        tell: Callable[..., object] = lambda _, **__: None,
+    ) -> None:
+        """`exporter`: None when nothing is exported; `tell` hears each step, as a log does."""
+        self._tell = tell
+        self._connection = connection
+        self._sql = sql
+        self._exporter = exporter
+
+    async def go(self, partition: Partition, *, stays: bool = False) -> bool:
+        """Take it as far as it gets; True when it is gone.
+
+        stays: the settings do not want it to go; only a detaching that was interrupted is ended.
+        Raises ExportError and PartitionBusy; a later try goes on from there.
+        """
+        where = (self._connection, self._sql, partition)
+        exported = partition.exported is not None
+        if partition.state == "attached":
+            if partition.parent == BODIES:
+                if not await self._keep_bodies(partition):
+                    return False
+            elif self._exporter is not None and not exported:
+                rows = await self._exporter.export(*where)
+                exported = True
+                self._tell("exported a partition", partition=partition.part, rows=rows)
+            # Not before: what cannot be exported may be detached by a person, to be kept.
+            await partitions.retire(*where)
+            await partitions.detach(*where)
+        elif partition.state == "pending":
+            await partitions.finalize(*where)
+            if stays or not partition.retired:
+                return False  # by the settings, or it is somebody else's, who meant it to stay
+        return await self._drop(partition, exported=exported)
+
+    async def _keep_bodies(self, partition: Partition) -> bool:
+        """Copy forward what is needed; False while somebody works on a row that needs it."""
+        if kept := await partitions.keep_bodies(self._connection, self._sql, partition):
+            self._tell("copied bodies forward", partition=partition.part, rows=kept)
+        return not await partitions.needed(self._connection, self._sql, partition)
+
+    async def _drop(self, partition: Partition, *, exported: bool) -> bool:
+        """Drop a detached partition, unless it is needed."""
+        gone: bool | None = False
+        if await self._may_go(partition, exported=exported):
+            gone = await partitions.drop(self._connection, self._sql, partition)
+        if gone:
+            self._tell("dropped a partition", partition=partition.part)
+        elif gone is False:
+            await partitions.give_back(self._connection, self._sql, partition)
+            self._tell("a partition is needed; it is attached again", partition=partition.part)
+        return bool(gone)
+
+    async def _may_go(self, partition: Partition, *, exported: bool) -> bool:
+        """Whether a detached partition is needed by nobody."""
+        if partition.parent == BODIES:
+            return not await partitions.needed(self._connection, self._sql, partition)
+        return exported or self._exporter is None

@@ -1,0 +1,176 @@
+"""Retention: partitions go when they are older than the settings want them.
+
+Owns the judgement which partitions have served, and in which the rows of a type with a shorter
+retention of its own have. Promises that nothing goes before the settings, or their
+defaults, say so, and that bodies stay as long as the history that needs them. Known limits: a day
+goes as a whole, up to a day late; `retention` of a type shortens what `[history]` says, it never
+lengthens it.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+
+import anyio
+
+from inboxd.errors import ExportError, PartitionBusy
+from inboxd.maintenance.partitions.export import Exporter
+from inboxd.maintenance.partitions.removal import Departure, pins
+from inboxd.settings import Settings
+from inboxd.store import partitions
+from inboxd.store.connections import Connection, connect
+from inboxd.store.partitions import BODIES, Partition
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+# No statement here is short; locks are waited for as briefly as everywhere.
+PATIENT = {"statement_timeout": "0"}
+# Pages of one step of a trim, and seconds of rest for each second of work.
+_TRIMMED, _REST = 2000, 1.0
+
+# A worker that leads has let go by then what has served.
+_LATE = timedelta(days=2)
+
+Kept = Mapping[str, timedelta | None]
+
+
+def kept(settings: Settings) -> Kept:
+    """How long the rows of each table are kept; None: for ever."""
+    events, commands = settings.history.events, settings.history.commands
+    bodies = None if events is None or commands is None else max(events, commands)
+    return {"events_history": events, "commands_history": commands, BODIES: bodies}
+
+
+def exporter(settings: Settings) -> Exporter | None:
+    """What the settings want done to a partition before it goes."""
+    history = settings.history
+    return None if history.export is None else Exporter(history.export, history.export_format)
+
+
+def served(found: Sequence[Partition], keep: Kept) -> list[Partition]:
+    """The partitions that are to go now, history before bodies, and the oldest first.
+
+    History that is detached goes only if it is to go by the settings as they are now: they may
+    have changed since it was written down, or a person may have detached it meanwhile, to keep it.
+    What is half detached is among them in any case: no other can be detached before that is ended.
+    """
+
+    def has_served(each: Partition) -> bool:
+        if each.state == "attached":
+            return _is_old(each, keep) and not pins(each, found)
+        return each.state == "pending" or not stays(each, keep)
+
+    return sorted(filter(has_served, found), key=lambda each: (each.parent == BODIES, each.low))
+
+
+def by_default(found: Sequence[Partition], settings: Settings) -> list[Partition]:
+    """History that a default lets go, and that is there still, as after an upgrade.
+
+    Perhaps nobody meant that. `found` is with sizes.
+    """
+    unset = (name for name in ("events", "commands") if _is_unset(settings, name))
+    keep = {f"{name}_history": getattr(settings.history, name) for name in unset}
+    return [
+        each
+        for each in found
+        if (longest := keep.get(each.parent)) is not None
+        and each.state == "attached"
+        and not each.empty
+        and each.age >= (longest + _LATE).total_seconds()
+    ]
+
+
+def _is_unset(settings: Settings, name: str) -> bool:
+    return settings.source_of(f"history.{name}") == "default"
+
+
+def stays(partition: Partition, keep: Kept) -> bool:
+    """Whether it is history that the settings want no more to go, though it left its table."""
+    return partition.parent != BODIES and not _is_old(partition, keep)
+
+
+def _is_old(partition: Partition, keep: Kept) -> bool:
+    longest = keep[partition.parent]
+    return longest is not None and partition.age >= longest.total_seconds()
+
+
+def trims(
+    found: Sequence[Partition], types: Mapping[str, timedelta]
+) -> Iterator[tuple[Partition, list[str]]]:
+    """Partitions with the types whose rows are to be removed from them, the oldest first."""
+    history = [each for each in found if each.parent != BODIES and each.state == "attached"]
+    for each in sorted(history, key=lambda each: each.low):
+        due = {type_ for type_, age in types.items() if each.age >= age.total_seconds()}
+        if left := sorted(due.difference(each.trimmed)):
+            yield each, left
+
+
+class Retention:
+    """One turn: let go what has served."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        sql: Statements,
+        metrics: Metrics,
+        leads: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """`leads` says before each partition whether this worker leads still."""
+        self._settings = settings
+        self._sql = sql
+        self._metrics = metrics
+        self._leads = leads
+        self._kept = kept(settings)
+        self._types = {
+            name: one.retention for name, one in settings.types.items() if one.retention is not None
+        }
+
+    async def turn(self) -> None:
+        """Look once, and do all there is to do."""
+        connection = await connect(self._settings.database, "retention", plans=PATIENT)
+        try:
+            found = await partitions.listed(connection, self._sql)
+            self._metrics.show_partitions(self._lines(found))
+            await self._let_go(connection, found)
+            await self._trim(connection, await partitions.listed(connection, self._sql))
+        finally:
+            connection.terminate()
+
+    def _lines(self, found: Sequence[Partition]) -> Iterator[tuple[str, float, float]]:
+        """For each table: the age of its oldest partition, and how late that is to go."""
+        for table, longest in self._kept.items():
+            oldest = max((each.age for each in found if each.parent == table), default=0.0)
+            late = 0.0 if longest is None else oldest - longest.total_seconds()
+            yield table, max(oldest, 0.0), max(late, 0.0)
+
+    async def _let_go(self, connection: Connection, found: Sequence[Partition]) -> None:
+        departure = Departure(connection, self._sql, exporter(self._settings), _log.info)
+        stuck: set[str] = set()
+        for each in served(found, self._kept):
+            if each.parent in stuck or not await self._leads():
+                continue
+            try:
+                if await departure.go(each, stays=stays(each, self._kept)):
+                    self._metrics.partitions_dropped.labels(each.parent).inc()
+            except ExportError as error:
+                self._metrics.export_failures.labels(each.parent).inc()
+                _log.error("export failed", partition=each.part, reason=str(error))
+                stuck.add(each.parent)
+            except PartitionBusy as error:
+                _log.warning("partition is busy", partition=each.part, reason=str(error))
+                stuck.add(each.parent)
+
+    async def _trim(self, connection: Connection, found: Sequence[Partition]) -> None:
+        for each, types in trims(found, self._types):
+            if not await self._leads():
+                return
+            rows = 0
+            for page in range(0, await partitions.pages(connection, self._sql, each), _TRIMMED):
+                began = anyio.current_time()
+                rows += await partitions.trim(connection, self._sql, each, types, page, _TRIMMED)
+                await anyio.sleep((anyio.current_time() - began) * _REST)
+            await partitions.record_trim(connection, self._sql, each, types, rows)
+            self._metrics.purged.labels(each.parent).inc(rows)
+            _log.info("removed types", partition=each.part, types=types, rows=rows)

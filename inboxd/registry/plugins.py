@@ -1,0 +1,313 @@
+"""Which handlers there are: found through entry points, checked together, found again by type.
+
+Owns how a registry comes about. Promises: everything wrong with the plugins is one PluginError that
+lists each problem with its distribution and entry point.
+Known limit: a plugin's import runs the plugin's code; one that never returns is not seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+
+from inboxd.api.handlers import Handlers
+from inboxd.api.records import CommandHandler, EventHandler, Handler
+from inboxd.api.schedules import ScheduleDeclaration
+from inboxd.api.topics import DEFAULT, TopicDeclaration
+from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
+from inboxd.model.backoff import Policy, override, policy_from
+from inboxd.model.frames import own_frames
+from inboxd.model.spelling import did_you_mean
+from inboxd.registry.list_handlers import misfits
+from inboxd.registry.problems import report
+from inboxd.registry.registry import Registry, make_registry
+from inboxd.registry.schedules import scheduled
+from inboxd.registry.topics import check_topics, with_topics
+from inboxd.settings import Settings, TypeOverride
+
+GROUP = "inboxd.handlers"
+
+Source = tuple[str, Handlers]
+
+
+def load_plugins(only: Collection[str] = ()) -> Registry:
+    """The registry of the installed plugins, or of the entry points named in `only`.
+
+    Raises PluginError with every problem.
+    """
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    names = [point.name for point in points]
+    problems = [
+        f"plugins = [{name!r}]: no such entry point in the group {GROUP!r}{_hint(name, names)}"
+        for name in only
+        if name not in names
+    ]
+    sources: list[Source] = []
+    for point in points:
+        if not only or point.name in only:
+            _load(point, sources, problems)
+    return build_registry(sources, problems)
+
+
+def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> Registry:
+    """Put the handlers of all sources together; raises PluginError with every problem.
+
+    `problems` are those that were found on the way here.
+    """
+    found = list(problems)
+    events: dict[str, tuple[EventHandler, ...]] = {}
+    commands: dict[str, CommandHandler] = {}
+    owners: dict[tuple[str, str], str] = {}
+    schedules: list[tuple[str, ScheduleDeclaration]] = []
+    topics: list[tuple[str, TopicDeclaration]] = []
+    for source, handlers in sources:
+        declared = handlers.build()
+        found += [f"{source}: {problem}" for problem in declared.problems]
+        for event in declared.events:
+            found += _claim(owners, (event.type, f"{event.topic} {event.name}"), event, source)
+            events[event.type] = (*events.get(event.type, ()), event)
+        for command in declared.commands:
+            found += _claim(owners, (command.type, "command"), command, source)
+            commands[command.type] = command
+        schedules += [(source, each) for each in declared.schedules]
+        topics += [(source, each) for each in declared.topics]
+    checked_topics, problems_of_topics = check_topics(topics)
+    found += problems_of_topics
+    registry = make_registry(
+        events,
+        commands,
+        schedules=[each for _, each in schedules],
+        declared_topics=[each for _, each in topics],
+        topics=checked_topics,
+    )
+    found += _schedule_problems(registry, schedules)
+    if found:
+        raise PluginError("\n- ".join([f"Problems with plugins ({len(found)}):", *found]))
+    return registry
+
+
+def apply_overrides(
+    registry: Registry,
+    types: Mapping[str, TypeOverride],
+    default: Policy,
+    problems: list[str] | None = None,
+) -> Registry:
+    """The registry with `[types."…"]` of the settings laid over it: timeout, retry, queue.
+
+    A handler without a policy gets its changes laid over `default`. Every type and key that does
+    not fit is added to `problems`, or raised as one SettingsError where none is given.
+    """
+    events, commands = dict(registry.events), dict(registry.commands)
+    wrong = []
+    for type_, changes in types.items():
+        try:
+            if changes.model_fields_set == {"unhandled"} and type_ not in commands:
+                continue  # of what nobody handles: seldom a type that is declared
+            if type_ not in events and type_ not in commands:
+                hint = _hint(type_, [*events, *commands])
+                raise UsageError(f"no plugin declares this type{hint}")  # noqa: TRY301 - as others
+            if changes.unhandled is not None and type_ not in events:
+                raise UsageError("unhandled: it is for types of events.")  # noqa: TRY301 - as others
+            if type_ in events:
+                events[type_] = tuple(_event(each, changes, default) for each in events[type_])
+            if type_ in commands:
+                commands[type_] = _command(commands[type_], changes, default)
+        except UsageError as error:
+            wrong.append(f'[types."{type_}"]: {error}')
+    report(wrong, problems)
+    return make_registry(
+        events,
+        commands,
+        schedules=registry.schedules,
+        declared_topics=registry.declared_topics,
+        topics=registry.topics.values(),
+    )
+
+
+def default_policy(settings: Settings) -> Policy:
+    """The policy of handlers that declare none; what `[retry]` leaves out is as the kind has it."""
+    try:
+        return policy_from(settings.retry.model_dump(exclude_unset=True))
+    except UsageError as error:
+        raise SettingsError(f"[retry]: {error}") from error
+
+
+def load_registry(settings: Settings) -> Registry:
+    """The installed plugins as the settings want them. Raises PluginError or SettingsError."""
+    return configured(load_plugins(settings.worker.plugins), settings)
+
+
+def configured(plugins: Registry, settings: Settings) -> Registry:
+    """What plugins declare, as the settings want it.
+
+    Raises SettingsError with everything that does not fit, of all sections; and PluginError where
+    only plugins do not fit each other.
+    """
+    wrong: list[str] = []
+    default = _default_policy(settings, wrong)
+    registry = with_topics(plugins, settings.topics, default, wrong)
+    misfits_ = [] if wrong else _misfits(registry)  # they rest on what is said of topics
+    registry = apply_overrides(registry, settings.types, default, wrong)
+    _check_timeouts(settings, registry, wrong)
+    scheduled(registry, settings.schedules, wrong)
+    registry = serving(registry, settings.worker.topics, wrong, declared=settings.topics)
+    if misfits_ and not wrong:
+        raise PluginError("\n- ".join([f"Problems with plugins ({len(misfits_)}):", *misfits_]))
+    report([*wrong, *misfits_], None)
+    return registry
+
+
+def serving(
+    registry: Registry,
+    topics: Collection[str],
+    problems: list[str] | None = None,
+    *,
+    declared: Collection[str] = (),
+) -> Registry:
+    """The registry of a worker that serves these topics only; none named: all.
+
+    It declares what it did before. declared: topics that are declared besides, though with
+    something wrong. Every name that nothing declares is added to `problems`, or raised as one
+    SettingsError where none is given.
+    """
+    known = {DEFAULT, *registry.topics, *declared, *(topic for topic, _ in registry.in_topics)}
+    wrong = [
+        f"worker.topics: nothing declares the topic {name!r}{_hint(name, known)} A topic of no "
+        f'plugin is declared by [topics."{name}"].'
+        for name in topics
+        if name not in known
+    ]
+    report(wrong, problems)
+    return registry.serving(topics)
+
+
+def _default_policy(settings: Settings, problems: list[str]) -> Policy:
+    """That of `[retry]`; what is wrong with it is added to `problems`."""
+    try:
+        return default_policy(settings)
+    except SettingsError as error:
+        problems.append(str(error))
+        return policy_from({})
+
+
+def _misfits(registry: Registry) -> list[str]:
+    """Lists and their handlers, now that the settings have said what they say of topics."""
+    handlers = [each for found in registry.events.values() for each in found]
+    declared = sorted({each.name for each in registry.declared_topics})
+    return [*misfits(handlers, registry.topics, declared)]
+
+
+def _check_timeouts(settings: Settings, registry: Registry, problems: list[str]) -> None:
+    """An event handler runs inside a transaction, which the server ends when it idles too long."""
+    most = settings.database.idle_in_transaction_timeout.total_seconds()
+    slow = [
+        f"{handler.name} ({handler.timeout:g} s)"
+        for handlers in registry.events.values()
+        for handler in handlers
+        if handler.timeout is not None
+        and handler.timeout >= most
+        and handler.command_type is None
+        and not handler.lists  # their transactions have a limit of their own
+    ]
+    if slow:
+        problems.append(
+            f"event handlers with a timeout of {most:g} s or more: {', '.join(slow)}; make them "
+            "commands (as_command=True), or raise database.idle_in_transaction_timeout"
+        )
+
+
+def _schedule_problems(
+    registry: Registry, schedules: Iterable[tuple[str, ScheduleDeclaration]]
+) -> Iterator[str]:
+    """What is wrong with the schedules of plugins, now that all handlers are known."""
+    seen = set()
+    for source, declared in schedules:
+        try:
+            registry.schedule(declared)
+            if declared.name in seen:
+                raise UsageError("it is declared twice: keep one.")
+        except InboxdError as error:
+            yield f"{source}: schedule {declared.name!r}: {error}"
+        seen.add(declared.name)
+
+
+def _load(point: EntryPoint, sources: list[Source], problems: list[str]) -> None:
+    """Import what the entry point names into `sources`, or say in `problems` why not."""
+    dist = point.dist
+    name = f"{dist.name} {dist.version}" if dist else "unknown distribution"
+    origin = f"{name}, entry point {point.name} = {point.value}"
+    try:
+        loaded = point.load()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's import may do anything
+        problems.append(f"{origin}: import failed: {_why(error, point.module)}")
+        return
+    if isinstance(loaded, Handlers):
+        sources.append((origin, loaded))
+    else:
+        kind = type(loaded).__name__
+        problems.append(f"{origin}: it names a {kind}: let it name the plugin's Handlers object.")
+
+
+def _why(error: BaseException, module: str) -> str:
+    """Why an import failed, and at which line: of the plugin, unless it cannot be read itself."""
+    kind = type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        line = error.text or linecache.getline(error.filename, error.lineno or 0)
+        return f"{kind}: {error.msg}{_at(error.filename, error.lineno, line)}"
+    frames = own_frames(error, module.partition(".")[0])
+    where = _at(frames[-1].filename, frames[-1].lineno, frames[-1].line) if frames else "."
+    return f"{kind}: {error}{where}"
+
+
+def _at(file: str, line: int | None, text: str | None) -> str:
+    shown = f": {text.strip()}" if text and text.strip() else "."
+    return f", at {file}:{line}{shown}"
+
+
+def _claim(
+    owners: dict[tuple[str, str], str], key: tuple[str, str], handler: Handler, source: str
+) -> list[str]:
+    """Note who declares `key`; the problem, if somebody did before."""
+    claimant = f"{handler.name} of {source}"
+    if key in owners:
+        owner = owners[key]
+        return [f"{handler.type!r} is declared by {owner}, and again by {claimant}: keep one."]
+    owners[key] = claimant
+    return []
+
+
+def _event(handler: EventHandler, changes: TypeOverride, default: Policy) -> EventHandler:
+    if changes.queue is not None:
+        raise UsageError(f"queue: an event type has none{_carried(handler)}.")
+    timeout, retry = _merged(handler, changes, default)
+    return dataclasses.replace(handler, timeout=timeout, retry=retry)
+
+
+def _command(handler: CommandHandler, changes: TypeOverride, default: Policy) -> CommandHandler:
+    timeout, retry = _merged(handler, changes, default)
+    queue = changes.queue or handler.queue
+    return dataclasses.replace(handler, timeout=timeout, retry=retry, queue=queue)
+
+
+def _merged(
+    handler: Handler, changes: TypeOverride, default: Policy
+) -> tuple[float | None, Policy | None]:
+    """The handler's timeout and policy after the changes."""
+    timeout, retry = handler.timeout, handler.retry
+    if changes.timeout is not None:
+        timeout = changes.timeout.total_seconds()
+    if changes.retry is not None:
+        retry = override(retry or default, changes.retry)
+    return timeout, retry
+
+
+def _carried(handler: EventHandler) -> str:
+    return f"; set it for {handler.command_type!r}" if handler.command_type else ""
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    if found := did_you_mean(name, known):
+        return found
+    return f"; known: {', '.join(sorted(known))}." if known else "; no plugin is installed."

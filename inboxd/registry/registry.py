@@ -1,0 +1,184 @@
+"""The registry: which handlers there are, and how the topics are processed.
+
+Owns the lookups. Promises: a registry never changes, so a reload makes another. Known limit: what
+another worker declares is not known here; the database knows that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from inboxd.api.records import CommandHandler, EventHandler, ListHandler
+from inboxd.api.routes import EventRoute, Route, command_route, event_route
+from inboxd.api.schedules import Schedule, ScheduleDeclaration, checked
+from inboxd.api.topics import DEFAULT, Topic, TopicDeclaration
+from inboxd.registry.list_handlers import gather
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """All handlers by type; several may take one event type, exactly one a command type.
+
+    in_topics: the handlers that name a topic, by topic and type; anywhere: the others, by type.
+    models, event_models: by payload class, the commands and the events that it may stand for.
+    topics: how the declared topics are processed; what is not among them is `single`. lists: who
+    handles the lists of batch topics here. only: the topics that this worker serves; empty: all.
+    """
+
+    events: Mapping[str, tuple[EventHandler, ...]]
+    commands: Mapping[str, CommandHandler]
+    models: Mapping[type[object], tuple[str, ...]]
+    schedules: tuple[ScheduleDeclaration, ...]
+    declared_topics: tuple[TopicDeclaration, ...]
+    topics: Mapping[str, Topic]
+    in_topics: Mapping[tuple[str, str], tuple[EventHandler, ...]]
+    anywhere: Mapping[str, tuple[EventHandler, ...]]
+    lists: Mapping[str, ListHandler]
+    event_models: Mapping[type[object], tuple[EventRoute, ...]]
+    only: frozenset[str] = frozenset()
+
+    def serving(self, topics: Iterable[str]) -> Registry:
+        """The same, of a worker that serves these topics only; none: all."""
+        only = frozenset(topics)
+        lists = {name: each for name, each in self.lists.items() if not only or name in only}
+        return replace(self, only=only, lists=MappingProxyType(lists))
+
+    def takes(self, topic: str) -> bool:
+        """Whether this worker serves the topic at all."""
+        return not self.only or topic in self.only
+
+    def handlers_of(self, topic: str, type_: str) -> tuple[EventHandler, ...]:
+        """Who handles the events of a type in a topic here; nobody: empty."""
+        if not self.takes(topic):
+            return ()
+        found = self.in_topics.get((topic, type_))
+        if found is None and topic not in self.lists:
+            found = self.anywhere.get(type_)
+        return found or ()
+
+    @property
+    def subscriptions(self) -> list[tuple[str, str]]:
+        """The (topic, type) pairs that events without a topic go to, sorted."""
+        found = {(each.topic or DEFAULT, each.type) for one in self.events.values() for each in one}
+        return sorted(found)
+
+    @property
+    def event_types(self) -> list[str]:
+        """The event types that this worker takes, sorted."""
+        return sorted(self.events)
+
+    @property
+    def command_types(self) -> list[str]:
+        """The command types that this worker takes, sorted."""
+        return sorted(self.commands)
+
+    @property
+    def queues(self) -> list[str]:
+        """The queues that the declared commands go to, sorted."""
+        return sorted({handler.queue for handler in self.commands.values()})
+
+    def declared(self) -> list[str]:
+        """What this worker can do, for comparing workers: a line for each type, sorted."""
+        events = (
+            f"event {handler.type} {handler.name} {handler.schema_version} {handler.topic or ''}"
+            for handlers in self.events.values()
+            for handler in handlers
+        )
+        commands = (
+            f"command {handler.type} {handler.queue} {handler.schema_version}"
+            for handler in self.commands.values()
+        )
+        return sorted([*events, *commands])
+
+    def resolve(self, payload: type[object] | str, /) -> Route:
+        """Where a command goes, by its payload's class or its type's name.
+
+        A type that is not declared here is another worker's business: its queue is then found by
+        the database. Raises UsageError for a class that names no one command.
+        """
+        if isinstance(payload, str):
+            route = Route(payload)
+        else:
+            types = self.models.get(payload, ())
+            route = Route(types[0]) if len(types) == 1 else command_route(payload, types)
+        handler = self.commands.get(route.type)
+        if handler is not None:
+            return Route(handler.type, handler.queue, handler.schema_version, handler.priority)
+        return route
+
+    def resolve_event(self, payload: type[object] | str, /) -> EventRoute:
+        """What an event is, by its payload's class or its type's name.
+
+        Of a type that handlers here take, the version that all of them can read. Raises UsageError
+        for a class that names no one event.
+        """
+        if not isinstance(payload, str):
+            return event_route(payload, self.event_models.get(payload, ()))
+        handlers = self.events.get(payload)
+        return EventRoute(payload, _version_for(handlers) if handlers else 1)
+
+    def command_of(self, handler: EventHandler) -> CommandHandler:
+        """The command that runs an event handler declared with `as_command`."""
+        return self.commands[handler.command_type or ""]
+
+    def schedule(self, declared: ScheduleDeclaration) -> Schedule:
+        """What a declared schedule leads to here. Raises UsageError."""
+        versions = {type_: _version_for(handlers) for type_, handlers in self.events.items()}
+        return checked(declared, self.resolve, versions, self.commands)
+
+
+def make_registry(
+    events: Mapping[str, tuple[EventHandler, ...]],
+    commands: Mapping[str, CommandHandler],
+    *,
+    schedules: Iterable[ScheduleDeclaration] = (),
+    declared_topics: Iterable[TopicDeclaration] = (),
+    topics: Iterable[Topic] = (),
+) -> Registry:
+    """A registry of these, with its lookups."""
+    models: dict[type[object], tuple[str, ...]] = {}
+    for handler in commands.values():
+        if handler.payload_type is not None:
+            types = models.get(handler.payload_type, ())
+            models[handler.payload_type] = (*types, handler.type)
+    in_topics: dict[tuple[str, str], tuple[EventHandler, ...]] = defaultdict(tuple)
+    anywhere: dict[str, tuple[EventHandler, ...]] = defaultdict(tuple)
+    for each in (each for found in events.values() for each in found):
+        if each.topic is None:
+            anywhere[each.type] += (each,)
+        else:
+            in_topics[each.topic, each.type] += (each,)
+    by_name = {topic.name: topic for topic in topics}
+    lists = gather((each for found in events.values() for each in found), by_name)
+    return Registry(
+        MappingProxyType(dict(events)),
+        MappingProxyType(dict(commands)),
+        MappingProxyType(models),
+        tuple(schedules),
+        tuple(declared_topics),
+        MappingProxyType(by_name),
+        MappingProxyType(dict(in_topics)),
+        MappingProxyType(dict(anywhere)),
+        MappingProxyType(lists),
+        MappingProxyType(_event_models(events)),
+    )
+
+
+def _event_models(
+    events: Mapping[str, tuple[EventHandler, ...]],
+) -> dict[type[object], tuple[EventRoute, ...]]:
+    """What the classes that handlers of events take may stand for."""
+    models: dict[type[object], tuple[EventRoute, ...]] = {}
+    for type_, handlers in events.items():
+        for model in {each.payload_type for each in handlers if each.payload_type is not None}:
+            route = EventRoute(type_, _version_for(h for h in handlers if h.payload_type is model))
+            models[model] = (*models.get(model, ()), route)
+    return models
+
+
+def _version_for(handlers: Iterable[EventHandler]) -> int:
+    """The schema version that all of these handlers can read."""
+    return min(handler.schema_version for handler in handlers)

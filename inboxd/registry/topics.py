@@ -1,0 +1,97 @@
+"""The topics of this worker: those of its plugins, with the settings laid over them.
+
+Owns that overlay, and which retry policy a topic lends to its handlers: `[types]` of the settings
+beats `[topics]`, which beats the handler's own, which beats its topic's, which beats `[retry]`.
+Promises: all that is wrong is told at once, with the topic's name. Known limit: workers with
+different settings process one topic differently; they are told to have the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from inboxd.api.records import EventHandler
+from inboxd.api.topics import Topic, TopicDeclaration, checked, laid_over
+from inboxd.errors import InboxdError
+from inboxd.model.backoff import Policy, override
+from inboxd.registry.problems import report
+from inboxd.registry.registry import Registry, make_registry
+from inboxd.settings import Topic as Section
+
+_SETTINGS = "settings"
+
+
+def check_topics(
+    declared: Iterable[tuple[str, TopicDeclaration]],
+) -> tuple[list[Topic], list[str]]:
+    """The topics of plugins, given with where they come from; and what is wrong with them."""
+    found: dict[str, Topic] = {}
+    problems = []
+    for source, each in declared:
+        try:
+            topic = checked(each)
+        except InboxdError as error:
+            problems.append(f"{source}: topic {each.name!r}: {error}")
+            continue
+        if topic.name in found:
+            owner = found[topic.name].source
+            problems.append(f"{source}: topic {topic.name!r} is declared by {owner} too: keep one.")
+        found[topic.name] = topic
+    return list(found.values()), problems
+
+
+def with_topics(
+    registry: Registry,
+    settings: Mapping[str, Section],
+    default: Policy,
+    problems: list[str] | None = None,
+) -> Registry:
+    """The registry with `[topics]` of the settings laid over it.
+
+    A topic with something wrong stays as its plugin has it. What is wrong is added to `problems`,
+    or raised as one SettingsError where none is given.
+    """
+    topics = dict(registry.topics)
+    declared = {each.name: each for each in registry.declared_topics}
+    overrides: dict[str, Mapping[str, object]] = {}
+    wrong = []
+    for name, section in settings.items():
+        before = declared.get(name, TopicDeclaration(name=name, source=_SETTINGS))
+        changes = {key: getattr(section, key) for key in section.model_fields_set}
+        try:
+            if section.retry is not None:
+                overrides[name] = section.retry
+                changes["retry"] = override(before.retry or default, section.retry)
+            source = f"{before.source}, {_SETTINGS}" if name in declared else _SETTINGS
+            topics[name] = laid_over(before, changes, source)
+        except InboxdError as error:
+            overrides.pop(name, None)
+            wrong.append(f'[topics."{name}"]: {error}')
+    report(wrong, problems)
+    events = {
+        type_: tuple(_lend_retry(each, topics, overrides) for each in handlers)
+        for type_, handlers in registry.events.items()
+    }
+    return make_registry(
+        events,
+        registry.commands,
+        schedules=registry.schedules,
+        declared_topics=registry.declared_topics,
+        topics=topics.values(),
+    )
+
+
+def _lend_retry(
+    handler: EventHandler,
+    topics: Mapping[str, Topic],
+    overrides: Mapping[str, Mapping[str, object]],
+) -> EventHandler:
+    """The handler with the policy that follows from its topic."""
+    topic = topics.get(handler.topic or "")
+    if topic is None or topic.retry is None:
+        return handler
+    retry = handler.retry or topic.retry
+    if handler.retry is not None and topic.name in overrides:
+        retry = override(handler.retry, overrides[topic.name])
+    return dataclasses.replace(handler, retry=retry)

@@ -1,0 +1,69 @@
+"""Names in the settings that nothing declares, though they may be right: warnings, no refusals.
+
+Owns which those are: queues, which producers name as they like and plugins to come may declare; a
+topic that is declared by the settings alone, if another is called nearly so; and a type of which it
+is only said what becomes of it unhandled, likewise. Known limit: what only producers name is not
+known, so a queue of theirs is told of at each start.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from inboxd.api.topics import DEFAULT
+from inboxd.model.spelling import did_you_mean
+from inboxd.registry.registry import Registry
+from inboxd.settings import Settings
+from inboxd.store.names import Names
+
+_NONE: frozenset[str] = frozenset()
+
+
+class Doubt(NamedTuple):
+    """A setting that may be a mistake: which, and why."""
+
+    setting: str
+    found: str
+
+
+def doubts(settings: Settings, registry: Registry, declared: Names) -> list[Doubt]:
+    """What may be a mistake; declared: the names that the fleet has declared, by kind."""
+    return [
+        *_queues(settings, registry, declared),
+        *_topics(settings, registry, declared),
+        *_types(settings, registry, declared),
+    ]
+
+
+def _queues(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:
+    scheduled = {each.queue for each in registry.schedules if each.queue}
+    scheduled |= {each.queue for each in settings.schedules.values() if each.queue}
+    own = {DEFAULT, *registry.queues, *scheduled}
+    for name in settings.worker.queues:
+        if name not in own:
+            hint = did_you_mean(name, own) or "."
+            found = f"no command of this worker's plugins goes to the queue {name!r}{hint}"
+            yield Doubt("worker.queues", found)
+    known = own | declared.get("queue", _NONE)
+    for name in settings.queues:
+        if name not in known:
+            hint = did_you_mean(name, known) or "."
+            found = f"no declared command goes to the queue {name!r}{hint}"
+            yield Doubt(f"[queues.{name}]", found)
+
+
+def _topics(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:
+    known = {
+        *(each.name for each in registry.declared_topics),
+        *(topic for topic, _ in registry.in_topics),
+        *declared.get("topic", _NONE),
+    }
+    for name in settings.topics:
+        if name not in known and (hint := did_you_mean(name, known)):
+            yield Doubt(f"[topics.{name}]", f"no plugin names the topic {name!r}{hint}")
+
+
+def _types(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:
+    known = {*registry.events, *declared.get("event type", _NONE)}
+    for name, own in settings.types.items():
+        if own.unhandled and name not in known and (hint := did_you_mean(name, known)):
+            yield Doubt(f'[types."{name}"]', f"no plugin declares the type {name!r}{hint}")
