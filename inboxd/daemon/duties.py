@@ -60,8 +60,8 @@ def duties(
         parts.metrics,
         parts.me,
     )
-    worker, upkeep = settings.worker, settings.upkeep
-    lease, interval = worker.lease.total_seconds(), upkeep.interval.total_seconds()
+    worker, maintenance = settings.worker, settings.maintenance
+    lease, interval = worker.lease.total_seconds(), maintenance.interval.total_seconds()
     reaper = Reaper(
         pool,
         sql,
@@ -81,7 +81,7 @@ def duties(
     yield "intakes", _INTAKE, intakes.turn
     yield "schedules", 1.0, Schedules(pool, sql, metrics, me.schedules).send
     statistics = Statistics(pool, sql, metrics, me.id)
-    yield "statistics", upkeep.stats_interval.total_seconds(), statistics.write
+    yield "statistics", maintenance.stats_interval.total_seconds(), statistics.write
     yield "backlog", interval, sparingly(lambda: statistics.show(queues()))
     freed = partial(_spread_the_news, {"events": flags["events"]})
     for name, seconds, turn in _of_the_leader(parts, leadership.leads, freed, intakes):
@@ -100,7 +100,7 @@ def _of_the_leader(
     that there are events which may run now.
     """
     settings, pool, sql, metrics = parts.settings, parts.pool, parts.sql, parts.metrics
-    interval, grace = settings.upkeep.interval.total_seconds(), settings.worker.unserved_grace
+    interval, grace = settings.maintenance.interval.total_seconds(), settings.worker.unserved_grace
     stalled = StalledSessions(pool, sql, metrics, settings.database)
     patience = settings.database.idle_in_transaction_timeout.total_seconds()
     yield "stalled sessions", min(interval, patience / 2), stalled.turn
@@ -120,7 +120,7 @@ def _of_the_leader(
     yield "undeclared topics", interval, Topics(pool, sql).look_after
     yield "retention", interval, Retention(settings, sql, metrics, leads).turn
     yield "purge", interval, Purge(pool, sql, metrics, settings.history).turn
-    told = settings.upkeep.stats_interval.total_seconds()
+    told = settings.maintenance.stats_interval.total_seconds()
     yield "duplicates", told, Telling(pool, sql, metrics, parts.me.id).turn
     sources = {name: source.window for name, source in settings.dedup.sources.items()}
     windows = Windows(settings.dedup.window, sources)

@@ -18,7 +18,7 @@ from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
-_NAME = "upkeep"
+_NAME = "upkeep"  # the row that the migrations made
 
 Turn = Callable[[], Awaitable[None]]
 

@@ -2,7 +2,7 @@
 
 Owns their expiry. Promises that an abandoned batch is seen (it is logged, counted and shown as
 expired), and takes no more members; what is in it stays as it is, for an operator to close or
-cancel. Known limit: how late it is noticed is the interval of the upkeep.
+cancel. Known limit: how late it is noticed is the interval of maintenance.
 """
 
 from inboxd.store import batches

@@ -8,10 +8,10 @@ from inboxd.settings.describe import Changes, describe, reloadable, taken_over
 from inboxd.settings.faces import Http, Log
 from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
 from inboxd.settings.loading import load
+from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
 from inboxd.settings.secrets import redact
 from inboxd.settings.sections import Settings
-from inboxd.settings.upkeep import Dedup, DedupSource, History, Upkeep
 
 __all__ = [
     "Changes",
@@ -23,6 +23,7 @@ __all__ = [
     "History",
     "Http",
     "Log",
+    "Maintenance",
     "Queue",
     "RetryDefaults",
     "Schedule",
@@ -30,7 +31,6 @@ __all__ = [
     "Topic",
     "TypeOverride",
     "Unhandled",
-    "Upkeep",
     "Wakeups",
     "Worker",
     "describe",

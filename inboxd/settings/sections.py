@@ -16,8 +16,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from inboxd.settings.database import Database
 from inboxd.settings.faces import Http, Log
 from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
+from inboxd.settings.maintenance import Dedup, History, Maintenance
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
-from inboxd.settings.upkeep import Dedup, History, Upkeep
 
 
 class Settings(BaseSettings):
@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     log: Log = Field(default_factory=Log)
     history: History = Field(default_factory=History)
     dedup: Dedup = Field(default_factory=Dedup)
-    upkeep: Upkeep = Field(default_factory=Upkeep)
+    maintenance: Maintenance = Field(default_factory=Maintenance)
 
     _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
 

@@ -22,7 +22,7 @@ def worker_config() -> Config:
     """A short grace for types that nobody serves."""
     return {
         "worker": {"unserved_grace": "1s"},
-        "upkeep": {"interval": "1s"},
+        "maintenance": {"interval": "1s"},
         "events": {"unhandled": "dead"},
     }
 

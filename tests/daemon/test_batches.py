@@ -323,7 +323,7 @@ async def test_a_result_that_is_not_there_is_named(inbox: Inbox) -> None:
 
 
 async def test_an_abandoned_open_batch_is_seen(own: Inbox, start_worker: StartWorker) -> None:
-    worker = await start_worker({"upkeep": {"interval": "1s"}})
+    worker = await start_worker({"maintenance": {"interval": "1s"}})
     await own.write("event", "batch.make", {"open": True, "members": ["ok"], "expires": "100ms"})
     await worker.logged("an open batch has expired")
     assert await worker.metric("inboxd_batches_expired_total") == 1

@@ -148,7 +148,7 @@ async def test_what_an_open_transaction_wrote_before_comes_first(
 ) -> None:
     async with virgin.connect() as producer, producer.transaction():
         await write(producer, "test.turn", [0], keys=1)
-        worker = await start_worker({"upkeep": {"interval": "1s"}})
+        worker = await start_worker({"maintenance": {"interval": "1s"}})
         await write(virgin, "test.turn", [1], keys=1)
         held = "select topic from inboxd.intakes where type = 'test.turn' and finished_at is null"
         assert await virgin.fetchval(held) == "ordered"

@@ -167,7 +167,7 @@ async def test_long_lines_go_on_in_order_over_failures_and_lost_sessions(
 async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    worker = await start_worker({"upkeep": {"interval": "1s"}})
+    worker = await start_worker({"maintenance": {"interval": "1s"}})
     await steps(lines, [{"key": "a", "n": n, "good_at": 9 if n == 1 else 1} for n in range(4)])
     await steps(lines, [{"key": "b", "n": n} for n in range(4)])
     await ended(lines, 5)

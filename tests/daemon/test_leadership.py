@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 QUICK: Config = {
     "worker": {"lease": "2s", "heartbeat_interval": "500ms"},
-    "upkeep": {"interval": "300ms"},
+    "maintenance": {"interval": "300ms"},
 }
 
 

@@ -107,7 +107,7 @@ async def test_a_blocked_line_is_shown_until_it_is_freed(
     lines: Database, start_worker: StartWorker
 ) -> None:
     """On `/metrics`, where an alert waits for it."""
-    worker = await start_worker({"upkeep": {"interval": "200ms"}})
+    worker = await start_worker({"maintenance": {"interval": "200ms"}})
     (dead,) = await turns(lines, ["k"], refused=True)
     await turns(lines, ["k", "other"])
     labels = '{held_by="dead letter",topic="ordered"}'
@@ -308,7 +308,7 @@ async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
     await start_worker(
         {
             "worker": {"unserved_grace": "500ms"},
-            "upkeep": {"interval": "500ms"},
+            "maintenance": {"interval": "500ms"},
             "events": {"unhandled": "dead"},
         }
     )

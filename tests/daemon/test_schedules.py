@@ -246,7 +246,7 @@ async def test_two_workers_send_each_run_once(
 ) -> None:
     """Four times its time comes, while two workers look and one of them is killed."""
     section = {"cron": "0 * * * *", "command": "test.noop", "payload": {"n": 3}}
-    config: Config = {"schedules": {"tick": section}, "upkeep": {"interval": "500ms"}}
+    config: Config = {"schedules": {"tick": section}, "maintenance": {"interval": "500ms"}}
     workers = [await start_worker(config), await start_worker(config)]
 
     async def all_sent() -> bool:

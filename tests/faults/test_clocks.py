@@ -74,7 +74,7 @@ async def test_the_databases_clock_jumps(
 ) -> None:
     """Forward and back, by seconds, hours, and days that have no partition yet."""
     storm = Storm(ledger, seed)
-    config = hasty(types=ROUGH["types"], upkeep={"interval": "1s"})
+    config = hasty(types=ROUGH["types"], maintenance={"interval": "1s"})
     await Crew(start_worker, config, storm.chance).hire(2)
     jumps: list[float] = []
 

@@ -17,7 +17,7 @@ def _config(lease: float) -> Config:
     """`lease`: after so many seconds of silence, it takes others for dead."""
     return {
         "worker": {"lease": f"{int(lease)}s", "heartbeat_interval": f"{int(BEAT * 1000)}ms"},
-        "upkeep": {"interval": "200ms"},
+        "maintenance": {"interval": "200ms"},
     }
 
 

@@ -246,7 +246,7 @@ class World(RuleBasedStateMachine):
     # ------------------------------------------------------- operators, the unserved, the clock
 
     def act(self, what: str, name: str, pick: int) -> None:
-        """An operator, or the upkeep, does something to a row or a lane."""
+        """An operator, or the maintenance, does something to a row or a lane."""
         if what == "clock":
             self._step_clock((1, 2, 4, -1)[pick % 4])
         elif what == "unserved":

@@ -132,7 +132,7 @@ async def test_without_a_partition_nothing_is_claimed_until_there_is_one(
     database: Database, start_worker: StartWorker
 ) -> None:
     await create_ledger(database)
-    worker = await start_worker({"upkeep": {"interval": "500ms"}})
+    worker = await start_worker({"maintenance": {"interval": "500ms"}})
     await _let_nobody_make_any(database)
     await _drop(database, 0)
     await eventually(lambda: _is_held(worker))
@@ -159,7 +159,7 @@ async def test_while_todays_is_detached_nothing_is_claimed_and_it_is_named(
     database: Database, start_worker: StartWorker
 ) -> None:
     await create_ledger(database)
-    worker = await start_worker({"upkeep": {"interval": "500ms"}})
+    worker = await start_worker({"maintenance": {"interval": "500ms"}})
     part = await _detach(database, "events_history")
     await eventually(lambda: _is_held(worker))
     assert f"{part} is there, detached: attach it again" in (await worker.get("/readyz"))[1]
@@ -177,7 +177,7 @@ async def test_what_ends_while_there_is_no_partition_is_settled_once_there_is_on
 ) -> None:
     """Midnight, and nobody has made tomorrow: handlers are in the middle of their work."""
     await create_ledger(database)
-    worker = await start_worker({"upkeep": {"interval": "300ms"}})
+    worker = await start_worker({"maintenance": {"interval": "300ms"}})
     await _let_nobody_make_any(database)
     ids = await send(database, 2, wait=1.5)
     others = await send(database, 2, "test.wait", "slow", wait=1.5)

@@ -1,4 +1,4 @@
-"""What is kept, and the duties beside the processing: `[history]`, `[dedup]`, `[upkeep]`.
+"""What is kept, and the duties beside the processing: `[history]`, `[dedup]`, `[maintenance]`.
 
 Owns how long and how often. Promises the bounds of each value. Known limit: none of its own.
 """
@@ -81,7 +81,7 @@ class Dedup(Section):
     )
 
 
-class Upkeep(Section):
+class Maintenance(Section):
     """Duties that one elected worker does for all."""
 
     interval: Duration = Field(
