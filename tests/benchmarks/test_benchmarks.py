@@ -45,7 +45,7 @@ def test_drain(name: str) -> None:
     assert lines
     for line in lines:
         assert name in line[0]
-        assert re.match(r"[\d,]+/s", line[1])
+        assert re.match(r"[\d,.]+/s", line[1])
 
 
 @pytest.mark.long
