@@ -1,10 +1,11 @@
-"""The wheel, built and installed elsewhere: all that the daemon needs is in it.
+"""The wheel, built and installed elsewhere: all that the daemon and the demo need is in it.
 
 It is installed into a virtual environment of its own, which borrows only the dependencies of this
 one: nothing there leads to the checkout. Nothing is downloaded.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -22,6 +23,7 @@ from tests.support.plugins import install
 from tests.support.ports import held_port
 
 ROOT = Path(__file__).parents[1]
+SCHOOL = ROOT / "examples/school"
 PLUGIN = """
 from inboxd import CommandContext, Event, EventContext, Handlers
 
@@ -40,23 +42,29 @@ async def ship(command: dict[str, int], ctx: CommandContext) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheels of this checkout and of its school."""
+    folder = tmp_path_factory.mktemp("wheels")
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
-    _run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder, ROOT)
-    (built,) = folder.glob("inboxd-*.whl")
+    _run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder, ROOT, SCHOOL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(wheels: Path) -> Path:
+    """The wheel of this checkout."""
+    (built,) = wheels.glob("inboxd-*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
-def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel in it, and a plugin."""
+def elsewhere(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with the wheels in it, and a plugin."""
     folder = tmp_path_factory.mktemp("elsewhere")
     venv.create(folder, symlinks=True)
     into = ["--python", str(folder / "bin/python")]
     options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
-    _run(sys.executable, "-m", "pip", *into, "install", *options, wheel)
+    _run(sys.executable, "-m", "pip", *into, "install", *options, *wheels.glob("*.whl"))
     (packages,) = folder.glob("lib/python*/site-packages")
     # The lines of a .pth file in there are not read, so the editable project is not found there.
     (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -132,6 +140,19 @@ async def test_it_works_outside_the_checkout(
         finally:
             daemon.kill()
             daemon.wait()
+
+
+@pytest.mark.timeout(100)
+def test_the_demo_runs_outside_the_checkout(elsewhere: Path, tmp_path: Path) -> None:
+    """With the wheel's inboxd and the school's own wheel; PostgreSQL is the demo's."""
+    for name in ("demo.py", "config.toml"):
+        shutil.copy(SCHOOL / name, tmp_path)
+    python = elsewhere / "bin/python"
+    where = _run(python, "-c", "import school; print(school.__file__)", folder=tmp_path)
+    assert where.startswith(str(elsewhere))
+    options = ["--quick", "--timeout", "60"]
+    told = _run(python, "demo.py", *options, folder=tmp_path, TMPDIR=str(tmp_path))
+    assert "Every student got exactly the e-mails that were due: 60" in told
 
 
 def _start(program: Path, log: Path, port: int, known: dict[str, str]) -> subprocess.Popen[bytes]:
