@@ -47,7 +47,7 @@ _HOT_ROWS = (
 
 @dataclass
 class Faults:
-    """What can be hurt; `done` counts what was."""
+    """What can be hurt; `done` counts what was. Each sleep is a fault's time or length."""
 
     server: Server
     database: Database

@@ -118,7 +118,7 @@ class Service:
             await self._look_for_children()
             if self.exits[-1] == _HOPELESS:
                 return
-            await anyio.sleep(_RESTART_SEC)
+            await anyio.sleep(_RESTART_SEC)  # a supervisor's pause, not a wait for anything
 
     def _settings(self) -> Config:
         patience = {"idle_in_transaction_timeout": _PATIENCE[self.name]}

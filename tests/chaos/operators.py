@@ -65,6 +65,7 @@ class Operator:
                     while not self._stopping:
                         await self._move_schedules(connection, anyio.current_time() - began)
                         await self._mend(connection)
+                        # A person's pace, not a wait for anything.
                         await anyio.sleep(self._chance.uniform(*_PAUSES))
             except (*LOST, asyncpg.QueryCanceledError, asyncpg.LockNotAvailableError):
                 await anyio.sleep(_PAUSES[0])  # another fault was there first

@@ -73,7 +73,8 @@ class Producer:
             await self._write(connection, self._chance.choice(_KEYED))
         if self._chance.random() < 0.2:
             await self._taken_back(connection)
-        if self._chance.random() < 0.1:  # rows that become visible long after they were written
+        if self._chance.random() < 0.1:
+            # Not a wait: the rows become visible so long after they were written.
             await anyio.sleep(self._chance.uniform(0.2, 2))
         if self._chance.random() < 0.15:
             await transaction.rollback()
@@ -102,6 +103,7 @@ class Producer:
         )
 
     async def _pause(self) -> None:
+        """Its pace, not a wait for anything."""
         await anyio.sleep(self._chance.uniform(*_PAUSES))
 
 

@@ -37,7 +37,7 @@ async def {name}(event: Event[dict[str, int]], ctx: EventContext) -> None:
         raise KeyError("missing")
     if "hangs" in event.payload:
         ctx.log.info("hangs")
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()  # until it is cancelled
 """
 
 

@@ -122,6 +122,7 @@ async def test_killed_again_and_again_each_continuation_runs_once(
     await emit(ledger, stories, "batch.make", **payload)
     await emit(ledger, stories, "flow.make", steps=steps)
     for _ in range(4):
+        # Not a wait for anything: the moment is what varies.
         await anyio.sleep(choice.uniform(0.1, 0.5))
         workers.pop(0).kill()
         workers.append(await start_worker(hasty()))

@@ -278,7 +278,7 @@ async def _beats_at_rest(database: Database) -> int:
     beats = -1
     while beats < 1 or beats != await database.fetchval(_BEATS):
         beats = await database.fetchval(_BEATS)
-        await anyio.sleep(1)
+        await anyio.sleep(1)  # nothing signals that no more come
     return beats
 
 
@@ -317,7 +317,7 @@ async def test_who_joins_during_a_heartbeat_is_known_by_the_next_one(
 
         await eventually(waits)
         await database.execute("notify inboxd_workers")
-        await anyio.sleep(0.5)
+        await anyio.sleep(0.5)  # nothing signals that it has heard while it is held up
     await _have_come(database, before + 2)
 
 

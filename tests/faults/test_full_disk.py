@@ -92,6 +92,7 @@ async def test_a_disk_that_is_full_again_and_again(
             # Not met at all where a vacuum has just made room within the tables.
             with suppress(AssertionError):
                 await eventually(lambda: _meets(crew, before), within=5)
+            # Not a wait for anything: how long it stays full is what varies.
             await anyio.sleep(storm.chance.uniform(0, 1))
         finally:
             ballast.unlink()

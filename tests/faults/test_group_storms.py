@@ -93,6 +93,7 @@ class Storm:
                 await connection.execute(
                     "select inboxd.add_to_batch($1, $2)", batch, self.members()
                 )
+                # How long it holds its transaction open, and below when the close comes: varied.
                 await anyio.sleep(self.choice.uniform(0, 0.05))
 
         async def close() -> None:
@@ -147,7 +148,7 @@ class Storm:
         self.done[name] += 1
 
     async def keep(self, work: Callable[[], Awaitable[None]], pause: float) -> None:
-        """Again and again."""
+        """Again and again, at some pace."""
         while not self.over:
             await self.tried(work)
             await anyio.sleep(self.choice.uniform(0, pause))
@@ -178,6 +179,7 @@ async def test_a_storm(
             group.start_soon(storm.keep, work, pause)
         ends = anyio.current_time() + seconds
         while anyio.current_time() < ends:
+            # Not a wait for anything: the moment is what varies.
             await anyio.sleep(storm.choice.uniform(1, 3))
             workers.pop(0).kill()
             workers.append(await start_worker(config))

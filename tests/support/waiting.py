@@ -1,4 +1,6 @@
-"""The one place where tests sleep: the bounded wait for a condition that nothing signals.
+"""The one place where tests wait by sleeping: bounded, for a condition that nothing signals.
+
+Elsewhere a sleep is the thing itself: the pace of a fault, the work of a handler.
 
 Known limit: it sees what holds at a poll, not what held between two of them.
 """

@@ -1,7 +1,8 @@
 """The plugin that the tests' workers load, installed and found as a user's plugin is.
 
 Well-behaved handlers write to `ledger(kind, row_id, note)` in their own transaction, so that a test
-can count every effect; the others misbehave in the one way that their name says.
+can count every effect; the others misbehave in the one way that their name says. Where a handler
+sleeps, that is its work, so long as its row says, or the way in which it misbehaves.
 """
 
 import asyncio
@@ -188,7 +189,7 @@ async def _misbehave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a 
         case "cancelled":
             raise asyncio.CancelledError
         case "hang":
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()  # until it is cancelled
         case "block":
             time.sleep(how["seconds"])  # noqa: ASYNC251 - that is the misbehaviour
         case "break transaction":

@@ -1,7 +1,8 @@
 """Handlers for `make chaos`: each does what its row says, and leaves a trace that can be counted.
 
 A row's payload is a `Script` (`chaos_scripts`). A trace is written before the handler misbehaves,
-so that what a failed attempt leaves behind would be seen as an effect too many.
+so that what a failed attempt leaves behind would be seen as an effect too many. Where one sleeps,
+that is its work, so long as its script says.
 """
 
 import asyncio
@@ -187,7 +188,7 @@ async def _play(script: Script, ctx: EventContext | CommandContext) -> None:
 
 async def _suffer(script: Script, attempt: int) -> None:
     if script.fails < attempt <= script.fails + script.hangs:
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()  # until it is cancelled
     _misbehave(script, attempt)
 
 

@@ -117,7 +117,7 @@ async def fill(command: Fill, ctx: CommandContext) -> None:
 async def work(command: Work, ctx: CommandContext) -> Any:
     """Be a member or a step; a step returns its name and what it has read."""
     if command.how == "slow":
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # its work
     if command.how == "sql":
         await ctx.connection.execute(
             "insert into ledger (kind, row_id, note) values ('command', $1, $2)",

@@ -36,7 +36,7 @@ def add_to(handlers: Handlers) -> None:
                 "insert into trail (key, n) values ($1, $2)", command.key, command.n
             )
         if command.wait:
-            await asyncio.sleep(command.wait)
+            await asyncio.sleep(command.wait)  # its work
         if ctx.attempt < command.good_at:
             raise ValueError("as told")
         if ctx.attempt == command.refused_at:

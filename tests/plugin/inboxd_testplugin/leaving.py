@@ -67,7 +67,7 @@ async def _leave(  # noqa: C901, PLR0912 - a table of ways, each a line or two
         case "nothing":
             await ctx.connection.execute(_LOOK, kind, row_id, _var.get())
         case "hang":
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()  # until it is cancelled
         case "cancellation":
             await _cancelled_and_caught()
             raise TimeoutError("as a library says")
@@ -75,7 +75,7 @@ async def _leave(  # noqa: C901, PLR0912 - a table of ways, each a line or two
             _myself().cancel()
         case "variable":
             _var.set("tenant A")
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # let others run
             _var.set("tenant B")
         case "session":
             await ctx.connection.execute(_SESSION)
@@ -95,7 +95,7 @@ async def _leave(  # noqa: C901, PLR0912 - a table of ways, each a line or two
                 await asyncio.wait_for(ctx.connection.fetchval("select 1"), 0)
         case "statement":
             _tasks.append(asyncio.create_task(ctx.connection.execute(_LONG)))
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # nothing tells a handler that the server has it
         case "statements side by side":
             numbers = await asyncio.gather(
                 *(ctx.connection.fetchval("select $1::int", n) for n in range(20))
@@ -116,6 +116,6 @@ async def _cancelled_and_caught() -> None:
     """What a library's time limit does that cancels its task and never takes that back."""
     asyncio.get_running_loop().call_later(0.02, _myself().cancel)
     try:
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
     except asyncio.CancelledError:
         return

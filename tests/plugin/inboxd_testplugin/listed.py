@@ -53,7 +53,7 @@ class Item(BaseModel):
 
 async def _suffer(item: Item, key: str, ctx: EventContext) -> None:
     if item.wait:
-        await asyncio.sleep(item.wait)
+        await asyncio.sleep(item.wait)  # its work
     if item.kills:
         os.kill(os.getpid(), signal.SIGKILL)
     if item.poison:

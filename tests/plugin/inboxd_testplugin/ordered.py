@@ -29,7 +29,7 @@ async def _take(event: Event[Turn], ctx: EventContext) -> None:
         ctx.attempt,
     )
     if turn.wait:
-        await asyncio.sleep(turn.wait)
+        await asyncio.sleep(turn.wait)  # its work
     if turn.kills:
         os.kill(os.getpid(), signal.SIGKILL)
     if turn.refused:
