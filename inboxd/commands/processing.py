@@ -119,6 +119,10 @@ class CommandWork:
         self._runners.release(self._is_paused)
         self.on_room()
 
+    def events_rest(self) -> None:
+        """No handler of events runs any more."""
+        self._suspects.events_rest()
+
     def resume(self) -> None:
         """The lease holds again."""
         self._suspended = False

@@ -33,6 +33,7 @@ from inboxd.engine.lease import Lease
 from inboxd.engine.listener import listen
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Processor
+from inboxd.engine.solitude import Solitude
 from inboxd.engine.wakeup import Fleet, WakeUp
 from inboxd.errors import InboxdError
 from inboxd.events.processing import EventWork
@@ -95,7 +96,7 @@ class Incarnation:
         self._event_work: EventWork | None = None
         self._command_work: CommandWork | None = None
         self._pools: dict[str, Pool] = {}
-        self._controls = Controls()
+        self._controls = Controls(on_change=self._obey)
         self._declared: Names = {}
         self.lease = Lease(
             settings,
@@ -138,6 +139,7 @@ class Incarnation:
         Raises InboxdError when it cannot, or when it ended without having been told to.
         """
         async with self._open() as (pool, handler_pool):
+            flags = self._flags(pool)
             parts = Parts(
                 settings=self.settings,
                 sql=self._sql,
@@ -150,10 +152,14 @@ class Incarnation:
                 me=self.me,
                 fleet=self._fleet,
                 folder=Folder(pool, self._sql),
+                controls=self._controls,
+                solitude=Solitude(
+                    on_change=partial(flags["events"].wake, "timer"), on_rest=self._events_rest
+                ),
             )
             try:
                 async with anyio.create_task_group() as tasks:
-                    await self._live(parts, tasks, on_ready)
+                    await self._live(parts, flags, tasks, on_ready)
                     tasks.cancel_scope.cancel()
             finally:
                 self.ready = False
@@ -199,13 +205,17 @@ class Incarnation:
                 connection, self._sql, self.me, _living_pids(), interval
             )
 
-    async def _live(self, parts: Parts, tasks: TaskGroup, on_ready: Callable[[], None]) -> None:
-        flags = self._flags(parts)
+    async def _live(
+        self,
+        parts: Parts,
+        flags: Mapping[Place, WakeUp],
+        tasks: TaskGroup,
+        on_ready: Callable[[], None],
+    ) -> None:
         run = CommandRun(parts)
         event_work = self._event_work = EventWork(parts, tasks)
         event_work.lists.on_end = partial(flags["events"].wake, "timer")
         command_work = self._command_work = CommandWork(parts, run, tasks)
-        parts.solitude.on_change = partial(flags["events"].wake, "timer")
         command_work.on_room = run.settler.on_setback = partial(flags["commands"].wake, "timer")
         with explained():
             if await self._join(parts.pool):
@@ -219,13 +229,11 @@ class Incarnation:
         tasks.start_soon(self._keep_lease, list(flags.values()), command_work)
         tasks.start_soon(run.settler.run)
         tasks.start_soon(repeat, "progress", 1.0, run.progress.write)
-        self._controls = parts.controls
-        parts.controls.on_change = partial(self._obey, command_work)
         self._show_paused()
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
         tasks.start_soon(parts.folder.run)
         if self.settings.wakeups.mode != "off":
-            tasks.start_soon(listen, parts, flags)
+            tasks.start_soon(listen, parts, flags, self.lease.beat_soon)
         else:
             self._metrics.listener_connected.set(math.nan)  # 0 would be an alert
         for name, seconds, duty in duties(parts, flags, self._hold, lambda: command_work.queues):
@@ -239,7 +247,7 @@ class Incarnation:
                 on_ready()
                 await self._stop.wait()
                 self.draining = True
-                self.lease.state = "draining"
+                self.lease.drain()
                 drain = self.settings.worker.drain_timeout.total_seconds()
                 scope.deadline = anyio.current_time() + drain
                 for processor in self.processors:
@@ -248,7 +256,7 @@ class Incarnation:
         with anyio.move_on_after(_LAST_FOLDS):  # what is left is for others, or for the next start
             await parts.folder.finish()
 
-    def _flags(self, parts: Parts) -> Mapping[Place, WakeUp]:
+    def _flags(self, pool: Pool) -> Mapping[Place, WakeUp]:
         mode = self.settings.wakeups.mode
         poll = self.settings.worker.poll_interval
         topics = (
@@ -258,7 +266,13 @@ class Incarnation:
         longest = {"events": min([poll, *polls]), "commands": poll}
         return {
             place: WakeUp(
-                place, parts.pool, self._sql, mode, longest[place].total_seconds(), self._fleet
+                place,
+                pool,
+                self._sql,
+                mode,
+                longest[place].total_seconds(),
+                self._fleet,
+                self.lease.draw_attention,
             )
             for place in _PLACES
         }
@@ -269,10 +283,11 @@ class Incarnation:
         work.suspend()
         self._stop.set()
 
-    def _obey(self, work: CommandWork) -> None:
+    def _obey(self) -> None:
         """The controls changed: what was resumed may lie before the cursors."""
         self._show_paused()
-        work.obey()
+        if self._command_work is not None:
+            self._command_work.obey()
         for processor in self.processors:
             processor.sweep()
 
@@ -299,6 +314,10 @@ class Incarnation:
     def _cancel(self, ids: frozenset[int]) -> None:
         if self._command_work is not None:
             self._command_work.cancel(ids)
+
+    def _events_rest(self) -> None:
+        if self._command_work is not None:
+            self._command_work.events_rest()
 
     def _be_careful(self) -> None:
         if self._event_work is not None:

@@ -24,12 +24,12 @@ _EVERY = 0.5
 class Controls:
     """The types, topics and queues that are left alone now."""
 
-    def __init__(self) -> None:
-        """Nothing is paused until `read` says so."""
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        """Nothing is paused until `read` says so; `on_change` is called when that changes."""
         self.paused: frozenset[tuple[str, str]] = frozenset()
         # Grows with each change, for who must look whether there was one.
         self.version = 0
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = on_change
         self._heard = anyio.Event()
         self._reads = True
 
@@ -59,7 +59,7 @@ class Controls:
             )
             self.paused = paused
             self.version += 1
-            self.on_change()
+            self._on_change()
 
     async def keep(self, pool: Pool, sql: Statements) -> None:
         """Stay current until cancelled."""

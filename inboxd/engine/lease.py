@@ -52,7 +52,7 @@ class Lease:
         on_death: Callable[[], None],
     ) -> None:
         """Prepare. `on_cancel` hears of commands to cancel, `on_death` that a worker died."""
-        self.state = "running"
+        self._state = "running"
         self.suspended = False
         self.dead = False
         self.renewed_at = time.monotonic()
@@ -72,6 +72,10 @@ class Lease:
         self._joined = False
         self._stopping = False
 
+    def drain(self) -> None:
+        """From now on heartbeats say that this worker drains."""
+        self._state = "draining"
+
     def age(self) -> float:
         """Seconds since the last heartbeat that succeeded was sent."""
         return time.monotonic() - self.renewed_at
@@ -85,8 +89,6 @@ class Lease:
         """
         self._wakeups = flags
         self._home = asyncio.get_running_loop()
-        self._fleet.on_silence = self._draw_attention
-        self._fleet.on_joining = self._beat_soon
         thread = threading.Thread(target=self._thread, name="inboxd-heartbeat", daemon=True)
         thread.start()
         try:
@@ -95,7 +97,7 @@ class Lease:
                 await anyio.sleep(_GUARD_INTERVAL)
         finally:
             self._stopping = True
-            self._draw_attention()
+            self.draw_attention()
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(thread.join, 5.0)
 
@@ -110,12 +112,13 @@ class Lease:
             _log.info("lease is renewed; work goes on")
             resume()
 
-    def _beat_soon(self) -> None:
-        """Somebody joined: the next heartbeat, which says so, is due now."""
+    def beat_soon(self) -> None:
+        """Another worker joined: the next heartbeat, which knows of it, is due now."""
         self._joined = True
-        self._draw_attention()
+        self.draw_attention()
 
-    def _draw_attention(self) -> None:
+    def draw_attention(self) -> None:
+        """A flag is to be watched, or a heartbeat is due: the thread looks at once."""
         if self._away is not None and not self._away.is_closed():
             self._away.call_soon_threadsafe(self._attention.set)
 
@@ -174,7 +177,7 @@ class Lease:
         # In a transaction, since behind a pooler a statement needs one to keep its session.
         async with connection.transaction():
             news = await workers.beat(
-                connection, self._sql, self._me.id, self._in_flight(), self.state
+                connection, self._sql, self._me.id, self._in_flight(), self._state
             )
         if news is not None:
             self.renewed_at = sent_at

@@ -6,7 +6,7 @@ whatever was notified before was lost. Known limit: while it is away, only the p
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import anyio
 
@@ -22,8 +22,13 @@ _log = get_logger(__name__)
 _LONGEST_PAUSE = 10.0
 
 
-async def listen(parts: Parts, flags: Mapping[Place, WakeUp]) -> None:
-    """Listen until cancelled, reconnecting with growing pauses."""
+async def listen(
+    parts: Parts, flags: Mapping[Place, WakeUp], on_joining: Callable[[], None]
+) -> None:
+    """Listen until cancelled, reconnecting with growing pauses.
+
+    `on_joining` is called when another worker joins.
+    """
     connected = parts.metrics.listener_connected
     attempts = 0
 
@@ -33,7 +38,7 @@ async def listen(parts: Parts, flags: Mapping[Place, WakeUp]) -> None:
         connected.set(1)
         for wakeup in flags.values():
             wakeup.distrust("reconnect")
-        parts.fleet.joined()  # somebody may have, unheard
+        on_joining()  # somebody may have, unheard
 
     while True:
         try:
@@ -42,7 +47,7 @@ async def listen(parts: Parts, flags: Mapping[Place, WakeUp]) -> None:
                 parts.sql,
                 on_wakeup=lambda place: flags[place].wake("notify"),
                 on_control=parts.controls.hear,
-                on_joining=parts.fleet.joined,
+                on_joining=on_joining,
                 on_connected=on_connected,
                 check_interval=parts.settings.wakeups.listen_check_interval.total_seconds(),
             )

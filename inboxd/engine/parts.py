@@ -4,7 +4,7 @@ Owns nothing; it is the hand that the daemon deals. Promises that all of them sp
 worker, the same schema and the same plugins.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from inboxd.engine.batch_folder import Folder
 from inboxd.engine.controls import Controls
@@ -35,5 +35,5 @@ class Parts:
     me: Incarnation
     fleet: Fleet
     folder: Folder
-    controls: Controls = field(default_factory=Controls)
-    solitude: Solitude = field(default_factory=Solitude)
+    controls: Controls
+    solitude: Solitude

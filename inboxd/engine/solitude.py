@@ -11,29 +11,32 @@ from collections.abc import Callable
 class Solitude:
     """What the processors of events and commands agree on."""
 
-    def __init__(self) -> None:
-        """Nobody wants to be alone."""
+    def __init__(self, on_change: Callable[[], None], on_rest: Callable[[], None]) -> None:
+        """Nobody wants to be alone yet.
+
+        `on_change` wakes events, which are to rest or may go on; `on_rest` tells commands that they
+        rest.
+        """
         self.wanted = False
-        # Wakes who is to rest, or may go on; tells who waits for it that events rest.
-        self.on_change: Callable[[], None] = lambda: None
-        self.on_rest: Callable[[], None] = lambda: None
         self._resting = False
+        self._on_change = on_change
+        self._on_rest = on_rest
 
     def want(self) -> bool:
         """Ask events to rest; whether they do."""
         if not self.wanted:
             self.wanted = True
-            self.on_change()
+            self._on_change()
         return self._resting
 
     def rest(self) -> None:
         """No handler of events runs, and none will until `end`."""
         if self.wanted and not self._resting:
             self._resting = True
-            self.on_rest()
+            self._on_rest()
 
     def end(self) -> None:
         """Events go on."""
         if self.wanted:
             self.wanted = self._resting = False
-            self.on_change()
+            self._on_change()

@@ -35,19 +35,10 @@ _PAGES_BEFORE_SILENCE = 2
 
 @dataclass(slots=True)
 class Fleet:
-    """What the last heartbeat said of the others.
-
-    on_silence tells its thread to watch a flag; on_joining, to beat at once.
-    """
+    """What the last heartbeat said of the others."""
 
     peers: int = 0
     uniform: bool = True
-    on_silence: Callable[[], None] = lambda: None
-    on_joining: Callable[[], None] = lambda: None
-
-    def joined(self) -> None:
-        """Another worker joined, as it said itself: what the last heartbeat said is over."""
-        self.on_joining()
 
     @property
     def differs(self) -> bool:
@@ -59,9 +50,19 @@ class WakeUp:
     """The sleep and the flag of one processor."""
 
     def __init__(
-        self, place: Place, pool: Pool, sql: Statements, mode: Mode, poll: float, fleet: Fleet
+        self,
+        place: Place,
+        pool: Pool,
+        sql: Statements,
+        mode: Mode,
+        poll: float,
+        fleet: Fleet,
+        on_silence: Callable[[], None],
     ) -> None:
-        """Serve the processor of `place`; `poll` is the longest sleep in seconds."""
+        """Serve the processor of `place`; `poll` is the longest sleep in seconds.
+
+        `on_silence` tells the heartbeat's thread to watch this flag.
+        """
         self.place = place
         # When the last page was claimed while the flag was 0; read by the heartbeat's thread.
         self.silent_since: float | None = None
@@ -72,6 +73,7 @@ class WakeUp:
         self._mode = mode
         self._poll = poll
         self._fleet = fleet
+        self._on_silence = on_silence
         self._woken = anyio.Event()
         self._cause: Cause = "reconnect"
         # When the flag was last known to be 1 with no silent producer left.
@@ -114,7 +116,7 @@ class WakeUp:
             self._armed_at = None
             self.owed = self.silent_since
             # Watched from before it begins; again after, since it may have been ended too early.
-            self._fleet.on_silence()
+            self._on_silence()
             await self._set(Flag.SILENT)
             self.silent_since = time.monotonic()
 

@@ -347,7 +347,7 @@ async def _heard(database: Database) -> AsyncIterator[list[str]]:
 async def test_who_joined_unheard_hears_of_the_end_of_a_silence(database: Database) -> None:
     """Between a worker's join and the next heartbeat of the silent one, that one knows no peers."""
     async with daemon_pool(database) as pool:
-        wakeup = WakeUp("events", pool, SQL, "quiet", 60.0, Fleet(peers=0))
+        wakeup = WakeUp("events", pool, SQL, "quiet", 60.0, Fleet(peers=0), lambda: None)
         for _ in range(2):
             await wakeup.working(full_page=False, has_room=True)
         assert wakeup.silent_since is not None

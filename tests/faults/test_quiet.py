@@ -1,6 +1,6 @@
 """The flag and its silence when somebody dies, leaves, or lacks room; and who may listen."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -34,8 +34,17 @@ async def _heard(database: Database) -> AsyncIterator[list[str]]:
         yield heard
 
 
-def _wakeup(pool: Pool, fleet: Fleet | None = None, poll: float = 60.0) -> WakeUp:
-    return WakeUp("events", pool, SQL, "quiet", poll, fleet or Fleet(peers=1))
+def _nothing() -> None:
+    """Nobody watches."""
+
+
+def _wakeup(
+    pool: Pool,
+    fleet: Fleet | None = None,
+    poll: float = 60.0,
+    on_silence: Callable[[], None] = _nothing,
+) -> WakeUp:
+    return WakeUp("events", pool, SQL, "quiet", poll, fleet or Fleet(peers=1), on_silence)
 
 
 async def _silence(wakeup: WakeUp) -> None:
@@ -173,10 +182,8 @@ async def test_who_looks_again_soon_stays_silent_and_is_not_taken_for_stuck(
 
 async def test_the_guard_sees_a_silence_from_its_beginning(database: Database) -> None:
     seen: list[bool] = []
-    fleet = Fleet(peers=1)
     async with daemon_pool(database) as pool:
-        wakeup = _wakeup(pool, fleet)
-        fleet.on_silence = lambda: seen.append(wakeup.silent_since is not None)
+        wakeup = _wakeup(pool, on_silence=lambda: seen.append(wakeup.silent_since is not None))
         await _silence(wakeup)
         assert seen == [True]
         old = wakeup.silent_since

@@ -265,7 +265,7 @@ class Machine(RuleBasedStateMachine):
     def claim(self, pick: int) -> None:
         """A worker claims what may run, and nothing that waits or is paused."""
         rows = self.site.run(controls.read(self.site.connection, SQL))
-        known = Controls()
+        known = Controls(on_change=lambda: None)
         known.paused = frozenset((row["kind"], row["name"]) for row in rows)
         assert known.allow("queue", str(_LANE[0]), str(_LANE[1])) == (not self.paused)
         if self.paused:

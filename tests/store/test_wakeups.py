@@ -189,7 +189,7 @@ async def _worker(
 ) -> AsyncIterator[_Taker]:
     """A processor, its wake-up and its listener; it polls once a minute, so not in these tests."""
     async with daemon_pool(database, 2) as pool, anyio.create_task_group() as tasks:
-        wakeup = WakeUp(place, pool, SQL, "quiet", 60.0, Fleet(peers=peers))
+        wakeup = WakeUp(place, pool, SQL, "quiet", 60.0, Fleet(peers=peers), lambda: None)
         work = taker(pool, place, chance)
         processor = Processor(work, wakeup, Metrics("test"), 1.0)
 

@@ -41,7 +41,8 @@ class Site:
         self.waiting, self.asked = list(waiting), list[tuple[UUID, bool]]()
         self.leases, self.written = list[str](), list[int]()
         self.may_empty, self.blocked = True, set[UUID]()
-        self.solitude, self.settler = Solitude(), SimpleNamespace(waiting=0)
+        self.settler = SimpleNamespace(waiting=0)
+        self.solitude = Solitude(on_change=self._changed, on_rest=self._rest)
         limited, tasks = MagicMock(names=frozenset()), MagicMock()
         self.executions = SimpleNamespace(left_behind=False)
         parts: Any = MagicMock(solitude=self.solitude, executions=self.executions)
@@ -62,6 +63,13 @@ class Site:
         patch.setattr(commands, "end_alone", self._end_alone)
         patch.setattr(leases, "hold", self._hold)
         patch.setattr(leases, "free", self._free)
+
+    def _rest(self) -> None:
+        self.suspects.events_rest()
+
+    def _changed(self) -> None:
+        """Events hear of it."""
+        self.written.append(-1)
 
     async def _find(self, *_: Any) -> list[Suspected]:
         return self.waiting
@@ -275,7 +283,7 @@ async def test_what_came_through_alone_is_written_before_others_start(
     site.solitude.rest()
     (row,) = await site.claim()
     call, argument = site.tasks.start_soon.call_args.args
-    site.solitude.on_change = lambda: site.written.append(-1)
+    site.written.clear()
     with anyio.fail_after(5):
         await call(argument)
     assert site.written == [row["id"], -1]

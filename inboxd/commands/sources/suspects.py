@@ -121,7 +121,6 @@ class Suspects:
         self._rest_until = 0.0
         # Until when those are left alone that could not run, and the wait so far.
         self._vain: dict[UUID, tuple[float, float]] = {}
-        parts.solitude.on_rest = self._look_now
 
     @property
     def exclusive(self) -> bool:
@@ -166,6 +165,10 @@ class Suspects:
     def _look_now(self) -> None:
         self._look_at = 0.0
         self.on_change()
+
+    def events_rest(self) -> None:
+        """No handler of events runs any more: who waited for that may run alone."""
+        self._look_now()
 
     # ---------------------------------------------------------------------------------- claims
 
