@@ -161,9 +161,9 @@ async def _leads() -> bool:
 
 
 async def let_go(dsn: str, days: int) -> None:
-    """One turn of the duty, as a worker does it."""
+    """One run of the task, as a worker does it."""
     settings = Settings(database={"dsn": dsn}, history={"events": f"{days}d"})  # type: ignore[arg-type]
-    await Retention(settings, SQL, Metrics("0"), _leads).turn()
+    await Retention(settings, SQL, Metrics("0"), _leads).let_go()
 
 
 @asynccontextmanager

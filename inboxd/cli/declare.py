@@ -120,11 +120,11 @@ async def _declare(session: "Session", declaration: "WorkerDeclaration", wait: t
 
     notify = declaration.settings.wakeups.mode != "off"
     taking = Intakes(sql, borrow, notify=notify)
-    await taking.turn()
+    await taking.take()
     until = anyio.current_time() + wait.total_seconds()
     while taking.open and anyio.current_time() < until:
         await anyio.sleep(_AGAIN)
-        await taking.turn()
+        await taking.take()
     left = sorted({topic for each in taking.open for topic in each.topics})
     return _Told(_changes(before, after), taken=taking.taken, left=left)
 

@@ -1,6 +1,6 @@
 """One incarnation of the worker: from joining to leaving, or to being declared dead.
 
-Owns the composition: pools, lease, processors, listener and duties, in one task group, and their
+Owns the composition: pools, lease, processors, listener, maintenance, in one task group, and their
 ordered end. Promises (design section 5) that a stop claims nothing more, gives back what has not
 started, lets the rest finish until the deadline, and leaves nothing to reap; and that a worker that
 was declared dead comes back as a new incarnation. Known limit: plugins are loaded once a process.
@@ -25,7 +25,7 @@ from inboxd.api.topics import DEFAULT
 from inboxd.commands.processing import CommandWork
 from inboxd.commands.run import CommandRun
 from inboxd.daemon.declaring import WorkerDeclaration, declare
-from inboxd.daemon.duties import duties
+from inboxd.daemon.maintenance import maintenance_tasks
 from inboxd.engine.batch_folder import Folder
 from inboxd.engine.controls import Controls
 from inboxd.engine.execution import Executions
@@ -37,8 +37,9 @@ from inboxd.engine.solitude import Solitude
 from inboxd.engine.wakeup import Fleet, WakeUp
 from inboxd.errors import InboxdError
 from inboxd.events.processing import EventWork
-from inboxd.maintenance.duty import repeat
-from inboxd.maintenance.statistics import Statistics
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.maintenance.periodic import repeat
+from inboxd.maintenance.statistics import write_statistics
 from inboxd.model.backoff import Policy
 from inboxd.model.outcome import explain
 from inboxd.registry.registry import Registry
@@ -236,8 +237,8 @@ class Incarnation:
             tasks.start_soon(listen, parts, flags, self.lease.beat_soon)
         else:
             self._metrics.listener_connected.set(math.nan)  # 0 would be an alert
-        for name, seconds, duty in duties(parts, flags, self._hold, lambda: command_work.queues):
-            tasks.start_soon(repeat, name, seconds, duty)
+        for task in maintenance_tasks(parts, flags, self._hold, lambda: command_work.queues):
+            tasks.start_soon(repeat, *task)
         tasks.start_soon(repeat, "gauges", 1.0, self._show_gauges)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as processing:
@@ -329,7 +330,9 @@ class Incarnation:
             return
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             try:
-                await Statistics(pool, self._sql, self._metrics, self.me.id).write()
+                await write_statistics(
+                    MaintenanceContext(pool, self._sql, self._metrics, self.me.id)
+                )
                 async with borrow(pool) as connection:
                     released = await commands.release(connection, self._sql, self.me.id)
                     await workers.leave(connection, self._sql, self.me.id)

@@ -86,7 +86,7 @@ class Folder:
             await anyio.sleep(0.01)  # in an outage all of it is noted again
 
     async def sweep(self) -> None:
-        """Note what was left behind: a duty, every now and then."""
+        """Note what was left behind: a maintenance task."""
         now = monotonic()
         self._resting = {batch: at for batch, at in self._resting.items() if at > now}
         await self._find(_LEFT_BEHIND)

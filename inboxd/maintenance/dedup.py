@@ -1,11 +1,11 @@
-"""Keys that are over are forgotten, and what was sent again is told.
+"""Purges expired dedup keys; reports duplicates.
 
-Owns two duties of the leader. `Forgetting` walks the record of dedup keys from its first block to
+Owns two tasks of the leader. `DedupPurger` walks the record of dedup keys from its first block to
 its last and begins again. Promises: a walk takes a small part of the shortest window, but steps are
 short (they adapt to how long they take) and half of the time nothing is done, so that producers
-are not slowed; what it did is lost with nobody, since a new leader begins at the front. `Telling`
-counts and logs each event that was sent again, and forgets it.
-Known limit: duplicates are told as late as the leader comes by; without a worker they are kept.
+are not slowed; a new leader begins at the front, so nothing need be written down.
+`report_duplicates` counts and logs each event that was sent again, and forgets it.
+Known limit: duplicates are reported when the leader comes by; without a worker they are kept.
 """
 
 from collections import Counter
@@ -13,18 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
-from uuid import UUID
 
+from inboxd.maintenance.context import MaintenanceContext
 from inboxd.model.dedup import Windows
 from inboxd.store import dedup, statistics
-from inboxd.store.pools import Pool, borrow, transaction
-from inboxd.store.statements import Statements
+from inboxd.store.pools import borrow, transaction
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
-# Seconds: how long one statement may aim to run, and how much of each turn is worked.
+# Seconds: how long one statement may aim to run, and how much of each second is worked.
 _STEP = 0.05
 _BUSY = 0.5
 _FEWEST, _MOST = 16, 4_096  # blocks of a step: 128 KB to 32 MB
@@ -53,33 +52,31 @@ class Walk:
         return self.block >= self.blocks and now - self.started >= self.period
 
 
-class Forgetting:
-    """One turn a second: some steps of the walk."""
+class DedupPurger:
+    """Removes expired keys, some steps of the walk each second."""
 
-    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, windows: Windows) -> None:
-        """Forget on connections of `pool`; `windows` are those of the settings."""
-        self._pool = pool
-        self._sql = sql
-        self._metrics = metrics
+    def __init__(self, context: MaintenanceContext, windows: Windows) -> None:
+        """`windows` are those of the settings."""
+        self._context = context
         self._settings = windows
         self._windows = windows
         self._walk: Walk | None = None
         self._size = _FEWEST
 
-    async def turn(self) -> None:
+    async def purge(self) -> None:
         """Take the steps that are due, for half a second at most."""
-        end = monotonic() + _BUSY
-        async with borrow(self._pool) as connection:
+        sql, end = self._context.sql, monotonic() + _BUSY
+        async with borrow(self._context.pool) as connection:
             if self._walk is None or self._walk.over(monotonic()):
-                blocks, self._windows = await dedup.survey(connection, self._sql, self._settings)
+                blocks, self._windows = await dedup.survey(connection, sql, self._settings)
                 self._walk = Walk(blocks, self._period(), monotonic())
             walk = self._walk
             while walk.behind(now := monotonic()) and now < end:
                 gone = await dedup.forget(
-                    connection, self._sql, self._windows, walk.block, walk.block + self._size
+                    connection, sql, self._windows, walk.block, walk.block + self._size
                 )
                 walk.block += self._size
-                self._metrics.dedup_forgotten.inc(gone)
+                self._context.metrics.dedup_forgotten.inc(gone)
                 self._adapt(monotonic() - now)
 
     def _adapt(self, took: float) -> None:
@@ -97,43 +94,34 @@ class Forgetting:
         return min(_LONGEST, max(1.0, shortest.total_seconds() / _WALKS))
 
 
-class Telling:
-    """One turn: count and log what was sent again."""
+async def report_duplicates(context: MaintenanceContext) -> None:
+    """Count and log what was sent again; of a flood, the rest comes next time."""
+    for _ in range(_PAGES):
+        async with borrow(context.pool) as connection, transaction(context.pool, connection):
+            repeats = await dedup.drain(connection, context.sql, _PAGE)
+            await statistics.add(connection, context.sql, context.me, _statistics(repeats))
+        _report(context.metrics, repeats)
+        if len(repeats) < _PAGE:
+            return
 
-    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, me: UUID) -> None:
-        """Count for the worker `me`."""
-        self._pool = pool
-        self._sql = sql
-        self._metrics = metrics
-        self._me = me
 
-    async def turn(self) -> None:
-        """Tell what there is; the rest of a flood at the next turn."""
-        for _ in range(_PAGES):
-            async with borrow(self._pool) as connection, transaction(self._pool, connection):
-                repeats = await dedup.drain(connection, self._sql, _PAGE)
-                await statistics.add(connection, self._sql, self._me, _statistics(repeats))
-            self._tell(repeats)
-            if len(repeats) < _PAGE:
-                return
-
-    def _tell(self, repeats: Sequence[dedup.Repeat]) -> None:
-        for (topic, conflict), count in Counter((r.topic, r.conflict) for r in repeats).items():
-            self._metrics.count_repeats(topic, count, conflict=conflict)
-        for repeat in repeats:
-            log, what = (
-                (_log.warning, "dedup key of another event, which said something else")
-                if repeat.conflict
-                else (_log.debug, "duplicate")
-            )
-            log(
-                what,
-                topic=repeat.topic,
-                source=repeat.source,
-                key=repeat.key,
-                event_id=str(repeat.event_id),
-                first_event=str(repeat.first_event),
-            )
+def _report(metrics: Metrics, repeats: Sequence[dedup.Repeat]) -> None:
+    for (topic, conflict), count in Counter((r.topic, r.conflict) for r in repeats).items():
+        metrics.count_repeats(topic, count, conflict=conflict)
+    for repeat in repeats:
+        log, what = (
+            (_log.warning, "dedup key of another event, which said something else")
+            if repeat.conflict
+            else (_log.debug, "duplicate")
+        )
+        log(
+            what,
+            topic=repeat.topic,
+            source=repeat.source,
+            key=repeat.key,
+            event_id=str(repeat.event_id),
+            first_event=str(repeat.first_event),
+        )
 
 
 def _statistics(repeats: Sequence[dedup.Repeat]) -> list[statistics.Counts]:

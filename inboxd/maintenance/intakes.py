@@ -22,7 +22,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# Turns from one look for what was written late to the next.
+# Runs from one look for what was written late to the next.
 _RARELY = 6
 
 # After a failure, a page is so many times smaller.
@@ -50,7 +50,7 @@ class Intakes:
         self._notify = notify
         self._looks: dict[tuple[str, str], _Look] = {}
         self.open: list[Waiting] = []
-        self._turns = 0
+        self._runs = 0
         self._pages: dict[tuple[str, str], int] = {}
 
     def holds(self, topic: str, type_: str) -> bool:
@@ -59,15 +59,15 @@ class Intakes:
             topic in each.topics or each.key in ((topic, type_), (topic, "")) for each in self.open
         )
 
-    async def turn(self) -> None:
+    async def take(self) -> None:
         """Take all there is, and finish each as soon as it is complete."""
-        late = self._turns % _RARELY == 0
-        self._turns += 1
+        late = self._runs % _RARELY == 0
+        self._runs += 1
         taken: Counter[tuple[str, str]] = Counter()
         found = await self._list(late=late)
         while found:
             await self._look()
-            rows = {each: await self._take(each) for each in found}
+            rows = {each: await self._take_page(each) for each in found}
             taken.update({each.key: count for each, count in rows.items()})
             again = [each for each, count in rows.items() if count]
             found = await self._list() if again else []
@@ -100,7 +100,7 @@ class Intakes:
             else:
                 self._looks[each.key] = look._replace(left=look.left & writers)
 
-    async def _take(self, each: Waiting) -> int:
+    async def _take_page(self, each: Waiting) -> int:
         """Take a page; with less than a page, see whether that was all.
 
         What fails holds up neither the other intakes nor, the page being smaller next time, what

@@ -1,56 +1,49 @@
-"""The leader: the one worker that does the duties which need only one.
+"""The leader: the one worker that runs the maintenance tasks which need only one.
 
-Owns the question whether this worker leads, asked of the database before each turn of such a duty,
-so nothing is remembered that may be wrong by now. Promises that the duties move on when the leader
+Owns the question whether this worker leads, asked of the database before each run of such a task,
+so nothing is remembered that may be wrong by now. Promises that the tasks move on when the leader
 leaves, drains, or was declared dead by the reaper. Known limits: a leader that was stopped in the
-middle of a turn may end it when another leads already, so a duty must be harmless when two do it;
-one that lives, but whose turn hangs, keeps the lead, and its duty late.
+middle of a run may end it when another leads already, so a task must be harmless when two run it;
+one that lives, but whose run hangs, keeps the lead, and its task late.
 """
 
-from collections.abc import Awaitable, Callable
-from uuid import UUID
-
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.maintenance.periodic import Run
 from inboxd.store import leases
-from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
+from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
-from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
 _NAME = "upkeep"  # the row that the migrations made
 
-Turn = Callable[[], Awaitable[None]]
-
 
 class Leadership:
     """Whether this worker leads."""
 
-    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, me: UUID) -> None:
-        """Ask for the worker `me`."""
-        self._pool = pool
-        self._sql = sql
-        self._metrics = metrics
-        self._me = me
+    def __init__(self, context: MaintenanceContext) -> None:
+        """Ask for the worker of `context`."""
+        self._context = context
         self._led = False
 
     async def leads(self) -> bool:
         """Whether this worker leads now; it does from now on, if nobody did."""
+        context = self._context
         try:
-            async with borrow(self._pool) as connection:
-                leads = await leases.hold(connection, self._sql, _NAME, self._me)
+            async with borrow(context.pool) as connection:
+                leads = await leases.hold(connection, context.sql, _NAME, context.me)
         except BaseException:
             self._show(leads=False)
             raise
         self._show(leads=leads)
         return leads
 
-    def only(self, turn: Turn) -> Turn:
-        """The same duty, done by the leader and left out by the others."""
+    def only(self, run: Run) -> Run:
+        """The same task, run by the leader and left out by the others."""
 
         async def led() -> None:
             if await self.leads():
-                await turn()
+                await run()
 
         return led
 
@@ -58,6 +51,6 @@ class Leadership:
         if leads is not self._led:
             _log.info("this worker leads" if leads else "this worker leads no more")
         self._led = leads
-        self._metrics.leader.set(leads)
+        self._context.metrics.leader.set(leads)
         if not leads:
-            self._metrics.hide_partitions()
+            self._context.metrics.hide_partitions()

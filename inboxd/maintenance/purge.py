@@ -3,7 +3,7 @@
 Owns the ages, and the pace: a thousand rows a statement, and a rest as long as the statement took.
 Partitions are for `partitions.retention`, the dedup record for `dedup`. Promises that a batch stays
 as long as it has a dead letter, something waits for it, or the batch around it is there. Known
-limit: a turn ends after some seconds, and the next one goes on.
+limit: a run ends after some seconds, and the next one goes on.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,36 +11,33 @@ from datetime import timedelta
 
 import anyio
 
+from inboxd.maintenance.context import MaintenanceContext
 from inboxd.settings import History
 from inboxd.store import purging, workers
-from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
+from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
-from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
 _PAGE = 1000
-# Seconds of a turn, for each table.
-_TURN = 10.0
+# Seconds of a run, for each table.
+_LONGEST = 10.0
 
 
-class Purge:
-    """One turn: remove what is too old, table by table."""
+class Purger:
+    """Removes what is too old, table by table."""
 
-    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, history: History) -> None:
+    def __init__(self, context: MaintenanceContext, history: History) -> None:
         """`history` says how long what is kept."""
-        self._pool = pool
-        self._sql = sql
-        self._metrics = metrics
+        self._context = context
         self._history = history
         self._looked_to: int | None = 0
 
-    async def turn(self) -> None:
-        """Look once."""
+    async def purge(self) -> None:
+        """Remove what is due, some seconds for each table at most."""
         history = self._history
-        async with borrow(self._pool) as connection:
-            await workers.forget_ended(connection, self._sql)
+        async with borrow(self._context.pool) as connection:
+            await workers.forget_ended(connection, self._context.sql)
         await self._remove("stats", history.stats)
         await self._remove("audit", history.audit)
         if history.events is not None and history.commands is not None:
@@ -54,29 +51,29 @@ class Purge:
             return
 
         async def page() -> tuple[int, bool]:
-            async with borrow(self._pool) as connection:
-                removed = await purging.remove(connection, self._sql, table, age, _PAGE)
+            async with borrow(self._context.pool) as connection:
+                removed = await purging.remove(connection, self._context.sql, table, age, _PAGE)
             return removed, removed == _PAGE
 
         await self._go_on(table, page)
 
     def _batches(self, age: timedelta) -> Callable[[], Awaitable[tuple[int, bool]]]:
         async def page() -> tuple[int, bool]:
-            async with borrow(self._pool) as connection:
+            async with borrow(self._context.pool) as connection:
                 self._looked_to, removed = await purging.batches(
-                    connection, self._sql, age, self._looked_to or 0, _PAGE
+                    connection, self._context.sql, age, self._looked_to or 0, _PAGE
                 )
             return removed, self._looked_to is not None
 
         return page
 
     async def _go_on(self, table: str, page: Callable[[], Awaitable[tuple[int, bool]]]) -> None:
-        more, total, until = True, 0, anyio.current_time() + _TURN
+        more, total, until = True, 0, anyio.current_time() + _LONGEST
         while more and anyio.current_time() < until:
             began = anyio.current_time()
             removed, more = await page()
             total += removed
             await anyio.sleep(anyio.current_time() - began)
         if total:
-            self._metrics.purged.labels(table).inc(total)
+            self._context.metrics.purged.labels(table).inc(total)
             _log.info("removed old rows", table=table, rows=total)

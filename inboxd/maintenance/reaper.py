@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from time import monotonic
 from uuid import UUID
 
+from inboxd.maintenance.context import MaintenanceContext
 from inboxd.store import workers
 from inboxd.store.connections import Row
-from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
+from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
-from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
@@ -51,49 +50,45 @@ class Watch:
 
 
 class Reaper:
-    """One turn: look, and bury who is dead."""
+    """Finds the dead workers, time after time."""
 
     def __init__(
         self,
-        pool: Pool,
-        sql: Statements,
-        metrics: Metrics,
-        me: UUID,
+        context: MaintenanceContext,
         *,
         lease: float,
         crash_limit: int,
         on_returned: Callable[[], Awaitable[None]],
     ) -> None:
         """`lease` in seconds; `on_returned` tells the workers that rows are claimable again."""
-        self._pool = pool
-        self._sql = sql
-        self._metrics = metrics
-        self._me = me
+        self._context = context
         self._crash_limit = crash_limit
         self._on_returned = on_returned
         self._watch = Watch(lease)
 
-    async def turn(self) -> None:
-        """Look once."""
+    async def reap(self) -> None:
+        """Take back what dead workers held."""
+        context = self._context
         try:
-            async with borrow(self._pool) as connection:
-                living = await workers.living(connection, self._sql)
+            async with borrow(context.pool) as connection:
+                living = await workers.living(connection, context.sql)
         except BaseException:
             self._watch.forget()
             raise
-        others = [(row["id"], row["heartbeat"]) for row in living if row["id"] != self._me]
+        others = [(row["id"], row["heartbeat"]) for row in living if row["id"] != context.me]
         for worker, heartbeat in self._watch.look(others, monotonic()):
             returned = await workers.bury(
-                self._pool, self._sql, worker, heartbeat, self._crash_limit
+                context.pool, context.sql, worker, heartbeat, self._crash_limit
             )
             if returned is not None:
                 await self._report(worker, returned)
 
     async def _report(self, worker: UUID, returned: Sequence[Row]) -> None:
         dead_letters = sum(row["status"] == "failed" for row in returned)
-        self._metrics.reaped.labels("worker").inc()
-        self._metrics.reaped.labels("command").inc(len(returned))
-        self._metrics.crashes.labels("command").inc(len(returned))
+        metrics = self._context.metrics
+        metrics.reaped.labels("worker").inc()
+        metrics.reaped.labels("command").inc(len(returned))
+        metrics.crashes.labels("command").inc(len(returned))
         _log.warning(
             "a worker died; its commands are taken back",
             dead_worker=str(worker),

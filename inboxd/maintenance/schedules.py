@@ -1,60 +1,29 @@
 """Schedules: sent when their time comes, by whichever worker is there first.
 
-Owns the two duties: sending, and noticing which schedules nobody declares any more. Promises that
-a schedule which cannot be sent keeps no other from being sent, and is tried again at each turn.
-Known limit: a turn a second, so a run comes up to a second after its time.
+Promises that a schedule which cannot be sent keeps no other from being sent, and is tried again
+each second. Known limit: a run comes up to a second after its time. *See:* `expiry`, for schedules
+that nobody declares any more.
 """
 
 from collections.abc import Sequence
 
 from inboxd.api.cron import LATE, MOST
+from inboxd.maintenance.context import MaintenanceContext
 from inboxd.model.outcome import explain
 from inboxd.store import schedules
-from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
-from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
 
-class Schedules:
-    """Sends what this worker declares."""
-
-    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, names: Sequence[str]) -> None:
-        """Send the schedules of these names."""
-        self._pool = pool
-        self._sql = sql
-        self._metrics = metrics
-        self._names = names
-
-    async def send(self) -> None:
-        """Send whatever is due, each schedule in a transaction of its own."""
-        names = list(self._names)
-        while names and (sent := await schedules.send_due(self._pool, self._sql, names)):
-            _report(sent)
-            count = self._metrics.schedule_runs.labels(sent.name, _outcome(sent))
-            count.inc(max(1, len(sent.times)))
-            names.remove(sent.name)
-
-
-class Undeclared:
-    """One turn: mark those that nobody declares any more, and forget them after a week."""
-
-    def __init__(self, pool: Pool, sql: Statements) -> None:
-        """Look after all schedules, whoever declared them."""
-        self._pool = pool
-        self._sql = sql
-
-    async def turn(self) -> None:
-        """Look once."""
-        async with borrow(self._pool) as connection:
-            marked = await schedules.mark_undeclared(connection, self._sql)
-            gone = await schedules.forget_undeclared(connection, self._sql)
-        if marked:
-            _log.warning("no living worker declares these schedules", schedules=marked)
-        if gone:
-            _log.info("removed schedules that nobody declares", schedules=gone)
+async def send_schedules(context: MaintenanceContext, names: Sequence[str]) -> None:
+    """Send what is due of the schedules of these names, each in a transaction of its own."""
+    left = list(names)
+    while left and (sent := await schedules.send_due(context.pool, context.sql, left)):
+        _report(sent)
+        count = context.metrics.schedule_runs.labels(sent.name, _outcome(sent))
+        count.inc(max(1, len(sent.times)))
+        left.remove(sent.name)
 
 
 def _outcome(sent: schedules.Sent) -> str:

@@ -13,44 +13,31 @@ moved cannot be seen, only when its statement began: a handler of events that ra
 whose `worker.stall_timeout` is longer than the patience here, while its loop stands still.
 """
 
-from datetime import timedelta
-
+from inboxd.maintenance.context import MaintenanceContext
 from inboxd.settings import Database
 from inboxd.store import workers
 from inboxd.store.connections import session_name
-from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
+from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
-from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
 
-class StalledSessions:
-    """One turn: end those that have stood still for too long."""
-
-    def __init__(self, pool: Pool, sql: Statements, metrics: Metrics, database: Database) -> None:
-        """`database` says what the workers' sessions are called and how long they may stop."""
-        self._pool = pool
-        self._sql = sql
-        self._metrics = metrics
-        self._names = session_name(database, "")
-        self._patience = database.idle_in_transaction_timeout
-        # A statement may take its time, and its answer with it.
-        self._to_read: timedelta = max(self._patience, database.statement_timeout)
-
-    async def turn(self) -> None:
-        """Look once."""
-        async with borrow(self._pool) as connection:
-            ended = await workers.end_stalled(
-                connection, self._sql, self._names, self._patience, self._to_read
-            )
-        for row in ended:
-            self._metrics.reaped.labels("session").inc()
-            _log.warning(
-                "a session that stopped half-way is ended; what it locked is free",
-                pid=row["pid"],
-                application=row["application"],
-                seconds=round(row["waited"].total_seconds(), 1),
-                statement=row["query"],
-            )
+async def end_stalled_sessions(context: MaintenanceContext, database: Database) -> None:
+    """End the workers' sessions that have stood still for longer than `database` says."""
+    patience = database.idle_in_transaction_timeout
+    # A statement may take its time, and its answer with it.
+    to_read = max(patience, database.statement_timeout)
+    async with borrow(context.pool) as connection:
+        ended = await workers.end_stalled(
+            connection, context.sql, session_name(database, ""), patience, to_read
+        )
+    for row in ended:
+        context.metrics.reaped.labels("session").inc()
+        _log.warning(
+            "a session that stopped half-way is ended; what it locked is free",
+            pid=row["pid"],
+            application=row["application"],
+            seconds=round(row["waited"].total_seconds(), 1),
+            statement=row["query"],
+        )

@@ -1,6 +1,6 @@
 """Events of batch topics whose lists nobody handles any more, or whose topic has another mode now.
 
-Owns that duty. Promises (promise 10) that they do not wait for ever: after the grace they go to
+Promises (promise 10) that they do not wait for ever: after the grace they go to
 their lanes, as events that are run alone; where nobody takes them,
 `unhandled_events` says what becomes of them. A topic whose workers ended less than a
 week ago is not meant: a list waits in any case, and they may be back in time. Known limit: what is

@@ -1,4 +1,4 @@
-"""What is kept, and the duties beside the processing: `[history]`, `[dedup]`, `[maintenance]`.
+"""What is kept, and the tasks beside the processing: `[history]`, `[dedup]`, `[maintenance]`.
 
 Owns how long and how often. Promises the bounds of each value. Known limit: none of its own.
 """
@@ -82,7 +82,7 @@ class Dedup(Section):
 
 
 class Maintenance(Section):
-    """Duties that one elected worker does for all."""
+    """Maintenance tasks, most of which one elected worker runs for all."""
 
     interval: Duration = Field(
         seconds(30), description="How often partitions, reaping and purging are looked after."

@@ -17,7 +17,7 @@ async def hold(connection: Connection, sql: Statements, name: str, worker: UUID)
     if lease is not None and not lease["held"]:
         if await connection.fetchval(sql["take_lease"], name, lease["term"], worker) is not None:
             return True
-        # Somebody was quicker: it may have been another duty of this worker.
+        # Somebody was quicker: it may have been another task of this worker.
         lease = await connection.fetchrow(sql["read_lease"], name)
     return lease is not None and bool(lease["held"] and lease["holder"] == worker)
 

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.leader import Leadership
 from inboxd.store import leases, workers
 from inboxd.telemetry.metrics import Metrics
@@ -22,7 +23,7 @@ async def test_of_many_that_try_at_once_one_leads(database: Database) -> None:
     async with daemon_pool(database, size=8) as pool:
         async with daemon_session(database) as session:
             ids = [await join(session, f"w{n}") for n in range(8)]
-        leaders = [Leadership(pool, SQL, Metrics("0"), id_) for id_ in ids]
+        leaders = [Leadership(MaintenanceContext(pool, SQL, Metrics("0"), id_)) for id_ in ids]
         led: list[Leadership] = []
 
         async def try_to(leader: Leadership) -> None:
@@ -38,11 +39,14 @@ async def test_of_many_that_try_at_once_one_leads(database: Database) -> None:
     assert await database.fetchval("select term from inboxd.leases where name = 'upkeep'") == 1
 
 
-async def test_of_one_worker_all_duties_that_ask_at_once_lead(database: Database) -> None:
+async def test_of_one_worker_all_tasks_that_ask_at_once_lead(database: Database) -> None:
     async with daemon_pool(database, size=8) as pool:
         async with daemon_session(database) as session:
             me = await join(session, "one")
-        leadership, answers = Leadership(pool, SQL, Metrics("0"), me), list[bool]()
+        leadership, answers = (
+            Leadership(MaintenanceContext(pool, SQL, Metrics("0"), me)),
+            list[bool](),
+        )
 
         async def ask() -> None:
             answers.append(await leadership.leads())
@@ -77,7 +81,7 @@ async def test_who_runs_no_more_leads_no_more(database: Database, state: str) ->
         assert await leases.hold(session, SQL, "upkeep", three), "its row may be gone altogether"
 
 
-async def test_the_duties_move_when_the_leader_leaves_or_dies(
+async def test_the_tasks_move_when_the_leader_leaves_or_dies(
     database: Database, start_worker: StartWorker
 ) -> None:
     first = await start_worker(QUICK)

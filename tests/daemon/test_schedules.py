@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import asyncpg
@@ -10,7 +11,8 @@ import pytest
 
 from inboxd.api.schedules import Schedule
 from inboxd.cli.exits import Exit
-from inboxd.maintenance.schedules import Schedules
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.maintenance.schedules import send_schedules
 from inboxd.store import schedules
 from inboxd.store.pools import lend, transaction
 from inboxd.telemetry.metrics import Metrics
@@ -55,7 +57,7 @@ async def overdue(database: Database, since: str) -> datetime:
 
 async def send_once(database: Database) -> None:
     async with daemon_pool(database) as pool:
-        await Schedules(pool, SQL, Metrics("0"), ["hourly"]).send()
+        await send_schedules(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), ["hourly"])
 
 
 async def test_a_command_of_a_schedule_says_where_it_comes_from(database: Database) -> None:
@@ -99,7 +101,7 @@ async def test_the_longest_name_has_room_in_what_is_sent(database: Database, kin
     await declare(database, kind=kind, name=name)
     await overdue(database, "0s")
     async with daemon_pool(database) as pool:
-        await Schedules(pool, SQL, Metrics("0"), [name]).send()
+        await send_schedules(MaintenanceContext(pool, SQL, Metrics("0"), uuid4()), [name])
     (story,) = await database.fetch(f"select correlation_id as id from inboxd.{kind}s")
     assert story["id"].startswith("é" * 117 + "@")
     assert len(story["id"].encode()) == 255
@@ -184,7 +186,8 @@ async def test_one_that_cannot_be_sent_keeps_no_other(database: Database) -> Non
     await database.execute("update inboxd.schedules set cron = 'odd' where name = 'odd'")
     async with daemon_pool(database) as pool:
         metrics = Metrics("0")
-        await Schedules(pool, SQL, metrics, ["hourly", "odd"]).send()
+        context = MaintenanceContext(pool, SQL, metrics, uuid4())
+        await send_schedules(context, ["hourly", "odd"])
     told = metrics.registry.get_sample_value
     for name, outcome in (("hourly", "sent"), ("odd", "failed")):
         labels = {"schedule": name, "outcome": outcome}

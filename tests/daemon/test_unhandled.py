@@ -133,7 +133,7 @@ async def test_a_type_may_be_a_dead_letter_or_be_ignored(
 async def test_nothing_is_ignored_that_a_stopped_worker_handles(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    """It lives until its lease is over; a type that is nobody's shows that the duty looked."""
+    """It lives until its lease is over; a type that is nobody's shows that the task ran."""
     await create_ledger(database)
     ignore = {"unserved_grace": "300ms", "lease": "60s"}
     settings = _with(events={"unhandled": "ignore"})

@@ -117,7 +117,7 @@ async def test_a_type_that_only_a_stopped_worker_declares_waits_for_it(
 ) -> None:
     """No live worker that declares it answers; until its lease is over, it is not given up."""
     quick = {"unserved_grace": "300ms", "poll_interval": "1s", "lease": "60s"}
-    # It was first, so it leads: the duty is the leader's, and must not be the stopped one's.
+    # It was first, so it leads: the task is the leader's, and must not be the stopped one's.
     dead = {"events": {"unhandled": "dead"}}
     await start_worker({"worker": {**quick, "plugins": ["testplugin"]}, **dead})
     with found(install(tmp_path / "other", "other", OTHER)):
@@ -126,7 +126,7 @@ async def test_a_type_that_only_a_stopped_worker_declares_waits_for_it(
     events = await emit(ledger, 3, "other.ledger")
     commands = await send(ledger, 3, "other.ledger")
     (nobodys,) = await emit(ledger, 1, "nobody.serves")
-    # That one was given up, so the duty has looked at the others too, long after their grace.
+    # That one was given up, so the task has looked at the others too, long after their grace.
     await eventually(lambda: _is_given_up(ledger, nobodys))
     holder.resume()
     await exactly_once("event", events)

@@ -71,7 +71,7 @@ async def _beats(database: Database, worker: Worker) -> None:
 
 
 async def _has_beaten(database: Database, worker: Worker) -> bool:
-    """Whether it lives anew, for longer than each duty of its waits for its next turn."""
+    """Whether it lives anew, for longer than its tasks wait for their next runs."""
     beaten = "select max(heartbeat) filter (where state = 'running') from inboxd.workers"
     beats: int | None = await database.fetchval(f"{beaten} where pid = $1", worker.process.pid)
     return beats is not None and beats >= 3

@@ -231,7 +231,7 @@ async def test_a_list_waits_for_the_workers_of_its_topic(
         "insert into inboxd.topics (name, mode, source) values ('o', 'batch', 't')"
     )
     (nobodys,) = await emit(listed, "o", [{}])
-    # That one was given up, so the duty has looked at the others too, long after their grace.
+    # That one was given up, so the task has looked at the others too, long after their grace.
     given_up = "select exists (select from inboxd.events where id = $1 and status = 'failed')"
     await eventually(lambda: listed.fetchval(given_up, nobodys))
     assert await other.stop() == 0

@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 import pytest
 import structlog
 
-from inboxd.maintenance.dedup import Forgetting, Telling, Walk
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.maintenance.dedup import DedupPurger, Walk, report_duplicates
 from inboxd.model.dedup import Windows
 from inboxd.store import dedup
 from inboxd.store.pools import Pool, open_pool
@@ -109,7 +110,7 @@ async def test_a_key_is_forgotten_when_its_window_is_over(database: Database) ->
     assert [await send(database, Received(key)) for key in ("k", "default")] == [None, None]
 
 
-# ---------------------------------------------------------------------------------- the duties
+# ---------------------------------------------------------------------------------- the tasks
 
 
 @pytest.fixture
@@ -134,10 +135,11 @@ async def test_a_redelivery_counts_until_the_walk_has_come_by(
     await database.execute(insert, "1")
     assert await database.fetchval("select count(*) from inboxd.events") == 0
     metrics = Metrics("test")
-    duty = Forgetting(pool, SQL, metrics, Windows(timedelta(seconds=60)))
+    context = MaintenanceContext(pool, SQL, metrics, UUID(int=1))
+    purger = DedupPurger(context, Windows(timedelta(seconds=60)))
 
     async def is_forgotten() -> bool:
-        await duty.turn()
+        await purger.purge()
         return bool(metrics.dedup_forgotten._value.get() == 4000)
 
     await eventually(is_forgotten)
@@ -157,7 +159,8 @@ async def test_a_declared_window_keeps_a_topics_keys(database: Database, pool: P
         " select topic, '', 'k', gen_random_uuid(), now() - interval '80 minutes'"
         " from unnest(array['kept', 'other']) as topic"
     )
-    await Forgetting(pool, SQL, Metrics("test"), Windows(timedelta(hours=1))).turn()
+    context = MaintenanceContext(pool, SQL, Metrics("test"), UUID(int=1))
+    await DedupPurger(context, Windows(timedelta(hours=1))).purge()
     assert await database.fetchval("select array_agg(topic) from inboxd.dedup") == ["kept"]
 
 
@@ -176,7 +179,7 @@ async def test_duplicates_are_told_once(database: Database, pool: Pool) -> None:
     metrics, worker = Metrics("test"), UUID(int=1)
     with structlog.testing.capture_logs() as logged:
         for _ in range(2):
-            await Telling(pool, SQL, metrics, worker).turn()
+            await report_duplicates(MaintenanceContext(pool, SQL, metrics, worker))
     told = [(line["log_level"], line["event"], line["key"]) for line in logged]
     assert told == [
         ("debug", "duplicate", "k"),
@@ -193,7 +196,7 @@ async def test_a_page_of_contradictions_alone_is_told(database: Database, pool: 
         await database.fetch("select inboxd.emit_event('a.b', $1, dedup_key => 'k')", str(n))
     metrics = Metrics("test")
     with structlog.testing.capture_logs() as logged:
-        await Telling(pool, SQL, metrics, UUID(int=1)).turn()
+        await report_duplicates(MaintenanceContext(pool, SQL, metrics, UUID(int=1)))
     assert [line["log_level"] for line in logged] == ["warning"] * 2
     assert metrics.dedup_conflicts.labels("default")._value.get() == 2
     assert await database.fetchval("select count(*) from inboxd.duplicates") == 0

@@ -92,9 +92,9 @@ async def test_each_topic_gets_each_event_once_in_order(database: Database) -> N
         )
         await emit(database, {"user": "u1", "n": 2_500})
         taking = taker(connection)
-        await taking.turn()
+        await taking.take()
         assert (taking.open, taking.taken) == ([], 2_500)
-        await taking.turn()
+        await taking.take()
     rows = await database.fetch(ROWS)
     kinds = {"rewards": "waiting", "audit": "pending", "ledger": "waiting"}
     for topic, status in kinds.items():
@@ -120,7 +120,7 @@ async def test_types_of_one_topic_keep_their_order(database: Database) -> None:
     async with daemon_session(database) as connection:
         pairs = [("rewards", "a.0"), ("rewards", "a.1")]
         await declare(connection, [REWARDS], *pairs)
-        await taker(connection).turn()
+        await taker(connection).take()
     assert [json.loads(p)["n"] for (p,) in await told(database, "payload")] == list(range(6))
 
 
@@ -128,7 +128,7 @@ async def test_what_is_served_in_default_stays(database: Database) -> None:
     ids = await emit(database, {}, {})
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS], ("rewards", "a.b"), ("default", "a.b"))
-        await taker(connection).turn()
+        await taker(connection).take()
         assert await told(database, "id", "topic") == [(id_, "default") for id_ in ids]
         await declare(connection, [AUDIT], ("audit", "a.b"))
         assert await intakes.listed(connection, SQL) == [], "nothing of it was unserved"
@@ -143,7 +143,7 @@ async def test_events_that_name_a_topic_get_its_mode(database: Database) -> None
     assert body is not None
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS])
-        await taker(connection).turn()
+        await taker(connection).take()
     found = await told(database, "mode", "status", "ordering_key", "body_id")
     assert [each[:3] for each in found] == [
         ("sequential", "waiting", key) for key in ("u", "v", "given", "w")
@@ -162,7 +162,7 @@ async def test_a_dedup_key_moves_along_with_its_scope(database: Database) -> Non
         await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "a.b"))
         again = await emit(database, {"n": 2}, dedup_key="in between", source="shop")
         assert len(again) == 1, "the topics had not seen it yet"
-        await taker(connection).turn()
+        await taker(connection).take()
     assert await emit(database, {"n": 1}, dedup_key="k", source="shop") == []
     keys = await database.fetch(
         "select topic, key, event_id, seen_at from inboxd.dedup order by 1, 2"
@@ -186,7 +186,7 @@ async def test_a_contradiction_is_a_dead_letter_there(database: Database) -> Non
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS], ("rewards", "a.b"))
         await emit(database, {"n": 2}, dedup_key="k")
-        await taker(connection).turn()
+        await taker(connection).take()
     found = await told(database, "payload", "status", "fingerprint")
     assert sorted((json.loads(p)["n"], status) for p, status, _ in found) == [
         (1, "failed"),
@@ -199,7 +199,7 @@ async def test_a_declared_dedup_path_counts_for_what_waits(database: Database) -
     await emit(database, {"order": "7", "n": 1}, {"order": "7", "n": 1}, {"order": "8"}, {})
     async with daemon_session(database) as connection:
         await declare(connection, [KEYED], ("keyed", "a.b"))
-        await taker(connection).turn()
+        await taker(connection).take()
         assert await emit(database, {"order": "8"}) == []
     assert sorted(str(key) for (key,) in await told(database, "dedup_key")) == ["7", "8", "None"]
 
@@ -210,7 +210,7 @@ async def test_an_event_that_the_topic_has_is_not_doubled(database: Database) ->
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS], ("rewards", "a.b"))
         (there,) = await emit(database, {}, event_id=event_id)
-        await taker(connection).turn()
+        await taker(connection).take()
     assert await told(database, "id", "topic") == [(there, "rewards")]
 
 
@@ -222,15 +222,15 @@ async def test_who_writes_meanwhile_is_waited_for(database: Database) -> None:
         await emit(producer, {"n": 0})
         await declare(connection, [REWARDS], ("rewards", "a.b"))
         taking = taker(connection)
-        await taking.turn()
+        await taking.take()
         await emit(database, {"n": 1})
-        await taking.turn()
+        await taking.take()
         assert {each.topics for each in taking.open} == {("rewards",)}
         assert taking.holds("rewards", "a.c")
         assert taking.holds("default", "a.b")
         await emit(producer, {"n": 2})  # it sees the declaration by now
         await transaction.commit()
-        await taking.turn()
+        await taking.take()
         assert taking.open == []
     rows = await told(database, "topic", "payload")
     assert [(topic, json.loads(payload)["n"]) for topic, payload in rows] == [
@@ -244,11 +244,11 @@ async def test_an_old_snapshot_is_taken_later(database: Database) -> None:
             await producer.fetch("select from inboxd.subscriptions")
             await declare(connection, [REWARDS], ("rewards", "a.b"))
             taking = taker(connection)
-            await taking.turn()
+            await taking.take()
             assert taking.open == []
             await emit(producer, {"n": 1}, {"n": 2})
         for _ in range(6):
-            await taking.turn()
+            await taking.take()
     assert await told(database, "topic", "status") == [("rewards", "waiting")] * 2
 
 
@@ -259,9 +259,9 @@ async def test_two_who_declare_and_take_at_once(database: Database) -> None:
         async with daemon_session(database) as connection:
             await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "a.b"))
             taking = taker(connection)
-            await taking.turn()
+            await taking.take()
             while taking.open:
-                await taking.turn()
+                await taking.take()
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
@@ -284,7 +284,7 @@ async def test_what_is_written_while_the_declaration_commits(database: Database)
             await intakes.open_(connection, SQL, found)
             await emit(database, {"n": 1}, {"n": 2})
         await emit(database, {"n": 3})
-        await taker(connection).turn()
+        await taker(connection).take()
     rows = await told(database, "topic", "payload")
     assert [(topic, json.loads(payload)["n"]) for topic, payload in rows] == [
         (topic, n) for topic in ("ledger", "rewards") for n in range(4)
@@ -298,7 +298,7 @@ async def test_who_announced_as_well_and_comes_second_reserves_nothing(database:
             await declare(connection, [REWARDS], ("rewards", "a.b"))
             (there, *_) = await intakes.listed(connection, SQL)
             assert await intakes.take(connection, SQL, there) == 1_000
-        await taker(connection).turn()
+        await taker(connection).take()
     assert [json.loads(p)["n"] for (p,) in await told(database, "payload")] == list(range(1_500))
 
 
@@ -313,7 +313,7 @@ async def test_nothing_arrives_for_readers_before_it_is_complete(database: Datab
             assert "rewards" in (await lines.read_horizon(connection, SQL)).held
         await emit(database, {"n": 1})
         assert "rewards" in (await lines.read_horizon(connection, SQL)).held
-        await taker(connection).turn()
+        await taker(connection).take()
         assert (await lines.read_horizon(connection, SQL)).held == frozenset()
     taken, after = (id_ for (id_,) in await told(database, "id"))
     assert before.newest < taken < after, "who has not looked since cannot take it"
@@ -324,16 +324,16 @@ async def test_an_announcement_of_somebody_who_died_is_forgotten(database: Datab
     async with daemon_session(database) as connection:
         found = await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
         taking = taker(connection)
-        await taking.turn()
+        await taking.take()
         assert {each.opened for each in taking.open} == {None}
         assert await told(database, "topic") == [("default",)]
         await database.execute("update inboxd.intakes set announced_at = now() - interval '11 s'")
         for _ in range(6):
-            await taking.turn()
+            await taking.take()
         assert taking.open == []
         assert not await intakes.hold(connection, SQL, found), "who comes late must begin anew"
         await declare(connection, [REWARDS], ("rewards", "a.b"))
-        await taking.turn()
+        await taking.take()
     assert await told(database, "topic") == [("rewards",)]
 
 
@@ -355,7 +355,7 @@ async def test_what_is_from_before_the_bounds_is_taken(
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "a.b"))
         taking = taker(connection)
-        await taking.turn()
+        await taking.take()
         assert taking.open == []
     assert sorted(await told(database, "topic")) == [("audit",)] * 3 + [("rewards",)] * 3
     with pytest.raises(asyncpg.CheckViolationError):
@@ -388,14 +388,14 @@ async def test_an_intake_that_fails_holds_up_nothing_else(database: Database) ->
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "z.z"))
         taking = taker(connection)
-        await taking.turn()
+        await taking.take()
         assert [each.topics for each in taking.open] == [("rewards",)]
         for _ in range(3):
-            await taking.turn()
+            await taking.take()
         assert set(await told(database, "topic")) == {("audit",), ("default",), ("rewards",)}
         assert taking.taken >= 11
         await database.execute("drop trigger broken on inboxd.events")
-        await taking.turn()
+        await taking.take()
         assert taking.open == []
 
 
@@ -435,9 +435,9 @@ async def test_nothing_is_taken_while_another_topic_is_announced(database: Datab
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS], ("rewards", "a.b"))
         async with announced(connection, [AUDIT], [("audit", "a.b")]):
-            await taker(connection).turn()
+            await taker(connection).take()
             assert await told(database, "topic") == [("default",)]
-        await taker(connection).turn()
+        await taker(connection).take()
     assert await told(database, "topic") == [("audit",), ("rewards",)]
 
 
@@ -457,7 +457,7 @@ async def test_a_small_intake_does_not_wait_for_a_large_one(
 
         real = intakes.take
         monkeypatch.setattr(intakes, "take", take)
-        await taking.turn()
+        await taking.take()
         assert taking.open == []
     assert held[0] == {"rewards", "audit"}
     assert held[-1] == {"rewards"}
@@ -466,7 +466,7 @@ async def test_a_small_intake_does_not_wait_for_a_large_one(
 async def test_kept_events_of_a_batch_topic_cost_a_look_little(database: Database) -> None:
     async with daemon_session(database) as connection:
         await declare(connection, [LEDGER], ("ledger", "a.b"))
-        await taker(connection).turn()
+        await taker(connection).take()
         await database.execute(
             "insert into inboxd.events (type, topic) select 'x.y', 'ledger'"
             " from generate_series(1, 5000);"
@@ -494,11 +494,11 @@ async def test_an_installation_that_is_upgraded(server: Server | ExternalServer)
         async with daemon_session(database) as connection:
             taking = taker(connection)
             await declare(connection, [REWARDS], ("rewards", "a.b"), ("rewards", "c.d"))
-            await taking.turn()
+            await taking.take()
             assert await told(database, "topic") == [("default",)] * 2
             await database.execute("update inboxd.events set status = 'pending'")
             for _ in range(6):
-                await taking.turn()
+                await taking.take()
         assert await told(database, "topic", "type") == [("default", "c.d"), ("rewards", "a.b")]
     finally:
         drop(server, database)
@@ -515,10 +515,10 @@ async def test_a_producer_with_the_same_keys_is_given_way(database: Database) ->
         async with producer.transaction():
             await emit(producer, {}, dedup_key="b")
             with anyio.fail_after(5):
-                await taking.turn()
+                await taking.take()
             assert taking.taken == 0
             await emit(producer, {}, dedup_key="a")
-        await taking.turn()
+        await taking.take()
     assert await told(database, "topic", "dedup_key") == [("audit", "b"), ("audit", "a")]
 
 
@@ -528,15 +528,15 @@ async def test_a_dead_letter_of_default_is_taken_when_it_is_replayed(database: D
     async with daemon_session(database) as connection:
         await declare(connection, [REWARDS], ("rewards", "a.b"))
         taking = taker(connection)
-        await taking.turn()
+        await taking.take()
         assert await told(database, "id", "topic", "status") == [(dead, "default", "failed")]
         await database.execute("update inboxd.events set status = 'pending'")
         for _ in range(6):
-            await taking.turn()
+            await taking.take()
         assert await told(database, "topic", "status") == [("rewards", "waiting")]
         await database.execute("delete from inboxd.subscriptions")
         for _ in range(6):
-            await taking.turn()
+            await taking.take()
     assert await database.fetchval("select array_agg(type) from inboxd.intakes") == [""]
 
 

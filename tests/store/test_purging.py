@@ -6,8 +6,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from inboxd.maintenance import purge
-from inboxd.maintenance.purge import Purge
-from inboxd.maintenance.statistics import Statistics
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.maintenance.purge import Purger
+from inboxd.maintenance.statistics import write_statistics
 from inboxd.model.outcome import explain
 from inboxd.settings import History
 from inboxd.store import purging
@@ -22,10 +23,11 @@ OLD = "now() - interval '100 days'"
 
 
 async def clear(database: Database, **history: str) -> Metrics:
-    """One turn of the duty."""
+    """One run of the task."""
     metrics = Metrics("0")
     async with daemon_pool(database) as pool:
-        await Purge(pool, SQL, metrics, History.model_validate(history)).turn()
+        context = MaintenanceContext(pool, SQL, metrics, uuid4())
+        await Purger(context, History.model_validate(history)).purge()
     return metrics
 
 
@@ -126,20 +128,20 @@ async def test_two_writes_in_one_minute_add_up(database: Database) -> None:
     metrics.tally = Tally(clock=lambda: 1_000_000_000.0)
     me = uuid4()
     async with daemon_pool(database) as pool:
-        statistics = Statistics(pool, SQL, metrics, me)
+        context = MaintenanceContext(pool, SQL, metrics, me)
         metrics.tally.add("event", "a.b", "succeeded", 0.25, 1.0)
         metrics.tally.add("event", "a.b", "succeeded", 0.5, 1.0)
-        await statistics.write()
+        await write_statistics(context)
         metrics.tally.add("event", "a.b", "succeeded", 0.125, 1.0)
         metrics.tally.add("event", "a.b", "failed", 2.0, 1.0)
         await database.execute("alter table inboxd.stats rename to away")
         with pytest.raises(Exception, match="stats") as failure:
-            await statistics.write()
+            await write_statistics(context)
         assert "away" not in explain(failure.value).error
         metrics.tally.add("event", "a.b", "succeeded", 1.0, 1.0)
         await database.execute("alter table inboxd.away rename to stats")
-        await statistics.write()
-        await Statistics(pool, SQL, metrics, uuid4()).write()
+        await write_statistics(context)
+        await write_statistics(MaintenanceContext(pool, SQL, metrics, uuid4()))
     rows = await database.fetch("select * from inboxd.stats order by outcome")
     assert [tuple(row)[4:] for row in rows] == [
         ("failed", 1, 2.0, 2.0),

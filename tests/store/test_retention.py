@@ -46,11 +46,11 @@ async def let_go(
     types: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Metrics:
-    """One turn of the duty."""
+    """One run of the task."""
     given = {"dsn": database.dsn, "lock_timeout": "200ms", **settings}
     loaded = Settings(database=given, history=dict(history), types=dict(types or {}))  # type: ignore[arg-type]
     metrics = Metrics("0")
-    await Retention(loaded, SQL, metrics, _leads).turn()
+    await Retention(loaded, SQL, metrics, _leads).let_go()
     return metrics
 
 

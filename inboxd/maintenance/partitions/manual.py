@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from inboxd.errors import Conflict, NotFound
 from inboxd.maintenance.partitions.export import Exporter
-from inboxd.maintenance.partitions.removal import Departure, pins
+from inboxd.maintenance.partitions.removal import PartitionRemoval, pins
 from inboxd.store import operations as audit
 from inboxd.store import partitions
 from inboxd.store.partitions import BODIES, Partition
@@ -98,7 +98,7 @@ async def drop(
     """
     target = f"partition {partition.part}"
     line = await audit.record(session, actor, "drop", target, reason, 0)
-    gone = await Departure(session.connection, session.sql, exporter).go(partition)
+    gone = await PartitionRemoval(session.connection, session.sql, exporter).go(partition)
     if gone:
         await audit.record_more(session, line, partition.exported or partition.rows or 0)
     return gone

@@ -32,7 +32,7 @@ def pins(partition: Partition, found: Sequence[Partition]) -> list[str]:
     ]
 
 
-class Departure:
+class PartitionRemoval:
     """Lets partitions go, on a connection with no transaction."""
 
     def __init__(

@@ -14,7 +14,7 @@ import anyio
 
 from inboxd.errors import ExportError, PartitionBusy
 from inboxd.maintenance.partitions.export import Exporter
-from inboxd.maintenance.partitions.removal import Departure, pins
+from inboxd.maintenance.partitions.removal import PartitionRemoval, pins
 from inboxd.settings import Settings
 from inboxd.store import partitions
 from inboxd.store.connections import Connection, connect
@@ -108,7 +108,7 @@ def trims(
 
 
 class Retention:
-    """One turn: let go what has served."""
+    """Lets go what has served."""
 
     def __init__(
         self,
@@ -127,13 +127,13 @@ class Retention:
             name: one.retention for name, one in settings.types.items() if one.retention is not None
         }
 
-    async def turn(self) -> None:
-        """Look once, and do all there is to do."""
+    async def let_go(self) -> None:
+        """Drop and trim all that is due."""
         connection = await connect(self._settings.database, "retention", plans=PATIENT)
         try:
             found = await partitions.listed(connection, self._sql)
             self._metrics.show_partitions(self._lines(found))
-            await self._let_go(connection, found)
+            await self._drop(connection, found)
             await self._trim(connection, await partitions.listed(connection, self._sql))
         finally:
             connection.terminate()
@@ -145,14 +145,14 @@ class Retention:
             late = 0.0 if longest is None else oldest - longest.total_seconds()
             yield table, max(oldest, 0.0), max(late, 0.0)
 
-    async def _let_go(self, connection: Connection, found: Sequence[Partition]) -> None:
-        departure = Departure(connection, self._sql, exporter(self._settings), _log.info)
+    async def _drop(self, connection: Connection, found: Sequence[Partition]) -> None:
+        removal = PartitionRemoval(connection, self._sql, exporter(self._settings), _log.info)
         stuck: set[str] = set()
         for each in served(found, self._kept):
             if each.parent in stuck or not await self._leads():
                 continue
             try:
-                if await departure.go(each, stays=stays(each, self._kept)):
+                if await removal.go(each, stays=stays(each, self._kept)):
                     self._metrics.partitions_dropped.labels(each.parent).inc()
             except ExportError as error:
                 self._metrics.export_failures.labels(each.parent).inc()

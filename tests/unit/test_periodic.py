@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from inboxd.maintenance import duty
-from inboxd.maintenance.duty import sparingly
+from inboxd.maintenance import periodic
+from inboxd.maintenance.periodic import sparingly
 
 pytestmark = pytest.mark.anyio
 
 
 class Clock:
-    """The time as a duty sees it, which only the test moves; a look takes `took` of it."""
+    """The time as a task sees it, which only the test moves; a look takes `took` of it."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -22,11 +22,11 @@ class Clock:
         self.looks.append(self.now)
         self.now += self.took
 
-    async def turns(self, duty: Callable[[], Awaitable[None]], count: int) -> int:
+    async def turns(self, run: Callable[[], Awaitable[None]], count: int) -> int:
         """Give it a turn each second; how many of them it took."""
         before = len(self.looks)
         for _ in range(count):
-            await duty()
+            await run()
             self.now += 1
         return len(self.looks) - before
 
@@ -34,7 +34,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(duty, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(periodic, "monotonic", lambda: clock.now)
     return clock
 
 

@@ -1,0 +1,18 @@
+"""What each maintenance task is given."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from inboxd.store.pools import Pool
+from inboxd.store.statements import Statements
+from inboxd.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceContext:
+    """pool: the daemon's own connections; me: the worker whose task it is."""
+
+    pool: Pool
+    sql: Statements
+    metrics: Metrics
+    me: UUID

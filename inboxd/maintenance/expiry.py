@@ -1,0 +1,60 @@
+"""What nobody declares or closes any more: open batches, schedules, topics and subscriptions.
+
+Owns how each expires, and that it is logged. Promises that an open batch whose time is up takes no
+more members; what is in it stays as it is, for an operator to close or cancel. A schedule, a topic
+or a subscription is marked at once and kept for a week after its last worker ended, so that a topic
+misses nothing in between. Known limit: a worker that comes back after that week has missed what was
+emitted since.
+"""
+
+from inboxd.maintenance.context import MaintenanceContext
+from inboxd.store import batches, schedules, topics
+from inboxd.store.pools import borrow
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+async def expire_batches(context: MaintenanceContext) -> None:
+    """Mark the open batches whose time is up."""
+    async with borrow(context.pool) as connection:
+        expired = await batches.expire(connection, context.sql)
+    for row in expired:
+        context.metrics.batches_expired.inc()
+        _log.error(
+            "an open batch has expired: close it or cancel it",
+            batch=row["id"],
+            name=row["name"],
+            members=row["size"],
+            expired_at=row["expires_at"].isoformat(),
+        )
+
+
+async def expire_schedules(context: MaintenanceContext) -> None:
+    """Mark the schedules that nobody declares any more, and remove them after a week."""
+    async with borrow(context.pool) as connection:
+        marked = await schedules.mark_undeclared(connection, context.sql)
+        gone = await schedules.forget_undeclared(connection, context.sql)
+    if marked:
+        _log.warning("no living worker declares these schedules", schedules=marked)
+    if gone:
+        _log.info("removed schedules that nobody declares", schedules=gone)
+
+
+async def expire_topics(context: MaintenanceContext) -> None:
+    """Mark the topics and subscriptions that nobody declares any more; remove them after a week."""
+    async with borrow(context.pool) as connection:
+        marked, unsubscribed = await topics.mark_undeclared(connection, context.sql)
+        gone, ended = await topics.forget_undeclared(connection, context.sql)
+    if marked:
+        _log.warning("no living worker declares these topics", topics=marked)
+    for row in unsubscribed:
+        _log.warning(
+            "no living worker declares this subscription; it is kept for a week",
+            topic=row["topic"],
+            type=row["type"],
+        )
+    if gone:
+        _log.info("removed topics that nobody declares", topics=gone)
+    for row in ended:
+        _log.warning("a subscription has ended", topic=row["topic"], type=row["type"])

@@ -1,0 +1,52 @@
+"""How a maintenance task is repeated: again and again, whatever becomes of one of its runs.
+
+Owns the loop that all tasks share. Promises that a failure is logged and the next run comes.
+Known limit: a task that takes longer than its interval simply comes late.
+"""
+
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import TypeAlias
+
+import anyio
+
+from inboxd.model.outcome import explain
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# A task that reads tables from their beginning may take this share of the time; its longest rest.
+_SHARE = 1 / 20
+_LONGEST_REST = 300.0
+
+Run: TypeAlias = Callable[[], Awaitable[None]]
+
+
+async def repeat(name: str, interval: float, run: Run) -> None:
+    """Run a maintenance task now and every `interval` seconds, until cancelled."""
+    while True:
+        try:
+            await run()
+        except Exception as error:  # noqa: BLE001 - the next run must come
+            _log.warning("maintenance task failed", task=name, reason=explain(error).error)
+        await anyio.sleep(interval)
+
+
+def sparingly(run: Run) -> Run:
+    """A task that leaves runs out while it has taken more than its share of the time.
+
+    Under a snapshot that is held for hours, each run reads all rows that are dead by then.
+    """
+    due = 0.0
+
+    async def spared() -> None:
+        nonlocal due
+        if (began := monotonic()) < due:
+            return
+        try:
+            await run()
+        finally:
+            ended = monotonic()
+            due = ended + min((ended - began) / _SHARE, _LONGEST_REST)
+
+    return spared
