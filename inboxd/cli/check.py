@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from inboxd.cli.exits import Exit, exit_code
-from inboxd.cli.options import Config, Json, load_settings
+from inboxd.cli.options import Config, Json
 from inboxd.cli.output import print_json, print_table
 from inboxd.errors import DatabaseError, PluginError, SchemaError, SettingsError
 
 if TYPE_CHECKING:
     from inboxd.operations.doctor import Finding
+    from inboxd.registry.registry import Registry
     from inboxd.settings import Settings
     from inboxd.store.connections import Row
     from inboxd.store.names import Names
@@ -31,6 +32,7 @@ _VERDICTS: dict[str, Literal["ok", "warn", "fail"]] = {
 }
 
 
+_CORRECT = "correct what it names, in the settings"
 _IF_MEANT = "correct it; if a producer or a plugin to come will name it so, nothing"
 
 
@@ -59,13 +61,16 @@ def check(
     """Check settings, database, schema, privileges, partitions and plugins."""
     import anyio
 
-    loaded = load_settings(config)
-    lines, declared = anyio.run(_database, loaded, grants)
-    lines += _plugins(loaded, declared)
-    listed = _settings(loaded, everything=everything or json)
+    from inboxd.settings import read
+
+    reading = read(config)
+    wrong = [_fail("settings", each, _CORRECT, Exit.CONFIG) for each in reading.problems]
+    lines, declared = anyio.run(_database, reading.settings, grants)
+    lines += _plugins(reading.settings, declared)
+    listed = _settings(reading.settings, everything=everything or json)
     if json:
         keyed = {key: {"value": value, "source": source} for key, value, source in listed}
-        print_json({"settings": keyed, "checks": [asdict(line) for line in lines]})
+        print_json({"settings": keyed, "checks": [asdict(line) for line in (*wrong, *lines)]})
     else:
         if listed:
             print_table(("setting", "value", "from"), listed)
@@ -73,6 +78,8 @@ def check(
             ("check", "verdict", "found", "what to do"),
             ([line.subject, line.verdict, line.found, line.remedy] for line in lines),
         )
+    if wrong:
+        raise SettingsError("\n".join(reading.problems))
     raise typer.Exit(max((line.code for line in lines), default=Exit.OK))
 
 
@@ -95,6 +102,8 @@ async def _database(settings: "Settings", grants: bool) -> "tuple[list[Line], Na
 
     lines: list[Line] = []
     declared: names.Names = {}
+    if not settings.knows("database"):
+        return [_not_looked_at("database", "[database]")], declared
     try:
         async with open_session(settings.database) as session:
             async for line in _look(session, settings, grants=grants):
@@ -199,33 +208,44 @@ async def _retention(session: "Session", settings: "Settings") -> Line:
 
 
 def _plugins(settings: "Settings", declared: "Names") -> Iterator[Line]:
-    from inboxd.registry.plugins import load_registry
-    from inboxd.registry.schedules import scheduled
+    from inboxd.registry.plugins import judged, load_plugins
     from inboxd.registry.unknown_names import doubts
 
-    try:
-        registry = load_registry(settings)
-    except SettingsError as error:
-        for problem in str(error).splitlines():
-            yield _fail("settings", problem, "correct what it names, in the settings")
+    if not settings.knows("worker", "plugins"):
+        yield _not_looked_at("plugins", "worker.plugins")
         return
+    try:
+        registry, wrong = judged(load_plugins(settings.worker.plugins), settings)
     except PluginError as error:
         yield _fail("plugins", str(error), "correct what it names, or uninstall the plugin")
         return
-    events, commands = len(registry.events), len(registry.commands)
-    found = f"{events} event types, {commands} command types"
-    if times := scheduled(registry, settings.schedules):
-        found += f", {len(times)} schedules"
-    if events or commands:
-        yield Line("plugins", "ok", found)
-    else:
-        yield Line("plugins", "warn", found, "install a plugin into this Python environment")
+    for problem in wrong:
+        yield _fail("settings", problem, _CORRECT)
+    if not wrong:
+        yield _installed(registry, settings)
     for each in doubts(settings, registry, declared):
         yield Line("settings", "warn", f"{each.setting}: {each.found}", _IF_MEANT)
 
 
-def _fail(subject: str, found: str, remedy: str) -> Line:
-    return Line(subject, "fail", found, remedy, Exit.PROBLEMS)
+def _installed(registry: "Registry", settings: "Settings") -> Line:
+    from inboxd.registry.judgeable import judgeable
+    from inboxd.registry.schedules import scheduled
+
+    events, commands = len(registry.events), len(registry.commands)
+    found = f"{events} event types, {commands} command types"
+    if times := scheduled(registry, judgeable(settings).schedules):
+        found += f", {len(times)} schedules"
+    if events or commands:
+        return Line("plugins", "ok", found)
+    return Line("plugins", "warn", found, "install a plugin into this Python environment")
+
+
+def _not_looked_at(subject: str, setting: str) -> Line:
+    return Line(subject, "warn", f"not looked at: there is a mistake in {setting}", _CORRECT)
+
+
+def _fail(subject: str, found: str, remedy: str, code: int = Exit.PROBLEMS) -> Line:
+    return Line(subject, "fail", found, remedy, code)
 
 
 def _failure(subject: str, error: DatabaseError | SchemaError) -> Line:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from inboxd.cli.options import Config, Json, ask, load_settings
+from inboxd.cli.options import Config, Json, ask
 from inboxd.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -59,9 +59,11 @@ def declare(
     Events that wait for their topics are taken into them.
     """
     from inboxd.model import duration
+    from inboxd.registry.plugins import accepted
+    from inboxd.settings import read
     from inboxd.telemetry import logs
 
-    settings, patience = load_settings(config), duration.parse(wait)
+    settings, patience = accepted(read(config)), duration.parse(wait)
     logs.configure("warning", settings.log.format)
     declaration = _declaration(settings)
 

@@ -5,7 +5,7 @@ Known limit: it stays in the foreground; systemd, Docker or Kubernetes start it 
 
 import typer
 
-from inboxd.cli.options import Config, load_settings
+from inboxd.cli.options import Config
 
 
 def run(config: Config = None) -> None:
@@ -15,5 +15,7 @@ def run(config: Config = None) -> None:
     HUP reads the settings again and applies what a running daemon may change (docs/settings.md).
     """
     from inboxd.daemon import run as run_daemon
+    from inboxd.registry.plugins import accepted
+    from inboxd.settings import read
 
-    raise typer.Exit(run_daemon(load_settings(config), config=config))
+    raise typer.Exit(run_daemon(accepted(read(config)), config=config))

@@ -27,9 +27,9 @@ from inboxd.daemon.incarnation import Incarnation
 from inboxd.engine.execution import Executions
 from inboxd.errors import InboxdError, PluginError, SettingsError
 from inboxd.model.outcome import explain
-from inboxd.registry.plugins import configured, default_policy, load_plugins
+from inboxd.registry.plugins import accepted, configured, default_policy, load_plugins
 from inboxd.registry.registry import Registry
-from inboxd.settings import Settings, load, reloadable, taken_over
+from inboxd.settings import Settings, read, reloadable, taken_over
 from inboxd.store.connections import is_passing
 from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
@@ -181,7 +181,7 @@ class _Daemon:
     def _reload(self) -> None:
         self._notifier.reloading()
         try:
-            new = load(self._config)
+            new = accepted(read(self._config), self._plugins)
             registry = configured(self._plugins, new)
         except (SettingsError, PluginError) as error:
             _log.error("settings are not reloaded", reason=str(error))

@@ -20,12 +20,13 @@ from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, override, policy_from
 from inboxd.model.frames import own_frames
 from inboxd.model.spelling import did_you_mean
+from inboxd.registry.judgeable import judgeable
 from inboxd.registry.list_handlers import misfits
 from inboxd.registry.problems import report
 from inboxd.registry.registry import Registry, make_registry
 from inboxd.registry.schedules import scheduled
 from inboxd.registry.topics import check_topics, with_topics
-from inboxd.settings import Settings, TypeOverride
+from inboxd.settings import Reading, Settings, TypeOverride
 
 GROUP = "inboxd.handlers"
 
@@ -139,24 +140,61 @@ def load_registry(settings: Settings) -> Registry:
     return configured(load_plugins(settings.worker.plugins), settings)
 
 
+def accepted(reading: Reading, plugins: Registry | None = None) -> Settings:
+    """The settings that were read, if nothing is wrong with them by themselves.
+
+    Raises SettingsError with all that is wrong, and with what the plugins show besides, as far as
+    that can be told. plugins: those that are loaded already.
+    """
+    if not reading.problems:
+        return reading.settings
+    shown = _shown(reading.settings, plugins)
+    raise SettingsError("\n".join([*reading.problems, *shown]))
+
+
+def _shown(settings: Settings, plugins: Registry | None) -> list[str]:
+    """What is wrong besides, held against the plugins; nothing where it is not known which."""
+    if plugins is None and not settings.knows("worker", "plugins"):
+        return []
+    try:
+        if plugins is None:
+            plugins = load_plugins(settings.worker.plugins)
+        return judged(plugins, settings)[1]
+    except PluginError as error:
+        return [str(error)]
+
+
 def configured(plugins: Registry, settings: Settings) -> Registry:
     """What plugins declare, as the settings want it.
 
     Raises SettingsError with everything that does not fit, of all sections; and PluginError where
     only plugins do not fit each other.
     """
+    registry, wrong = judged(plugins, settings)
+    report(wrong, None)
+    return registry
+
+
+def judged(plugins: Registry, settings: Settings) -> tuple[Registry, list[str]]:
+    """What plugins declare, as the settings want it where they fit; and everything that does not.
+
+    Of settings that are not known, nothing is told that may follow from that. Raises PluginError
+    where only plugins do not fit each other.
+    """
+    known = judgeable(settings)
     wrong: list[str] = []
     default = _default_policy(settings, wrong)
-    registry = with_topics(plugins, settings.topics, default, wrong)
-    misfits_ = [] if wrong else _misfits(registry)  # they rest on what is said of topics
-    registry = apply_overrides(registry, settings.types, default, wrong)
+    registry = with_topics(plugins, known.topics, default, wrong)
+    # They rest on what is said of topics.
+    misfits_ = _misfits(registry) if settings.knows("topics") and not wrong else []
+    registry = apply_overrides(registry, known.types, default, wrong)
     _check_timeouts(settings, registry, wrong)
-    scheduled(registry, settings.schedules, wrong)
-    registry = serving(registry, settings.worker.topics, wrong, declared=settings.topics)
+    scheduled(registry, known.schedules, wrong)
+    topics = [name for name in settings.worker.topics if settings.knows("topics", name)]
+    registry = serving(registry, topics, wrong, declared=settings.topics)
     if misfits_ and not wrong:
         raise PluginError("\n- ".join([f"Problems with plugins ({len(misfits_)}):", *misfits_]))
-    report([*wrong, *misfits_], None)
-    return registry
+    return registry, [*wrong, *misfits_]
 
 
 def serving(
@@ -185,6 +223,8 @@ def serving(
 
 def _default_policy(settings: Settings, problems: list[str]) -> Policy:
     """That of `[retry]`; what is wrong with it is added to `problems`."""
+    if not settings.knows("retry"):
+        return policy_from({})  # of the kind that takes what the others take
     try:
         return default_policy(settings)
     except SettingsError as error:
@@ -201,12 +241,15 @@ def _misfits(registry: Registry) -> list[str]:
 
 def _check_timeouts(settings: Settings, registry: Registry, problems: list[str]) -> None:
     """An event handler runs inside a transaction, which the server ends when it idles too long."""
+    if not settings.knows("database", "idle_in_transaction_timeout"):
+        return
     most = settings.database.idle_in_transaction_timeout.total_seconds()
     slow = [
         f"{handler.name} ({handler.timeout:g} s)"
-        for handlers in registry.events.values()
+        for type_, handlers in registry.events.items()
         for handler in handlers
-        if handler.timeout is not None
+        if settings.knows("types", type_, "timeout")
+        and handler.timeout is not None
         and handler.timeout >= most
         and handler.command_type is None
         and not handler.lists  # their transactions have a limit of their own

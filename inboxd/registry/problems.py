@@ -1,7 +1,8 @@
 """What is wrong with the settings, as far as only the plugins can tell: all of it, at once.
 
 Owns how what several checks find becomes one SettingsError. Known limit: what is wrong with the
-settings by themselves is told before, by `inboxd.settings.load`.
+settings by themselves is found by `inboxd.settings.read`, and told together with it by
+`inboxd.registry.plugins.accepted`.
 """
 
 from collections.abc import Sequence

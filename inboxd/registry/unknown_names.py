@@ -12,7 +12,7 @@ from typing import NamedTuple
 from inboxd.api.topics import DEFAULT
 from inboxd.model.spelling import did_you_mean
 from inboxd.registry.registry import Registry
-from inboxd.settings import Settings
+from inboxd.settings import ANY, Settings
 from inboxd.store.names import Names
 
 _NONE: frozenset[str] = frozenset()
@@ -35,9 +35,13 @@ def doubts(settings: Settings, registry: Registry, declared: Names) -> list[Doub
 
 
 def _queues(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:
+    if not (settings.knows("types", ANY, "queue") and settings.knows("schedules", ANY, "queue")):
+        return  # it is not known which queues they name
     scheduled = {each.queue for each in registry.schedules if each.queue}
     scheduled |= {each.queue for each in settings.schedules.values() if each.queue}
-    own = {DEFAULT, *registry.queues, *scheduled}
+    # Of a type that is refused, it is still known which queue is meant.
+    changed = {each.queue for each in settings.types.values() if each.queue}
+    own = {DEFAULT, *registry.queues, *scheduled, *changed}
     for name in settings.worker.queues:
         if name not in own:
             hint = did_you_mean(name, own) or "."

@@ -1,19 +1,21 @@
 """Settings: TOML and environment become frozen models, a section for each room.
 
-`load` reads them, `describe` shows them without secrets, `reloadable` says what SIGHUP may change.
+`load` reads them, `read` as far as they are right; `describe` shows them without secrets,
+`reloadable` says what SIGHUP may change.
 """
 
 from inboxd.settings.database import Database
 from inboxd.settings.describe import Changes, describe, reloadable, taken_over
 from inboxd.settings.faces import Http, Log
 from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
-from inboxd.settings.loading import load
+from inboxd.settings.loading import Reading, load, read
 from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
 from inboxd.settings.secrets import redact
-from inboxd.settings.sections import Settings
+from inboxd.settings.sections import ANY, Settings
 
 __all__ = [
+    "ANY",
     "Changes",
     "Commands",
     "Database",
@@ -25,6 +27,7 @@ __all__ = [
     "Log",
     "Maintenance",
     "Queue",
+    "Reading",
     "RetryDefaults",
     "Schedule",
     "Settings",
@@ -35,6 +38,7 @@ __all__ = [
     "Worker",
     "describe",
     "load",
+    "read",
     "redact",
     "reloadable",
     "taken_over",

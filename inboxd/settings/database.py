@@ -1,16 +1,15 @@
 """How the daemon reaches PostgreSQL.
 
-Owns `[database]`. Promises that a certificate comes with its key, and with the authorities' file,
-without which it would not be used. Known limit: whether the server is there, and what its login may
-do, is found out by `inboxd check`.
+Owns `[database]`. Promises that the parts of a DSN can be told apart. Known limit: whether the
+server is there, and what its login may do, is found out by `inboxd check`.
 """
 
 import re
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr
 
 from inboxd.settings.section import Section, seconds
 from inboxd.settings.values import Duration
@@ -117,14 +116,3 @@ class Database(Section):
         description="True behind PgBouncer in transaction mode: nothing is kept in a session. "
         'Needs wakeups.mode = "off".',
     )
-
-    @model_validator(mode="after")
-    def _certificate_has_its_key(self) -> Self:
-        wrong = []
-        if (self.tls_cert is None) != (self.tls_key is None):
-            wrong.append("tls_cert and tls_key belong together: set both or neither")
-        if self.tls_cert is not None and self.tls_ca is None:
-            wrong.append("tls_cert needs tls_ca: it is only shown to a server that is verified")
-        if wrong:
-            raise ValueError("; ".join(wrong))
-        return self

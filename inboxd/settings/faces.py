@@ -1,13 +1,12 @@
 """What a daemon shows of itself: `[http]`, `[log]`.
 
-Owns where. Promises that nothing is reachable from other machines unless that is asked for.
-Known limit: there is no login.
+Owns where. Promises that nothing is reachable from other machines by default. Known limit: there is
+no login.
 """
 
-import ipaddress
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inboxd.settings.section import Section
 
@@ -22,22 +21,6 @@ class Http(Section):
         default=False,
         description="Whether `host` may be reachable from elsewhere: there is no login.",
     )
-
-    @model_validator(mode="after")
-    def _loopback_unless_allowed(self) -> Self:
-        if not (self.allow_remote or _is_loopback(self.host)):
-            raise ValueError(
-                f"host {self.host!r} can be reached from other machines; "
-                "use 127.0.0.1, or set allow_remote = true behind a firewall"
-            )
-        return self
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Log(Section):

@@ -7,13 +7,13 @@ checked when the plugins are loaded.
 """
 
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from inboxd.settings.processing import Unhandled
 from inboxd.settings.section import Section, seconds
-from inboxd.settings.values import Duration, NamesOrCount, RateLimit
+from inboxd.settings.values import BY_DAYS, Duration, NamesOrCount, RateLimit, at_least
 
 
 class Queue(Section):
@@ -178,7 +178,7 @@ class TypeOverride(Section):
         description="What becomes of its events while no living worker handles them: keep, dead or "
         "ignore; unset: as events.unhandled says. For types that no plugin declares, too.",
     )
-    retention: Duration | None = Field(
+    retention: Annotated[Duration | None, at_least(1, BY_DAYS)] = Field(
         None,
         description="How long its settled rows are kept, where that is shorter than what [history] "
         "says.",

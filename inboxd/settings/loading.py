@@ -1,41 +1,35 @@
-"""Loading: TOML, secret files and environment become one `Settings`, or one list of problems.
+"""Loading: the sources become one `Settings`, or one list of problems.
 
-Owns the order of the sources (environment, secret files, TOML, defaults; the first wins) and the
-wording of problems. Promises that all problems are reported at once, each naming the place, the
-key and what is allowed, and that no secret is ever part of one.
-Known limit: rules between two settings are checked once each setting is right by itself.
+Owns what is right beside what is wrong. Promises that all problems are reported at once, each
+naming the place, the key and what is allowed: what cannot be read, wrong values, and what
+contradicts each other among the values that are right; and that none is told which only follows
+from another. How: what is wrong is taken out, until the rest can be validated, and is not known
+from then on; a rule that rests on it is silent (`Settings.knows`).
+Known limit: what contradicts a value that is wrong is told once it is right.
 """
 
-import difflib
 import os
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import EnvSettingsSource
-from pydantic_settings import SettingsError as MalformedVariable
 
 from inboxd.errors import SettingsError
-from inboxd.settings.secrets import DOCKER_SECRETS, find_secrets, read_secret
-from inboxd.settings.sections import Settings
-
-PREFIX = "INBOXD_"
-_NESTED = "__"
-_SHOWN = 80  # characters of a wrong value that a message repeats
-
-Tree = dict[str, Any]
+from inboxd.settings.contradictions import contradictions
+from inboxd.settings.secrets import DOCKER_SECRETS
+from inboxd.settings.sections import Key, Settings
+from inboxd.settings.sources import NESTED, PREFIX, Sources, Tree, gather
+from inboxd.settings.wording import is_unknown, key_of, may_be_meant, problem, unknown_section
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """The values of one source; `name` is how a message calls it."""
+class Reading:
+    """What the sources say: the settings, without what is wrong; and all that is wrong."""
 
-    name: str
-    values: Tree
+    settings: Settings
+    problems: tuple[str, ...]
 
 
 def load(
@@ -48,149 +42,81 @@ def load(
 
     Raises `SettingsError` that lists every problem, one a line.
     """
-    base = [_environment(environ), *([_toml(path)] if path else [])]
-    layers = [base[0], *_secret_layers(base, environ, docker_secrets), *base[1:]]
-    merged: Tree = {}
-    for layer in reversed(layers):
-        merged = _overlay(merged, layer.values)
-    sources = {
-        ".".join(key): layer.name for layer in reversed(layers) for key in _leaves(layer.values)
-    }
-    problems = _unknown_variables(environ)
-    try:
-        settings = Settings.merged(merged, sources)
-    except ValidationError as error:
-        problems = [*(_problem(detail, layers) for detail in error.errors()), *problems]
-    else:
-        if not problems:
-            return settings
-    # Not chained: pydantic's error carries the values, and so the secrets.
-    raise SettingsError("\n".join(problems)) from None
+    reading = read(path, environ, docker_secrets=docker_secrets)
+    if reading.problems:
+        # Never chained: pydantic's error carries the values, and so the secrets.
+        raise SettingsError("\n".join(reading.problems)) from None
+    return reading.settings
 
 
-def _environment(environ: Mapping[str, str]) -> Layer:
-    source = EnvSettingsSource(Settings)
-    source.env_vars = {
-        name.lower(): value for name, value in environ.items() if name.upper().startswith(PREFIX)
-    }
-    try:
-        return Layer("environment", source())
-    except MalformedVariable as error:
-        raise SettingsError(
-            f"environment: {error}; a table is given as JSON, "
-            """such as INBOXD_TYPES='{"user.created": {"timeout": "30s"}}'"""
-        ) from None
+def read(
+    path: Path | None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    docker_secrets: Path = DOCKER_SECRETS,
+) -> Reading:
+    """Read the settings as far as they are right, for whoever has more to say of them."""
+    sources = gather(path, environ, docker_secrets)
+    values = sources.merged()
+    variables = _unknown_variables(environ)
+    for section in variables.values():
+        sources.hidden.update(may_be_meant((section,), values))
+    settings, wrong = _without_mistakes(values, sources)
+    problems = (
+        *sources.problems,
+        *(problem(detail, sources.layers) for detail in wrong),
+        *(unknown_section(name, section) for name, section in variables.items()),
+        *contradictions(settings),
+    )
+    return Reading(settings, problems)
 
 
-def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+def _unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables of sections that there are not, with the section's name."""
     # Only names with a section are settings: INBOXD_CONFIG and the like are the command line's.
-    sections = list(Settings.model_fields)
-    names = [n for n in environ if n.upper().startswith(PREFIX) and _NESTED in n]
-    wrong = ((n, n[len(PREFIX) :].split(_NESTED)[0].lower()) for n in names)
-    return [
-        f"environment: {name}: unknown section [{section}]{_hint(section, sections)}"
-        for name, section in wrong
-        if section not in sections
-    ]
+    names = [n for n in environ if n.upper().startswith(PREFIX) and NESTED in n]
+    sections = {name: name[len(PREFIX) :].split(NESTED)[0].lower() for name in names}
+    return {n: section for n, section in sections.items() if section not in Settings.model_fields}
 
 
-def _toml(path: Path) -> Layer:
-    try:
-        return Layer(str(path), tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise SettingsError(
-            f"{path}: cannot read the settings ({error.strerror}); check the path given with -c"
-        ) from error
-    except UnicodeDecodeError:
-        raise SettingsError(f"{path}: not UTF-8 text; save the file as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path}: not valid TOML: {error}") from None
+def _without_mistakes(values: Tree, sources: Sources) -> tuple[Settings, list[ErrorDetails]]:
+    """What validates of the values, and what is wrong with the others."""
+    left, hidden = values, set(sources.hidden)
+    told: list[ErrorDetails] | None = None
+    while True:
+        try:
+            return Settings.merged(left, sources.of(left), hidden), told or []
+        except ValidationError as error:
+            found = error.errors()
+        wrong = {_in_tree(left, key_of(detail)) for detail in found}
+        for detail in found:
+            if is_unknown(detail):
+                hidden |= may_be_meant(key_of(detail), left)
+        if told is None:  # what is found later follows from what was taken out
+            told = [each for each in found if not _is_misspelled(each, hidden)]
+        hidden |= wrong
+        left = _pruned(left, wrong)
 
 
-def _secret_layers(
-    base: Iterable[Layer], environ: Mapping[str, str], docker: Path
-) -> Iterator[Layer]:
-    for layer in base:
-        # The place that names a password file, and no weaker one, decides.
-        if (file := _at(layer.values, ("database", "password_file"))) is not None:
-            path = Path(str(file))
-            yield Layer(str(path), {"database": {"password": read_secret(path)}})
-            break
-    for setting, path in find_secrets(environ, docker):
-        yield Layer(str(path), {"database": {setting: read_secret(path)}})
+def _is_misspelled(detail: ErrorDetails, hidden: Iterable[Key]) -> bool:
+    """Whether a setting is only missing because its name is spelled otherwise."""
+    return detail["type"] == "missing" and key_of(detail) in hidden
 
 
-def _overlay(below: Tree, above: Mapping[str, Any]) -> Tree:
-    merged = dict(below)
-    for key, value in above.items():
-        old = merged.get(key)
-        both = isinstance(value, Mapping) and isinstance(old, Mapping)
-        merged[key] = _overlay(dict(old), value) if both and old else value
-    return merged
+def _in_tree(tree: Tree, key: Key) -> Key:
+    """As much of the key as there is: it may go on into the members of a list, or be missing."""
+    inner: object = tree
+    for depth, part in enumerate(key):
+        if not isinstance(inner, Mapping) or part not in inner:
+            return key[:depth]
+        inner = inner[part]
+    return key
 
 
-def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, (*above, key))
-        else:
-            yield (*above, key)
-
-
-def _at(tree: Any, keys: Iterable[str | int]) -> Any:
-    for key in keys:
-        if not isinstance(tree, Mapping) or key not in tree:
-            return None
-        tree = tree[key]
-    return tree
-
-
-def _problem(detail: ErrorDetails, layers: Iterable[Layer]) -> str:
-    keys = tuple(str(part) for part in detail["loc"])
-    source = next((layer.name for layer in layers if _at(layer.values, keys) is not None), "")
-    place = f"{source}: " if source else ""
-    *section, key = keys or ("",)
-    table = f"[{'.'.join(section)}]"
-    if detail["type"] == "extra_forbidden":
-        known = _known(section)
-        what = f"{table}: unknown setting {key!r}" if section else f"unknown section [{key}]"
-        return f"{place}{what}{_hint(key, known)}"
-    message = detail["msg"].removeprefix("Value error, ")
-    if not section:
-        return f"{place}{f'[{key}]: ' if key else ''}{message}"
-    return f"{place}{table} {key}: {message}{_given(keys, detail['input'])}"
-
-
-def _given(keys: Iterable[str], value: object) -> str:
-    if isinstance(value, Mapping | BaseModel) or _is_secret(keys):
-        return ""
-    return f" (given: {repr(value)[:_SHOWN]})"
-
-
-def _known(section: Iterable[str]) -> list[str]:
-    model = _model(section)
-    return [field.alias or name for name, field in model.model_fields.items()] if model else []
-
-
-def _is_secret(keys: Iterable[str]) -> bool:
-    *section, key = keys
-    model = _model(section)
-    field = model.model_fields.get(key) if model else None
-    return field is not None and SecretStr in (field.annotation, *get_args(field.annotation))
-
-
-def _model(section: Iterable[str]) -> type[BaseModel] | None:
-    # [queues.email] -> Settings -> dict[str, Queue] -> Queue
-    found: Any = Settings
-    for key in section:
-        fields = getattr(found, "model_fields", None)
-        found = fields[key].annotation if fields and key in fields else get_args(found)[-1:]
-        found = found[0] if isinstance(found, tuple) and found else found
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word.lower(), known := list(known), n=1)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; known are {', '.join(sorted(known))}" if known else ""
+def _pruned(tree: Tree, wrong: Iterable[Key], above: Key = ()) -> Tree:
+    """The tree without these."""
+    return {
+        name: _pruned(inner, wrong, (*above, name)) if isinstance(inner, dict) else inner
+        for name, inner in tree.items()
+        if (*above, name) not in wrong
+    }

@@ -5,14 +5,12 @@ Owns how long and how often. Promises the bounds of each value. Known limit: non
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inboxd.settings.section import Section, seconds
-from inboxd.settings.values import Duration, Retention
-
-_SHORTEST = timedelta(days=1)
+from inboxd.settings.values import BY_DAYS, Duration, Retention, at_least
 
 
 class History(Section):
@@ -22,12 +20,12 @@ class History(Section):
         timedelta(days=14),
         description="How far ahead partitions are made: the time to notice that making them fails.",
     )
-    events: Retention = Field(
+    events: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=30),
         description='How long settled events are kept, a day at least; or "forever". Days go as a '
         "whole, and large payloads with the longer of both tables.",
     )
-    commands: Retention = Field(
+    commands: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=90),
         description="How long settled commands are kept, and with them ended batches, a day at "
         'least; or "forever".',
@@ -35,7 +33,7 @@ class History(Section):
     stats: Duration = Field(
         timedelta(days=90), description="How long the statistics per minute are kept."
     )
-    audit: Retention = Field(
+    audit: Annotated[Retention, at_least(30)] = Field(
         None,
         description='How long the audit is kept, 30 days at least; unset or "forever": for ever. '
         "People write it, so it stays small.",
@@ -48,15 +46,6 @@ class History(Section):
     export_format: Literal["jsonl", "csv"] = Field(
         "jsonl", description="JSON lines or CSV, compressed by gzip."
     )
-
-    @model_validator(mode="after")
-    def _not_too_short(self) -> Self:
-        for name, kept in (("events", self.events), ("commands", self.commands)):
-            if kept is not None and kept < _SHORTEST:
-                raise ValueError(f"{name} is kept for a day at least: history is dropped by days")
-        if self.audit is not None and self.audit < 30 * _SHORTEST:
-            raise ValueError("audit is kept for 30 days at least")
-        return self
 
 
 class DedupSource(Section):

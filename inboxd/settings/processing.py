@@ -1,18 +1,16 @@
 """How a worker works: `[worker]`, `[events]`, `[commands]`, `[wakeups]`.
 
-Owns the bounds of one daemon process. Promises that three heartbeats may fail within a lease.
-Known limit: what belongs to one queue, topic or type is in `inboxd.settings.lanes`.
+Owns the bounds of one daemon process. Promises the bounds of each value. Known limit:
+what belongs to one queue, topic or type is in `inboxd.settings.lanes`.
 """
 
 import socket
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from inboxd.settings.section import Section, seconds
 from inboxd.settings.values import Duration, Names, Size
-
-_MAX_HEARTBEAT_SHARE = 4
 
 # What becomes of events that no living worker handles.
 Unhandled = Literal["keep", "dead", "ignore"]
@@ -66,12 +64,6 @@ class Worker(Section):
         le=100,
         description="Deaths of a worker that make a row a dead letter, if it ran alone at each.",
     )
-
-    @model_validator(mode="after")
-    def _heartbeat_fits_lease(self) -> Self:
-        if self.heartbeat_interval * _MAX_HEARTBEAT_SHARE > self.lease:
-            raise ValueError("heartbeat_interval must be at most a quarter of lease")
-        return self
 
 
 class Events(Section):

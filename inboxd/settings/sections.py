@@ -1,16 +1,16 @@
 """All settings of one daemon: one frozen model a section, one section a room.
 
 Owns how the sections stand together; `config.example.toml` and `docs/settings.md` are held against
-these models by a test. Promises that an instance is consistent: contradictions between settings are
-refused here, not found at 3 a.m. Known limit: what only the plugins know is checked when they are
-loaded.
+these models by a test. Promises that each value of an instance is right by itself, and that it says
+which settings are not known. Known limit: what contradicts each other is refused by
+`inboxd.settings.load`, not at 3 a.m., but not here; what only the plugins know is checked when they
+are loaded.
 """
 
-from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from inboxd.settings.database import Database
@@ -19,9 +19,14 @@ from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOve
 from inboxd.settings.maintenance import Dedup, History, Maintenance
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
 
+Key = tuple[str, ...]  # the names of tables, and of a setting in the last of them
+
+ANY = "*"
+NOTHING_KNOWN: Key = ()  # as unknown, it stands for all settings
+
 
 class Settings(BaseSettings):
-    """All settings of one daemon. Made by `inboxd.settings.load`, frozen, consistent."""
+    """All settings of one daemon. Made by `inboxd.settings.load`, which refuses contradictions."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -48,6 +53,7 @@ class Settings(BaseSettings):
     maintenance: Maintenance = Field(default_factory=Maintenance)
 
     _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    _unknown: frozenset[Key] = PrivateAttr(default_factory=frozenset)
 
     @classmethod
     def settings_customise_sources(
@@ -63,56 +69,28 @@ class Settings(BaseSettings):
         return (init_settings,)
 
     @classmethod
-    def merged(cls, values: Mapping[str, Any], sources: Mapping[str, str]) -> Self:
-        """Validate merged values, remembering where each dotted key came from.
+    def merged(
+        cls, values: Mapping[str, Any], sources: Mapping[str, str], unknown: Iterable[Key] = ()
+    ) -> Self:
+        """Validate merged values, remembering where each dotted key came from, and what is unknown.
 
         Raises `pydantic.ValidationError`, which `load` turns into readable problems.
         """
         settings = cls(**values)
         settings._sources = dict(sources)
+        settings._unknown = frozenset(unknown)
         return settings
 
-    @model_validator(mode="after")
-    def _nothing_contradicts(self) -> Self:
-        if found := [*self._contradictions()]:
-            raise ValueError("\n".join(found))
-        return self
+    def knows(self, *key: str) -> bool:
+        """Whether the setting, and all of the table, is as somebody wants it.
 
-    def _contradictions(self) -> Iterator[str]:
-        """What one section says against another: all of it."""
-        if self.events.timeout >= self.database.idle_in_transaction_timeout:
-            yield (
-                "events.timeout must be shorter than database.idle_in_transaction_timeout, "
-                "or the server ends the page before the handler's time is up"
-            )
-        connections, lists = self.database.pool_size, self.events.lists
-        if connections <= lists:
-            yield (
-                f"database.pool_size ({connections}) must be larger than events.lists ({lists}), "
-                "or lists that run for long leave no connection to claim and settle anything else; "
-                "raise database.pool_size, or lower events.lists"
-            )
-        if self.database.transaction_pooler and self.wakeups.mode != "off":
-            yield (
-                'database.transaction_pooler needs wakeups.mode = "off": a pooler in transaction '
-                "mode cannot pass notifications on"
-            )
-        yield from self._kept_longer_than_their_tables()
-
-    def _kept_longer_than_their_tables(self) -> Iterator[str]:
-        tables = (self.history.events, self.history.commands)
-        longest = None if None in tables else max(filter(None, tables))
-        for name, one in self.types.items():
-            if one.retention is None:
-                continue
-            if one.retention < timedelta(days=1):
-                yield f"types.{name}.retention must be a day at least"
-            if longest is not None and one.retention > longest:
-                yield (
-                    f"types.{name}.retention is longer than history.events and history.commands: "
-                    "days go as a whole, so a type may be kept for less, but not for longer; raise "
-                    f"those ({longest.days} days is the longer now), or set history.export"
-                )
+        What had a mistake, and so was left out, is not known: it has its default, or is missing.
+        The name `ANY` asks it of all tables at its place.
+        """
+        return not any(
+            all(one in (other, ANY) for one, other in zip(key, each, strict=False))
+            for each in self._unknown
+        )
 
     def unhandled(self, type_: str) -> Unhandled:
         """What becomes of events of a type while no living worker handles them."""

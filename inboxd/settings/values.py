@@ -11,7 +11,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 from pydantic_settings import NoDecode
 
 from inboxd.model import duration
@@ -78,6 +78,7 @@ def _positive_duration(value: object) -> timedelta:
 
 
 FOREVER = "forever"
+BY_DAYS = ": history is dropped by days"
 
 
 def _retention(value: object) -> timedelta | None:
@@ -87,6 +88,17 @@ def _retention(value: object) -> timedelta | None:
         return _positive_duration(value)
     except ValueError as error:
         raise ValueError(f'{error}; or say "{FOREVER}"') from None
+
+
+def at_least(days: int, why: str = "") -> AfterValidator:
+    """How long something is kept, at least; None is for ever, or not said."""
+
+    def check(value: timedelta | None) -> timedelta | None:
+        if value is not None and value < timedelta(days=days):
+            raise ValueError(f"must be {'a day' if days == 1 else f'{days} days'} at least{why}")
+        return value
+
+    return AfterValidator(check)
 
 
 def _show_retention(value: timedelta | None) -> str:

@@ -320,6 +320,53 @@ def test_all_mistakes_of_the_settings_are_told_at_once(cli: Cli, tmp_path: Path)
         assert each["found"] in started.err
 
 
+def test_what_the_plugins_show_is_told_beside_wrong_values(cli: Cli, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text(
+        _WRONG.replace("[worker]", '[worker]\nlease = "10s"\npoll_interval = 5')
+        + '[queues.defalt]\nconcurrency = 1\n[log]\nlevl = "info"\n'
+    )
+    result = cli("check", "-c", wrong, "--json")
+    assert result.code == 78
+    told = [each for each in result.json["checks"] if each["subject"] == "settings"]
+    by_themselves = (
+        f"{wrong}: [worker] poll_interval: a duration is a text",
+        f"{wrong}: [log]: unknown setting 'levl'; did you mean 'level'?",
+        f"{wrong}: [worker]: heartbeat_interval must be",
+    )
+    for each, start in zip(told, by_themselves, strict=False):
+        assert (each["verdict"], each["code"]) == ("fail", 78)
+        assert each["found"].startswith(start)
+        assert each["found"] in result.err
+    assert [(each["verdict"], each["found"].partition(":")[0]) for each in told[3:]] == [
+        ("fail", '[topics."mine"]'),
+        ("fail", '[types."test.nop"]'),
+        ("fail", '[schedules."test.tick"]'),
+        ("fail", "worker.topics"),
+        ("warn", "[queues.defalt]"),
+    ]
+    looked_at = {each["subject"]: each["verdict"] for each in result.json["checks"]}
+    assert looked_at["database"] == looked_at["schema"] == "ok"
+    started = cli("run", "-c", wrong)
+    assert started.code == 78
+    for each in told[:-1]:
+        assert each["found"] in started.err
+    assert started.err == cli("declare", "-c", wrong).err
+    shown = cli("check", "-c", wrong)
+    assert (shown.code, shown.err) == (78, result.err)
+    assert "[queues.defalt]" in shown.out
+
+
+def test_what_cannot_be_looked_at_is_said(run_cli: Cli, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("[database]\npool_size = 'x'\n[worker]\nplugins = [3]\n")
+    result = run_cli("check", "-c", wrong, "--json")
+    assert result.code == 78
+    assert [
+        (each["subject"], each["verdict"]) for each in result.json["checks"] if each["code"] == 0
+    ] == [("database", "warn"), ("plugins", "warn")]
+
+
 def test_names_that_may_be_mistakes_are_warnings(cli: Cli, sql: Sql, tmp_path: Path) -> None:
     sql("insert into inboxd.declared_types (kind, type, queue) values ('command', 'a.b', 'htpp')")
     doubtful = tmp_path / "doubtful.toml"

@@ -201,6 +201,10 @@ command = "x.y"
         ("[events]\nlists = 64", "must be larger than events.lists (64)"),
         # The log is JSON: a line break and quotes are written out.
         (_TWO_NAMES, r"""did you mean 'test.noop'?\n[schedules.\"tick\"]: no plugin declares"""),
+        (
+            f"[dedup]\nwindow = 3\n{_TWO_NAMES}",
+            r"""(given: 3)\n[types.\"test.nop\"]: no plugin declares this type""",
+        ),
     ],
 )
 async def test_hup_with_wrong_settings_changes_nothing(

@@ -15,10 +15,16 @@ from inboxd.api.messages import Event
 from inboxd.api.routes import EventRoute, Route
 from inboxd.errors import PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Exponential, Fixed
-from inboxd.registry.plugins import apply_overrides, build_registry, configured, load_plugins
+from inboxd.registry.plugins import (
+    accepted,
+    apply_overrides,
+    build_registry,
+    configured,
+    load_plugins,
+)
 from inboxd.registry.registry import Registry
 from inboxd.registry.unknown_names import doubts
-from inboxd.settings import Settings, TypeOverride
+from inboxd.settings import Reading, Settings, TypeOverride, read
 
 Install = Callable[[str, str], None]
 
@@ -338,6 +344,82 @@ def test_what_does_not_fit_is_told_of_all_sections_at_once(registry: Registry) -
     assert [line.startswith(start) for line, start in zip(told, starts, strict=False)] == [True] * 4
     assert [line.partition(":")[0] for line in told[4:]] == ['[schedules."tick"]', "worker.topics"]
     assert "did you mean 'school.send'?" in told[4]
+
+
+def partial(tmp_path: Path, text: str) -> Reading:
+    path = tmp_path / "inboxd.toml"
+    path.write_text(text, encoding="utf-8")
+    return read(path, {})
+
+
+def test_what_the_plugins_show_is_told_beside_wrong_values(
+    registry: Registry, tmp_path: Path
+) -> None:
+    reading = partial(
+        tmp_path,
+        '[log]\nlevel = "loud"\n[worker]\ntopics = ["nowhere", "b"]\nlease = "10s"\n'
+        '[events]\ntimeout = "5s"\n'
+        '[topics.a]\nmode = "bach"\ncount = 3\n[topics.b]\ncount = 3\n'
+        '[retry]\nbase = 3\n[types."school.send"]\nretry = { atempts = 3 }\n'
+        '[types."school.sent"]\ntimeout = 1\n[types."a.created"]\ntimeout = "90s"\n'
+        '[schedules.tick]\ncron = "* * * * *"\ncommand = "school.sent"\npriority = "x"\n',
+    )
+    with pytest.raises(SettingsError) as caught:
+        accepted(reading, registry)
+    told = str(caught.value).split("\n")
+    starts = (
+        *("[topics.a] mode", "[retry] base", "[types.school.sent] timeout"),
+        *("[schedules.tick] priority", "[log] level", "[worker]: heartbeat_interval"),
+    )
+    assert [s in line for line, s in zip(told, starts, strict=False)] == [True] * 6, told
+    assert [line.partition(":")[0] for line in told[6:]] == [
+        '[topics."b"]',
+        '[types."school.send"]',
+        '[types."school.sent"]',
+        "event handlers with a timeout of 60 s or more",
+        '[schedules."tick"]',
+        "worker.topics",
+    ]
+    assert all("did you mean 'school.send'?" in told[n] for n in (8, 10))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[retry]\nkind = "fixd"\nfactor = 3\n',
+        '[retry]\nkind = "fixed"\nfator = 3\nfactor = 2\n',
+        '[retry]\ncap = 3\n[types."school.send"]\nretry = { base = "2h" }\n',
+        '[retry]\ncap = 3\n[topics.own]\nretry = { base = "2h" }\n',
+        '[topics.own]\nretry = 3\n[types."a.created"]\nretry = { delays = ["1s"] }\n',
+        '[topics.own]\nmode = "bach"\ncount = 3\n[worker]\ntopics = ["own"]\n',
+        '[topics]\nown = 3\n[worker]\ntopics = ["own"]\n',
+        '[types."no.such"]\nunhandled = "ded"\n',
+        '[types."no.such"]\nunhandld = "dead"\n',
+        '[types."a.created"]\ntimeout = "90s"\n[database]\nidle_in_transaction_timeout = 300\n',
+        '[schedules.tick]\ncron = 3\ncommand = "school.send"\n',
+        '[schedules.tick]\ncrn = "* * * * *"\ncommand = "school.send"\n',
+        '[schedules.tick]\ncron = "* * * * *"\njob = "school.send"\n',
+        '[worker]\nplugins = [3]\n[types."no.such"]\ntimeout = "1s"\n',
+    ],
+)
+def test_what_the_plugins_show_follows_from_no_wrong_value(
+    registry: Registry, tmp_path: Path, text: str
+) -> None:
+    reading = partial(tmp_path, text)
+    chosen = registry if reading.settings.knows("worker", "plugins") else None
+    with pytest.raises(SettingsError) as caught:
+        accepted(reading, chosen)
+    assert str(caught.value).split("\n") == list(reading.problems)
+    assert len(reading.problems) == 1
+
+
+def test_a_queue_that_a_wrong_section_may_name_is_no_doubt(
+    registry: Registry, tmp_path: Path
+) -> None:
+    text = '[queues.slow]\nconcurrency = 1\n[types."school.send"]\n'
+    for wrong, doubted in (("timeout = 3", 1), ("queue = 3", 0), ('quue = "slow"', 0)):
+        settings = partial(tmp_path, text + wrong).settings
+        assert len(doubts(settings, registry, {})) == doubted, wrong
 
 
 def test_names_that_nothing_declares_may_be_right_all_the_same(registry: Registry) -> None:

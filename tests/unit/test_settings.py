@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from inboxd.errors import SettingsError
 from inboxd.settings import (
+    ANY,
     Database,
     Queue,
     Schedule,
@@ -20,10 +21,12 @@ from inboxd.settings import (
     TypeOverride,
     describe,
     load,
+    read,
     redact,
     reloadable,
     taken_over,
 )
+from inboxd.settings.contradictions import contradictions
 from inboxd.settings.values import format_size, parse_size
 
 ROOT = Path(__file__).parents[2]
@@ -89,7 +92,7 @@ def test_example_shows_every_setting_and_no_other() -> None:
 
 
 def test_example_is_valid_with_every_line_active() -> None:
-    Settings(**uncommented())
+    assert [*contradictions(Settings(**uncommented()))] == []
 
 
 def test_the_example_changes_nothing_until_it_is_changed() -> None:
@@ -303,6 +306,93 @@ def test_all_contradictions_are_told_at_once(written: Any) -> None:
     assert len(found) == 5
     for word in ("events.timeout", "pool_size (5)", "wakeups.mode", "types.a.b", "types.c.d"):
         assert any(word in line for line in found), word
+
+
+def test_contradictions_are_told_beside_wrong_values_each_with_its_place(written: Any) -> None:
+    path = written(
+        '[worker]\nlease = "10s"\npoll_interval = 5\n[http]\nhost = "0.0.0.0"\nport = "x"\n'
+        '[database]\ntls_cert = "c.pem"\nconnect_timeout = 3\ndns = "x"\n'
+        '[history]\nevents = "1h"\naudit = "1d"\ncommands = "30d"\n[types."a.b"]\n'
+        'retention = "90d"\ntimeout = 3\n[types."c.d"]\nretention = "1h"\n'
+        '[events]\ntimeout = "2m"\n'
+    )
+    found = problems(path, {"INBOXD_EVENTS__LISTS": "6", "INBOXD_LOG__LEVEL": "loud"})
+    for start in (
+        f"{path}: [worker] poll_interval: a duration is",
+        f"{path}: [http] port: ",
+        f"{path}: [database] connect_timeout: ",
+        f"{path}: [database]: unknown setting 'dns'; did you mean 'dsn'?",
+        f"{path}: [history] events: must be a day at least: history is dropped by days",
+        f"{path}: [history] audit: must be 30 days at least",
+        f"{path}: [types.a.b] timeout: ",
+        f"{path}: [types.c.d] retention: must be a day at least",
+        "environment: [log] level: ",
+        f"{path}: [worker]: heartbeat_interval must be at most a quarter of lease",
+        f"{path}: [http]: host '0.0.0.0' can be reached",
+        f"{path}: [database]: tls_cert and tls_key belong together",
+        f"{path}: [database]: tls_cert needs tls_ca",
+        f"{path}: events.timeout must be shorter",
+        "environment: database.pool_size (5) must be larger than events.lists (6)",
+    ):
+        assert [line.startswith(start) for line in found].count(True) == 1, start
+    assert len(found) == 15, "history.events is wrong: nothing is longer than it"
+
+
+@pytest.mark.parametrize(
+    ("text", "environ"),
+    [
+        ('[events]\ntimeout = "2m"\n[database]\nidle_in_transaction_timeout = 300\n', {}),
+        ('[events]\ntimeout = "2m"\n[database]\nidle_in_transaction_timout = "5m"\n', {}),
+        ('[events]\ntimeout = "2m"\n[databse]\nidle_in_transaction_timeout = "5m"\n', {}),
+        ('[events]\ntimeout = "2m"\n[database]\npatience = "5m"\n', {}),
+        ('[events]\ntimeout = "2m"\n', {"INBOXD_DATABSE__POOL_SIZE": "9"}),
+        ('database = 3\n[events]\ntimeout = "2m"\nlists = 9\n', {}),
+        ("[events]\nlists = 9\n[database]\npool_size = 12\n", {"INBOXD_DATABASE__POOL_SIZE": "x"}),
+        ('[worker]\nlease = "10s"\nheartbeat_interval = "2"\n', {}),
+        ('[http]\nhost = "0.0.0.0"\nallow_remote = "perhaps"\n', {}),
+        ('[types."a.b"]\nretention = "200d"\n[history]\nevents = "years"\n', {}),
+        ('[dedup.sources.shop]\nwindw = "3d"\n', {}),
+        ("[dedup.sources.shop]\nwindow = 3\n", {}),
+        ('[events]\ntimeout = "2m"\n', {"INBOXD_DATABASE": "{"}),
+        ('[events]\ntimeout = "2m"\nlists\n', {"INBOXD_EVENTS__LISTS": "9"}),
+    ],
+)
+def test_what_only_follows_from_another_mistake_is_not_told(
+    written: Any, text: str, environ: dict[str, str]
+) -> None:
+    assert len(problems(written(text), environ)) == 1
+
+
+def test_a_source_that_cannot_be_read_hides_no_mistake_of_the_others(
+    written: Any, tmp_path: Path
+) -> None:
+    environ = {
+        "INBOXD_TYPES": "{",
+        "INBOXD_TOPICS": "[",
+        "INBOXD_HTTP__PORT": "x",
+        "INBOXD_DATABASE__PASSWORD_FILE": str(tmp_path / "absent"),
+    }
+    found = problems(written('[log]\nlevel = "loud"\n'), environ)
+    for word in ("types", "topics", "[http] port", "absent", "[log] level"):
+        assert any(word in line for line in found), word
+    assert len(found) == 5
+    assert len(problems(written("log\n"), environ)) == 5
+
+
+def test_what_is_right_can_be_read_beside_what_is_wrong(written: Any) -> None:
+    path = written(
+        '[worker]\nlease = "1m"\nqueues = [1]\n[topics.a]\ncount = "x"\nage = "3s"\n[topics.b]\n'
+        "concurrency = 3\n[dedup.sources.shop]\nwindow = 3\n"
+    )
+    settings = read(path, {}).settings
+    assert settings.worker.lease == timedelta(minutes=1)
+    assert settings.topics == {"a": Topic(age="3s"), "b": Topic(concurrency=3)}  # type: ignore[arg-type]
+    assert settings.dedup.sources == {}
+    known = {("worker", "lease"), ("topics", "a", "age"), ("topics", "b"), ("database",)}
+    unknown = {("worker", "queues"), ("worker",), ("topics", "a"), ("topics", ANY, "count")}
+    assert {key for key in known | unknown if settings.knows(*key)} == known
+    assert settings.source_of("worker.lease") == str(path)
+    assert settings.source_of("topics.a.count") == "default"
 
 
 @pytest.mark.parametrize(

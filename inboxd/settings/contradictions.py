@@ -1,0 +1,116 @@
+"""Settings that are right by themselves and contradict each other.
+
+Owns the rules between settings, each with those that it rests on. Promises that three heartbeats
+may fail within a lease, that nothing is reachable from other machines unless that is asked for, and
+that a certificate comes with its key, and with the authorities' file, without which it would not be
+used; and that a rule speaks only where all that it rests on is known: the default that stands in
+for a wrong value contradicts nothing. Known limit: what only the plugins know is checked when they
+are loaded.
+"""
+
+import ipaddress
+from collections.abc import Callable, Iterator
+
+from inboxd.settings.sections import Settings
+
+_MAX_HEARTBEAT_SHARE = 4
+
+_Rule = Callable[[Settings], Iterator[str]]
+_RULES: list[tuple[tuple[str, ...], _Rule]] = []
+
+
+def contradictions(settings: Settings) -> Iterator[str]:
+    """All of them, each with the places that said so."""
+    for keys, rule in _RULES:
+        if all(settings.knows(*key.split(".")) for key in keys):
+            sources = dict.fromkeys(settings.source_of(key) for key in keys)
+            place = ", ".join(each for each in sources if each != "default")
+            yield from (f"{place}: {found}" if place else found for found in rule(settings))
+
+
+def _rests_on(*keys: str) -> Callable[[_Rule], _Rule]:
+    def note(rule: _Rule) -> _Rule:
+        _RULES.append((keys, rule))
+        return rule
+
+    return note
+
+
+@_rests_on("worker.heartbeat_interval", "worker.lease")
+def _heartbeat_fits_lease(settings: Settings) -> Iterator[str]:
+    worker = settings.worker
+    if worker.heartbeat_interval * _MAX_HEARTBEAT_SHARE > worker.lease:
+        yield "[worker]: heartbeat_interval must be at most a quarter of lease"
+
+
+@_rests_on("database.tls_cert", "database.tls_key")
+def _certificate_has_its_key(settings: Settings) -> Iterator[str]:
+    if (settings.database.tls_cert is None) != (settings.database.tls_key is None):
+        yield "[database]: tls_cert and tls_key belong together: set both or neither"
+
+
+@_rests_on("database.tls_cert", "database.tls_ca")
+def _certificate_has_its_authorities(settings: Settings) -> Iterator[str]:
+    if settings.database.tls_cert is not None and settings.database.tls_ca is None:
+        yield "[database]: tls_cert needs tls_ca: it is only shown to a server that is verified"
+
+
+@_rests_on("http.host", "http.allow_remote")
+def _loopback_unless_allowed(settings: Settings) -> Iterator[str]:
+    http = settings.http
+    if not (http.allow_remote or _is_loopback(http.host)):
+        yield (
+            f"[http]: host {http.host!r} can be reached from other machines; "
+            "use 127.0.0.1, or set allow_remote = true behind a firewall"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@_rests_on("events.timeout", "database.idle_in_transaction_timeout")
+def _handlers_end_before_their_page(settings: Settings) -> Iterator[str]:
+    if settings.events.timeout >= settings.database.idle_in_transaction_timeout:
+        yield (
+            "events.timeout must be shorter than database.idle_in_transaction_timeout, "
+            "or the server ends the page before the handler's time is up"
+        )
+
+
+@_rests_on("database.pool_size", "events.lists")
+def _lists_leave_a_connection(settings: Settings) -> Iterator[str]:
+    connections, lists = settings.database.pool_size, settings.events.lists
+    if connections <= lists:
+        yield (
+            f"database.pool_size ({connections}) must be larger than events.lists ({lists}), "
+            "or lists that run for long leave no connection to claim and settle anything else; "
+            "raise database.pool_size, or lower events.lists"
+        )
+
+
+@_rests_on("database.transaction_pooler", "wakeups.mode")
+def _pooler_passes_nothing_on(settings: Settings) -> Iterator[str]:
+    if settings.database.transaction_pooler and settings.wakeups.mode != "off":
+        yield (
+            'database.transaction_pooler needs wakeups.mode = "off": a pooler in transaction '
+            "mode cannot pass notifications on"
+        )
+
+
+@_rests_on("history.events", "history.commands")
+def _types_go_with_their_tables(settings: Settings) -> Iterator[str]:
+    tables = (settings.history.events, settings.history.commands)
+    if None in tables:
+        return
+    longest = max(filter(None, tables))
+    for name, one in settings.types.items():
+        if one.retention is not None and one.retention > longest:
+            yield (
+                f"types.{name}.retention is longer than history.events and history.commands: "
+                "days go as a whole, so a type may be kept for less, but not for longer; raise "
+                f"those ({longest.days} days is the longer now), or set history.export"
+            )

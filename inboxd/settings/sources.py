@@ -1,0 +1,144 @@
+"""Where values come from: the environment, secret files, the TOML file.
+
+Owns how each is read, and their order: the first that has a value wins. Promises that one which
+cannot be read is told of, and keeps nobody from reading the others. Known limit: of a file that
+cannot be read it is not known what it would have said, so nothing is known that it could say.
+"""
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic_settings import EnvSettingsSource
+from pydantic_settings import SettingsError as MalformedVariable
+
+from inboxd.errors import SettingsError
+from inboxd.settings.secrets import find_secrets, read_secret
+from inboxd.settings.sections import NOTHING_KNOWN, Key, Settings
+
+PREFIX = "INBOXD_"
+NESTED = "__"
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The values of one source; `name` is how a message calls it."""
+
+    name: str
+    values: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What was read, the strongest first; what could not be, and which settings that hides."""
+
+    layers: list[Layer] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    hidden: set[Key] = field(default_factory=set)
+
+    def merged(self) -> Tree:
+        """The values that win."""
+        merged: Tree = {}
+        for layer in reversed(self.layers):
+            merged = _overlay(merged, layer.values)
+        return merged
+
+    def of(self, values: Tree) -> dict[str, str]:
+        """Which source gave each of these its value, by dotted key."""
+        left = set(_leaves(values))
+        return {
+            ".".join(key): layer.name
+            for layer in reversed(self.layers)
+            for key in _leaves(layer.values)
+            if key in left
+        }
+
+
+def gather(path: Path | None, environ: Mapping[str, str], docker: Path) -> Sources:
+    """Read all of them; `path` is the TOML file, None for none."""
+    found = Sources()
+    base = [_environment(environ, found), *([_toml(path, found)] if path else [])]
+    found.layers.extend((base[0], *_secret_layers(base, environ, docker, found), *base[1:]))
+    return found
+
+
+def at(tree: Any, keys: Iterable[str]) -> Any:
+    """What stands there; None if nothing does."""
+    for key in keys:
+        if not isinstance(tree, Mapping) or key not in tree:
+            return None
+        tree = tree[key]
+    return tree
+
+
+def _environment(environ: Mapping[str, str], found: Sources) -> Layer:
+    source = EnvSettingsSource(Settings)
+    given = {n.lower(): value for n, value in environ.items() if n.upper().startswith(PREFIX)}
+    for name, value in [*given.items()]:
+        source.env_vars = {name: value}
+        try:
+            source()
+        except MalformedVariable as error:
+            found.problems.append(
+                f"environment: {error}; a table is given as JSON, "
+                """such as INBOXD_TYPES='{"user.created": {"timeout": "30s"}}'"""
+            )
+            found.hidden.add(tuple(name[len(PREFIX) :].split(NESTED)))
+            del given[name]
+    source.env_vars = given
+    return Layer("environment", source())
+
+
+def _toml(path: Path, found: Sources) -> Layer:
+    try:
+        return Layer(str(path), tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        why = f"cannot read the settings ({error.strerror}); check the path given with -c"
+    except UnicodeDecodeError:
+        why = "not UTF-8 text; save the file as UTF-8"
+    except tomllib.TOMLDecodeError as error:
+        why = f"not valid TOML: {error}"
+    found.problems.append(f"{path}: {why}")
+    found.hidden.add(NOTHING_KNOWN)
+    return Layer(str(path), {})
+
+
+def _secret_layers(
+    base: Iterable[Layer], environ: Mapping[str, str], docker: Path, found: Sources
+) -> Iterator[Layer]:
+    for layer in base:
+        # The place that names a password file, and no weaker one, decides.
+        if (file := at(layer.values, ("database", "password_file"))) is not None:
+            yield from _secret("password", Path(str(file)), found)
+            break
+    for setting, path in find_secrets(environ, docker):
+        yield from _secret(setting, path, found)
+
+
+def _secret(setting: str, path: Path, found: Sources) -> Iterator[Layer]:
+    try:
+        yield Layer(str(path), {"database": {setting: read_secret(path)}})
+    except SettingsError as error:
+        found.problems.append(str(error))
+        found.hidden.add(("database", setting))
+
+
+def _overlay(below: Tree, above: Mapping[str, Any]) -> Tree:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        both = isinstance(value, Mapping) and isinstance(old, Mapping)
+        merged[key] = _overlay(dict(old), value) if both and old else value
+    return merged
+
+
+def _leaves(tree: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*above, key))
+        else:
+            yield (*above, key)

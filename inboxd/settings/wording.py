@@ -1,0 +1,96 @@
+"""What is said of a wrong value: its place, its key, what is allowed.
+
+Owns that text, and what an unknown setting may have been meant to be. Promises that no secret is
+ever part of it. Known limit: which setting was meant is told by its spelling alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, SecretStr
+from pydantic_core import ErrorDetails
+
+from inboxd.model.spelling import did_you_mean, meant
+from inboxd.settings.sections import Key, Settings
+from inboxd.settings.sources import Layer, at
+
+_SHOWN = 80  # characters of a wrong value that a message repeats
+
+
+def problem(detail: ErrorDetails, layers: Iterable[Layer]) -> str:
+    """The line that tells of it."""
+    keys = key_of(detail)
+    source = next((layer.name for layer in layers if at(layer.values, keys) is not None), "")
+    place = f"{source}: " if source else ""
+    *section, key = keys or ("",)
+    table = f"[{'.'.join(section)}]"
+    if is_unknown(detail):
+        what = f"{table}: unknown setting {key!r}" if section else f"unknown section [{key}]"
+        return f"{place}{what}{_hint(key, _known(section))}"
+    message = detail["msg"].removeprefix("Value error, ")
+    if not section:
+        return f"{place}{f'[{key}]: ' if key else ''}{message}"
+    return f"{place}{table} {key}: {message}{_given(keys, detail['input'])}"
+
+
+def unknown_section(variable: str, section: str) -> str:
+    """The line that tells of a variable of the environment whose section there is not."""
+    return f"environment: {variable}: unknown section [{section}]{_hint(section, _known(()))}"
+
+
+def key_of(detail: ErrorDetails) -> Key:
+    """Where it is."""
+    return tuple(str(part) for part in detail["loc"])
+
+
+def is_unknown(detail: ErrorDetails) -> bool:
+    """Whether it is of a setting or section that there is not."""
+    return detail["type"] == "extra_forbidden"
+
+
+def may_be_meant(unknown: Key, given: Mapping[str, Any]) -> set[Key]:
+    """What a setting or section that there is not may be meant to be.
+
+    The one that is spelled nearly so; where none is, any of its section that is not given.
+    """
+    *section, key = unknown
+    known = _known(section)
+    near = meant(key.lower(), known)
+    table = at(given, section) or {}
+    names = [name for name in known if name not in table] if near is None else [near]
+    return {(*section, name) for name in names}
+
+
+def _given(keys: Iterable[str], value: object) -> str:
+    if isinstance(value, Mapping | BaseModel) or _is_secret(keys):
+        return ""
+    return f" (given: {repr(value)[:_SHOWN]})"
+
+
+def _known(section: Iterable[str]) -> list[str]:
+    model = _model(section)
+    return [field.alias or name for name, field in model.model_fields.items()] if model else []
+
+
+def _is_secret(keys: Iterable[str]) -> bool:
+    *section, key = keys
+    model = _model(section)
+    field = model.model_fields.get(key) if model else None
+    return field is not None and SecretStr in (field.annotation, *get_args(field.annotation))
+
+
+def _model(section: Iterable[str]) -> type[BaseModel] | None:
+    # [queues.email] -> Settings -> dict[str, Queue] -> Queue
+    found: Any = Settings
+    for key in section:
+        fields = getattr(found, "model_fields", None)
+        found = fields[key].annotation if fields and key in fields else get_args(found)[-1:]
+        found = found[0] if isinstance(found, tuple) and found else found
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    known = list(known)
+    if near := did_you_mean(word.lower(), known):
+        return near
+    return f"; known are {', '.join(sorted(known))}" if known else ""
