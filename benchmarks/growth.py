@@ -29,7 +29,7 @@ from harness.cpu import seconds
 from harness.figures import Comparison, Line, Run, Target
 from inboxd.model.lane import Lane
 from inboxd.operations.doctor import examine
-from inboxd.operations.erasing import subject_of, survey
+from inboxd.operations.erase import subject_of, survey
 from inboxd.settings import Database, Settings
 from inboxd.store import events
 from inboxd.store.session import open_session

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from inboxd.cli import commands, events, failures, grouping, history, queues, schedules, topics
+from inboxd.cli import batches, commands, events, failures, history, queues, schedules, topics
 from inboxd.cli.audit import audit
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
@@ -89,8 +89,8 @@ app.add_typer(commands.app, name="commands")
 app.add_typer(queues.app, name="queues")
 app.add_typer(topics.app, name="topics")
 app.add_typer(schedules.app, name="schedules")
-app.add_typer(grouping.batches, name="batches")
-app.add_typer(grouping.workflows, name="workflows")
+app.add_typer(batches.batches, name="batches")
+app.add_typer(batches.workflows, name="workflows")
 app.add_typer(failures.app, name="failures")
 app.add_typer(history.app, name="history")
 app.command(epilog=examples("inboxd audit --action replay --since 1d"))(audit)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from inboxd.cli import acting, rows
+from inboxd.cli import actions, rows
 from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import (
     At,
@@ -80,26 +80,26 @@ def show(
     )
 )
 def replay(
-    ids: acting.Ids = None,
+    ids: actions.Ids = None,
     *,
     type: rows.ByType = None,
     queue: ByQueue = None,
     tenant: rows.ByTenant = None,
     since: rows.Since = None,
-    error: acting.ByError = None,
-    group: acting.ByGroup = None,
-    batch: acting.ByBatch = None,
-    everything: acting.All = False,
-    dry_run: acting.DryRun = False,
-    rate: acting.Rate = None,
-    yes: acting.Yes = False,
+    error: actions.ByError = None,
+    group: actions.ByGroup = None,
+    batch: actions.ByBatch = None,
+    everything: actions.All = False,
+    dry_run: actions.DryRun = False,
+    rate: actions.Rate = None,
+    yes: actions.Yes = False,
     force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Let dead letters run again now: those named, all or none; or all that match."""
-    given = acting.Options(
+    given = actions.Options(
         reason,
         rate,
         config,
@@ -109,7 +109,7 @@ def replay(
         force=force,
         json=json,
     )
-    acting.act(
+    actions.act(
         "commands",
         "replay",
         ids,
@@ -131,26 +131,26 @@ def replay(
     )
 )
 def dismiss(
-    ids: acting.Ids = None,
+    ids: actions.Ids = None,
     *,
     type: rows.ByType = None,
     queue: ByQueue = None,
     tenant: rows.ByTenant = None,
     since: rows.Since = None,
-    error: acting.ByError = None,
-    group: acting.ByGroup = None,
-    batch: acting.ByBatch = None,
-    everything: acting.All = False,
-    dry_run: acting.DryRun = False,
-    rate: acting.Rate = None,
-    yes: acting.Yes = False,
+    error: actions.ByError = None,
+    group: actions.ByGroup = None,
+    batch: actions.ByBatch = None,
+    everything: actions.All = False,
+    dry_run: actions.DryRun = False,
+    rate: actions.Rate = None,
+    yes: actions.Yes = False,
     force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Put dead letters away for good: those named, all or none; or all that match."""
-    given = acting.Options(
+    given = actions.Options(
         reason,
         rate,
         config,
@@ -160,7 +160,7 @@ def dismiss(
         force=force,
         json=json,
     )
-    acting.act(
+    actions.act(
         "commands",
         "dismiss",
         ids,
@@ -182,24 +182,24 @@ def dismiss(
     )
 )
 def cancel(
-    ids: acting.Ids = None,
+    ids: actions.Ids = None,
     *,
     type: rows.ByType = None,
     queue: ByQueue = None,
     tenant: rows.ByTenant = None,
     since: rows.Since = None,
-    batch: acting.ByBatch = None,
-    everything: acting.All = False,
-    dry_run: acting.DryRun = False,
-    rate: acting.Rate = None,
-    yes: acting.Yes = False,
+    batch: actions.ByBatch = None,
+    everything: actions.All = False,
+    dry_run: actions.DryRun = False,
+    rate: actions.Rate = None,
+    yes: actions.Yes = False,
     force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Cancel what has not ended: at once, or by asking its worker when it runs."""
-    given = acting.Options(
+    given = actions.Options(
         reason,
         rate,
         config,
@@ -209,7 +209,7 @@ def cancel(
         force=force,
         json=json,
     )
-    acting.act(
+    actions.act(
         "commands",
         "cancel",
         ids,
@@ -244,11 +244,9 @@ def prioritize(
     wanted, who = [read_id(each) for each in ids], rows.actor()
     changed = ask(
         load_settings(config),
-        lambda session: operations.reprioritize(
-            session, wanted, priority, actor=who, reason=reason
-        ),
+        lambda session: operations.prioritize(session, wanted, priority, actor=who, reason=reason),
     )
     if json:
-        print_json({"prioritized": changed, "priority": priority})
+        print_json({"prioritized": changed.ids, "priority": priority})
     else:
-        typer.echo(f"Priority {priority}: command {', '.join(map(str, changed))}")
+        typer.echo(f"Priority {priority}: command {', '.join(map(str, changed.ids))}")

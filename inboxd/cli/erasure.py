@@ -1,7 +1,7 @@
 """`inboxd erase`: what is known of a tenant or an entity is erased.
 
 Promises: it shows what it would reach before it does it; without `--yes` it asks, and where there
-is nobody to ask it refuses. Known limit: as `inboxd.operations.erasing` has it.
+is nobody to ask it refuses. Known limit: as `inboxd.operations.erase` has it.
 """
 
 import sys
@@ -16,9 +16,9 @@ from inboxd.cli.output import print_fields, print_json
 from inboxd.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from inboxd.operations.erasing import About
+    from inboxd.operations.erase import About
     from inboxd.settings import Settings
-    from inboxd.store.erasing import Subject
+    from inboxd.store.erase import Subject
     from inboxd.store.session import Session
 
 
@@ -52,7 +52,7 @@ def erase(
 
     Their skeletons stay: ids, types, times, statuses, lineage. There is no way back.
     """
-    from inboxd.operations.erasing import subject_of, survey
+    from inboxd.operations.erase import subject_of, survey
 
     subject = subject_of(tenant, entity_type, entity_id)
     settings = load_settings(config)
@@ -84,7 +84,7 @@ def _erase(
     settings: "Settings", subject: "Subject", reason: str | None, *, unsettled: bool
 ) -> "tuple[About, int]":
     from inboxd.operations import Terms
-    from inboxd.operations.erasing import erase as do
+    from inboxd.operations.erase import erase as do
 
     terms = Terms(actor=rows.actor(), reason=reason)
 

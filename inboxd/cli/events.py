@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from inboxd.cli import acting, rows
+from inboxd.cli import actions, rows
 from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import (
     At,
@@ -76,25 +76,25 @@ def show(
     )
 )
 def replay(
-    ids: acting.Ids = None,
+    ids: actions.Ids = None,
     *,
     type: rows.ByType = None,
     topic: ByTopic = None,
     tenant: rows.ByTenant = None,
     since: rows.Since = None,
-    error: acting.ByError = None,
-    group: acting.ByGroup = None,
-    everything: acting.All = False,
-    dry_run: acting.DryRun = False,
-    rate: acting.Rate = None,
-    yes: acting.Yes = False,
+    error: actions.ByError = None,
+    group: actions.ByGroup = None,
+    everything: actions.All = False,
+    dry_run: actions.DryRun = False,
+    rate: actions.Rate = None,
+    yes: actions.Yes = False,
     force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Let dead letters run again now: those named, all or none; or all that match."""
-    given = acting.Options(
+    given = actions.Options(
         reason,
         rate,
         config,
@@ -104,7 +104,7 @@ def replay(
         force=force,
         json=json,
     )
-    acting.act(
+    actions.act(
         "events",
         "replay",
         ids,
@@ -125,25 +125,25 @@ def replay(
     )
 )
 def dismiss(
-    ids: acting.Ids = None,
+    ids: actions.Ids = None,
     *,
     type: rows.ByType = None,
     topic: ByTopic = None,
     tenant: rows.ByTenant = None,
     since: rows.Since = None,
-    error: acting.ByError = None,
-    group: acting.ByGroup = None,
-    everything: acting.All = False,
-    dry_run: acting.DryRun = False,
-    rate: acting.Rate = None,
-    yes: acting.Yes = False,
+    error: actions.ByError = None,
+    group: actions.ByGroup = None,
+    everything: actions.All = False,
+    dry_run: actions.DryRun = False,
+    rate: actions.Rate = None,
+    yes: actions.Yes = False,
     force: Force = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Put dead letters away for good: those named, all or none; or all that match."""
-    given = acting.Options(
+    given = actions.Options(
         reason,
         rate,
         config,
@@ -153,7 +153,7 @@ def dismiss(
         force=force,
         json=json,
     )
-    acting.act(
+    actions.act(
         "events",
         "dismiss",
         ids,

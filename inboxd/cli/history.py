@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from inboxd.cli import rows
-from inboxd.cli.acting import DryRun, Yes
+from inboxd.cli.actions import DryRun, Yes
 from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import Config, Json, Reason, ask, examples, load_settings
 from inboxd.cli.output import print_json, print_table

@@ -115,9 +115,9 @@ def reschedule(
         ),
     )
     if json:
-        print_json({"rescheduled": changed, "run_at": when})
+        print_json({"rescheduled": changed.ids, "run_at": when})
     else:
-        numbers = ", ".join(map(str, changed))
+        numbers = ", ".join(map(str, changed.ids))
         typer.echo(f"Rescheduled to {show(when)} UTC: {place.removesuffix('s')} {numbers}")
 
 

@@ -1,17 +1,29 @@
-"""What actions on rows share: rows held before they are judged, refusals, the audit.
+"""What an operator does to rows that are named: replay, dismiss, cancel, reschedule, prioritize.
 
-Promises: a row's status is judged while the row is locked, and a refusal names each row that does
-not allow the action, and how it stands. Known limit: all of it belongs into the caller's
-transaction.
+A command without an ordering key is replayed as a new row, which takes the old one's place in its
+batch, in what waits for it and among a workflow's steps; the old row goes to history. With one it
+has a place in a line, and an event is a fact: those run again in place. `replays` lists them all.
+To a batch, and to what waits for it, a dismissed command counts as cancelled.
+
+Promises: those of the package. A row's status is judged while the row is locked, and a refusal
+names each row that does not allow the action. Of two actions on one row at once, one is refused.
+Known limits: a running command is only asked to end: its worker learns of it with its next
+heartbeat. A command whose unique key another unsettled one holds cannot be replayed before that
+one has ended. A dismissed row can only be sent anew. In a busy lane a row that was moved to the
+front is found by the next sweep, not by the next page.
 """
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Literal, TypeVar
 from uuid import UUID
 
-from inboxd.errors import Conflict, NotFound
+from inboxd.errors import Conflict, NotFound, UsageError
 from inboxd.model.lifecycle import Status
 from inboxd.store import operations as store
+from inboxd.store import wakeups
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import Place
@@ -19,11 +31,180 @@ from inboxd.store.wakeups import Place
 RowId = int | UUID
 T = TypeVar("T", int, UUID)
 
+_SMALLINT = range(-(2**15), 2**15)
+# What the tables take.
+_FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
-async def hold(session: Session, place: Place, ids: Sequence[RowId]) -> list[Row]:
-    """The rows, those that are hot locked. Raises NotFound, naming the ids that no row has."""
-    numbers = [one for one in ids if isinstance(one, int)]
-    uuids = [one for one in ids if isinstance(one, UUID)]
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The rows that an action was done to.
+
+    requested: commands that run; their workers were asked to end them. new_ids: the rows that run
+    again for `ids`, in the same order; each is a row's own number where it runs in place.
+    """
+
+    ids: tuple[int, ...]
+    requested: tuple[int, ...] = ()
+    new_ids: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self.ids) + len(self.requested)
+
+
+# Does it to locked rows of the right status, for an actor and a reason.
+Do = Callable[[Session, Place, Sequence[int], str, str | None], Awaitable[Done]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Deed:
+    """An action: its word in the audit, its participle, the statuses that allow it."""
+
+    word: store.Audited
+    done: str
+    allowed: tuple[Status, ...]
+    do: Do
+    to: str | None = None  # what a row is changed to, for the audit
+
+
+async def _replay(
+    session: Session, place: Place, ids: Sequence[int], actor: str, reason: str | None
+) -> Done:
+    rows = await store.replay_in_place(session, place, ids, actor, reason)
+    if place == "commands" and len(rows) < len(ids):
+        rows += await store.replay_as_new(session, ids, actor, reason)
+    pairs = sorted((row["old_id"], row["new_id"]) for row in rows)
+    return Done(tuple(old for old, _ in pairs), new_ids=tuple(new for _, new in pairs))
+
+
+async def _dismiss(session: Session, place: Place, ids: Sequence[int], *_: str | None) -> Done:
+    return Done(tuple(await store.dismiss(session, place, ids)))
+
+
+async def _cancel(session: Session, place: Place, ids: Sequence[int], *_: str | None) -> Done:
+    if place == "events":
+        raise UsageError("an event cannot be cancelled: it is a fact")
+    return Done(
+        tuple(await store.cancel(session, ids)), tuple(await store.request_cancel(session, ids))
+    )
+
+
+async def _reschedule(
+    run_at: datetime, session: Session, place: Place, ids: Sequence[int], *_: str | None
+) -> Done:
+    return Done(tuple(await store.reschedule(session, place, ids, run_at)))
+
+
+async def _prioritize(
+    priority: int, session: Session, _place: Place, ids: Sequence[int], *_: str | None
+) -> Done:
+    return Done(tuple(await store.reprioritize(session, ids, priority)))
+
+
+Action = Literal["replay", "dismiss", "cancel"]
+DEEDS: dict[Action, _Deed] = {
+    "replay": _Deed("replay", "replayed", (Status.FAILED,), _replay),
+    "dismiss": _Deed("dismiss", "dismissed", (Status.FAILED,), _dismiss),
+    "cancel": _Deed(
+        "cancel", "cancelled", (Status.PENDING, Status.WAITING, Status.RUNNING), _cancel
+    ),
+}
+_MOVABLE = (Status.PENDING, Status.WAITING)
+
+
+async def act(
+    session: Session,
+    place: Place,
+    action: Action,
+    ids: Sequence[RowId],
+    *,
+    actor: str,
+    reason: str | None = None,
+) -> Done:
+    """Replay, dismiss or cancel rows: all or none.
+
+    A replayed row runs now, its attempts and crashes counted anew; a dismissed one goes to history;
+    a cancelled command ends at once, or by its worker when it runs. ids: row numbers and uuids,
+    mixed. Raises NotFound, or Conflict when a row's status does not allow the action, or a replay
+    meets a unique key that is held or a batch that was cancelled; then nothing is changed.
+    """
+    return await _act(session, place, DEEDS[action], ids, actor, reason)
+
+
+async def reschedule(
+    session: Session,
+    place: Place,
+    ids: Sequence[RowId],
+    run_at: datetime,
+    *,
+    actor: str,
+    reason: str | None = None,
+) -> Done:
+    """Let rows run at another time, at once if it has passed: all or none.
+
+    ids: row numbers and uuids, mixed. Raises UsageError for a time without a zone, NotFound, or
+    Conflict when one of the rows runs, has ended, or waits in a list; then nothing is changed.
+    """
+    if run_at.tzinfo is None or not _FIRST <= run_at < _END:
+        raise UsageError(
+            f"{run_at} is not a valid time for a row: give one of 1970 to 9998, with its zone."
+        )
+    to, do = f"{run_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", partial(_reschedule, run_at)
+    deed = _Deed("reschedule", "rescheduled", _MOVABLE, do, to)
+    return await _act(session, place, deed, ids, actor, reason)
+
+
+async def prioritize(
+    session: Session,
+    ids: Sequence[RowId],
+    priority: int,
+    *,
+    actor: str,
+    reason: str | None = None,
+) -> Done:
+    """Give commands another priority, the smallest runs first: all or none.
+
+    As `reschedule`; raises UsageError for a priority of more than 16 bits.
+    """
+    if priority not in _SMALLINT:
+        raise UsageError(f"priority {priority} lies outside {_SMALLINT.start} to {_SMALLINT[-1]}.")
+    do = partial(_prioritize, priority)
+    deed = _Deed("prioritize", "given another priority", _MOVABLE, do, str(priority))
+    return await _act(session, "commands", deed, ids, actor, reason)
+
+
+async def _act(
+    session: Session,
+    place: Place,
+    deed: _Deed,
+    ids: Sequence[RowId],
+    actor: str,
+    reason: str | None,
+) -> Done:
+    async with session.connection.transaction():
+        held = await hold(session, place, ids, deed)
+        done = await deed.do(session, place, held, actor, reason)
+        if left := sorted(set(held) - {*done.ids, *done.requested}):
+            raise Conflict(
+                f"{one(place)} {listed(left)}: its batch was cancelled, or another unsettled "
+                "command holds its unique key; nothing was changed: send it anew, or wait until "
+                "the other one has ended"
+            )
+        target = f"{place} {', '.join(map(str, held))}"
+        await store.record(session, actor, deed.word, target, reason, len(held), to=deed.to)
+        await wakeups.notify(session.connection, session.sql, place)
+    return done
+
+
+async def hold(session: Session, place: Place, ids: Sequence[RowId], deed: _Deed) -> list[int]:
+    """Lock the rows until the transaction ends; returns their numbers.
+
+    Raises NotFound, naming the ids that no row has, or Conflict, naming the rows that do not allow
+    the action.
+    """
+    numbers = [id for id in ids if isinstance(id, int)]
+    uuids = [id for id in ids if isinstance(id, UUID)]
     rows = await store.lock(session, place, numbers, uuids)
     numbers, uuids = _without(rows, numbers), _without(rows, uuids)
     if numbers or uuids:
@@ -34,22 +215,20 @@ async def hold(session: Session, place: Place, ids: Sequence[RowId]) -> list[Row
             f"there is no {one(place)} {listed(unknown)}; nothing was changed: "
             f"look the id up with `inboxd {place} list`"
         )
-    return rows
+    wrong = [_how(row) for row in rows if not row["hot"] or row["status"] not in deed.allowed]
+    if wrong:
+        raise Conflict(
+            f"{one(place)} {listed(wrong)}: only {' or '.join(deed.allowed)} can be {deed.done}; "
+            "nothing was changed"
+        )
+    if place == "events" and deed.word == "reschedule":
+        _refuse_in_lists(rows)
+    return [row["id"] for row in rows]
 
 
 def _without(rows: Sequence[Row], ids: Sequence[T]) -> list[T]:
     found = {key for row in rows for key in (row["id"], row["uuid"])}
-    return [one for one in ids if one not in found]
-
-
-def refuse(place: Place, rows: Sequence[Row], action: str, allowed: Sequence[Status]) -> None:
-    """Raise Conflict when a row has left the hot table, or its status is none of those allowed."""
-    wrong = [_how(row) for row in rows if not row["hot"] or row["status"] not in allowed]
-    if wrong:
-        raise Conflict(
-            f"{one(place)} {listed(wrong)}: only {' or '.join(allowed)} can be {action}; "
-            "nothing was changed"
-        )
+    return [id for id in ids if id not in found]
 
 
 def _how(row: Row) -> str:
@@ -58,19 +237,16 @@ def _how(row: Row) -> str:
     return f"{row['id']} is {row['status']}"
 
 
-async def record(
-    session: Session,
-    place: Place,
-    action: store.Audited,
-    ids: Sequence[int],
-    actor: str,
-    reason: str | None,
-    *,
-    to: str | None = None,
-) -> None:
-    """Note what was done to which rows."""
-    target = f"{place} {', '.join(map(str, ids))}"
-    await store.record(session, actor, action, target, reason, len(ids), to=to)
+def _refuse_in_lists(rows: Sequence[Row]) -> None:
+    """Raise Conflict when an event waits in a list: that has a time, its events have none."""
+    found = [row for row in rows if row["mode"] == "batch" and row["status"] == Status.WAITING]
+    if found:
+        where, topic = [f"{row['id']} of {row['topic']}" for row in found], found[0]["topic"]
+        raise Conflict(
+            f"event {listed(where)}: waits in a list of a batch topic, which is run when the "
+            "topic's rule says, not at the times of its events; nothing was changed: `inboxd "
+            f"topics flush {topic}` runs its lists now, `inboxd pause topic {topic}` holds them"
+        )
 
 
 def one(place: Place) -> str:

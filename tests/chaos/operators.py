@@ -76,7 +76,9 @@ class Operator:
             if self._chance.random() < 0.1:
                 # Also what is not mended: it fails again.
                 unmended = operations.Selection(error=_UNMENDED)
-                self.mended += await operations.replay_matching(session, place, unmended, _TERMS)
+                self.mended += await operations.act_on_all(
+                    session, place, "replay", unmended, _TERMS
+                )
                 continue
             dead = await connection.fetch(_DEAD.format(place=place), _AT_ONCE)
             tokens: list[UUID] = [row["token"] for row in dead]
@@ -85,7 +87,7 @@ class Operator:
             )
             for row in dead:
                 try:
-                    await operations.replay(session, place, [row["id"]], actor="chaos")
+                    await operations.act(session, place, "replay", [row["id"]], actor="chaos")
                 except InboxdError:
                     continue  # it has been replayed meanwhile: the answer was lost
                 self.mended += 1

@@ -9,7 +9,7 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
-from inboxd.store import erasing
+from inboxd.store import erase
 from tests.cli.conftest import Cli
 from tests.support import Database
 from tests.support.locks import lock_awaited
@@ -73,8 +73,8 @@ def places(sql: Sql) -> Callable[[str], dict[str, int]]:
 def test_nothing_is_left_in_any_table(
     cli: Cli, sql: Sql, places: Callable[[str], dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "_STRETCH", 1)
-    monkeypatch.setattr(erasing, "_PAGE", 3)
+    monkeypatch.setattr(erase, "_STRETCH", 1)
+    monkeypatch.setattr(erase, "_PAGE", 3)
     sql(_EVENTS, "failed")
     sql(_COMMANDS, "failed")
     everywhere = {"events": 2, "commands": 2, "events_history": 2, "commands_history": 2}

@@ -102,7 +102,7 @@ async def replay(inbox: Inbox, batch: int) -> int:
     async with daemon_session(inbox.database) as connection:
         session, wanted = Session(connection, SQL), operations.Selection(batch=batch)
         terms = operations.Terms(actor="test")
-        return await operations.replay_matching(session, "commands", wanted, terms)
+        return await operations.act_on_all(session, "commands", "replay", wanted, terms)
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,9 @@ async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
     )
     (row,) = await lines.fetch("select id from inboxd.commands where status = 'failed'")
     async with daemon_session(lines) as connection:
-        await operations.replay(Session(connection, SQL), "commands", [row["id"]], actor="test")
+        await operations.act(
+            Session(connection, SQL), "commands", "replay", [row["id"]], actor="test"
+        )
     await ended(lines, 10)
     assert (await trail(lines))["a"] == [0, 1, 2, 3, 4]
 

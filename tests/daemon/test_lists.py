@@ -401,7 +401,7 @@ async def _replay(inbox: Inbox, *ids: int) -> None:
     for id_ in ids:
         await failed(inbox, id_)
     async with open_session(settings_of(inbox.database)) as session:
-        await operations.replay(session, "events", ids, actor="me")
+        await operations.act(session, "events", "replay", ids, actor="me")
 
 
 async def test_replayed_dead_letters_are_a_list_again(inbox: Inbox) -> None:

@@ -118,7 +118,7 @@ async def test_a_blocked_line_is_shown_until_it_is_freed(
     await eventually(lambda: shown(1), within=10)
     assert await worker.metric(f"inboxd_blocked_line_age_seconds{labels}") > 0
     async with daemon_session(lines) as connection:
-        await operations.dismiss(Session(connection, SQL), "events", [dead], actor="test")
+        await operations.act(Session(connection, SQL), "events", "dismiss", [dead], actor="test")
     await settled(lines, 2)
     await eventually(lambda: shown(0), within=10)
 
@@ -140,9 +140,9 @@ async def test_a_blocked_line_goes_on_after_an_operator_acted(
     async with daemon_session(lines) as connection:
         session = Session(connection, SQL)
         if action == "replay":
-            await operations.replay(session, "events", [first], actor="test")
+            await operations.act(session, "events", "replay", [first], actor="test")
         else:
-            await operations.dismiss(session, "events", [first], actor="test")
+            await operations.act(session, "events", "dismiss", [first], actor="test")
     replayed = [first] if action == "replay" else []
     await settled(lines, 3 + len(replayed))
     assert (await in_order(lines))["k"] == [*replayed, *behind]
@@ -165,7 +165,7 @@ async def test_a_line_that_is_blocked_stays_so_when_its_topic_skips_from_now_on(
     assert (await blocked(lines))["id"] == first
     assert await in_order(lines) == {"other": after}
     async with daemon_session(lines) as connection:
-        await operations.dismiss(Session(connection, SQL), "events", [first], actor="test")
+        await operations.act(Session(connection, SQL), "events", "dismiss", [first], actor="test")
     await settled(lines, 2)
 
 
@@ -337,7 +337,7 @@ async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
             ("far", "dead letter", 1),
             ("ordered", "dead letter", 1),
         ]
-        await operations.dismiss(session, "events", [strange[0]["id"]], actor="test")
+        await operations.act(session, "events", "dismiss", [strange[0]["id"]], actor="test")
     await settled(lines, 2)
     assert (await in_order(lines))["k"] == behind
 

@@ -69,9 +69,9 @@ async def test_followers_of_a_dead_letter_are_filed_once(
                 'update inboxd.events set payload = \'{"key": "k"}\' where head;'
                 "alter table inboxd.events enable trigger events_immutable"
             )
-            await operations.replay(session, "events", [head], actor="test")
+            await operations.act(session, "events", "replay", [head], actor="test")
         else:
-            await operations.dismiss(session, "events", [head], actor="test")
+            await operations.act(session, "events", "dismiss", [head], actor="test")
     handled = followers + (action == "replay")
     await settled(lines, 2 * len(others) + handled, within=600)
     assert len((await in_order(lines))["k"]) == handled

@@ -67,7 +67,9 @@ async def test_documents_are_converted_killed_and_packed(
     await eventually(has_come)
     async with open_session(Settings.model_validate({"dsn": database.dsn})) as session:
         running = "select id from inboxd.commands where status = 'running'"
-        await operations.cancel(session, [await database.fetchval(running)], actor="test")
+        await operations.act(
+            session, "commands", "cancel", [await database.fetchval(running)], actor="test"
+        )
     await eventually(
         lambda: database.fetchval(
             "select 1 from inboxd.commands_history"

@@ -125,15 +125,15 @@ class Storm:
             within = operations.Selection(batch=batch)
             action = self.choice.choice(["replay", "replay", "many", "dismiss", "batch", "some"])
             if action == "replay" and dead:
-                await operations.replay(session, "commands", [dead], actor="storm")
+                await operations.act(session, "commands", "replay", [dead], actor="storm")
             elif action == "many":
-                await operations.replay_matching(session, "commands", within, TERMS)
+                await operations.act_on_all(session, "commands", "replay", within, TERMS)
             elif action == "dismiss" and dead and self.choice.random() < 0.3:
-                await operations.dismiss(session, "commands", [dead], actor="storm")
+                await operations.act(session, "commands", "dismiss", [dead], actor="storm")
             elif action == "batch":
                 await operations.cancel_batch(session, batch, actor="storm")
             elif action == "some" and some:
-                await operations.cancel(session, [some], actor="storm")
+                await operations.act(session, "commands", "cancel", [some], actor="storm")
 
     async def tried(self, work: Callable[[], Awaitable[None]]) -> None:
         """Once; what is refused is refused, and nothing else may fail: no deadlock either."""
@@ -198,12 +198,12 @@ async def _healed(database: Database) -> bool:
         ):
             await connection.execute("select inboxd.close_batch($1)", row[0])
         session = Session(connection, SQL)
-        await operations.replay_matching(session, "commands", operations.Selection(), TERMS)
+        await operations.act_on_all(session, "commands", "replay", operations.Selection(), TERMS)
         for row in await connection.fetch(
             "select id from inboxd.batches where status = 'failed' and ending = 'cancelled'"
         ):
             within = operations.Selection(batch=row[0])
-            await operations.dismiss_matching(session, "commands", within, TERMS)
+            await operations.act_on_all(session, "commands", "dismiss", within, TERMS)
     rows = await database.fetch(
         "select from inboxd.commands union all select from inboxd.events union all "
         "select from inboxd.batch_progress limit 1"

@@ -143,7 +143,7 @@ async def test_5_a_batch_heals_and_an_empty_one_ends(
     await ledger.execute("insert into ledger (kind, row_id, note) values ('test', 0, 'mended')")
     dead = await ledger.fetchval("select id from inboxd.commands where status = 'failed'")
     async with open_session(Settings.model_validate({"dsn": ledger.dsn})) as session:
-        await operations.replay(session, "commands", [dead], actor="me", reason="mended")
+        await operations.act(session, "commands", "replay", [dead], actor="me", reason="mended")
     await eventually(lambda: _batch_is(ledger, batch, "succeeded"))
 
     async def told_twice() -> bool:
@@ -219,10 +219,14 @@ async def test_8_it_can_be_operated(ledger: Database) -> None:
         page = await rows(session, "commands", Filter(limit=20))
         assert len(page) == 20
         dead = await ledger.fetch("select id from inboxd.commands where status = 'failed'")
-        await operations.replay(session, "commands", [row[0] for row in dead[:50]], actor="ada")
-        await operations.dismiss(session, "commands", [dead[50][0]], actor="ada", reason="old")
+        await operations.act(
+            session, "commands", "replay", [row[0] for row in dead[:50]], actor="ada"
+        )
+        await operations.act(
+            session, "commands", "dismiss", [dead[50][0]], actor="ada", reason="old"
+        )
         pending = await ledger.fetchval("select id from inboxd.commands where status = 'pending'")
-        await operations.cancel(session, [pending], actor="ada")
+        await operations.act(session, "commands", "cancel", [pending], actor="ada")
     audit = await ledger.fetch("select actor, action, count from inboxd.audit order by id")
     assert [tuple(row) for row in audit] == [
         ("ada", "replay", 50),

@@ -335,12 +335,12 @@ class Machine(RuleBasedStateMachine):
         """A dead letter runs again: a new row takes its place."""
         if failed := self.model.some("failed"):
             member = _one(failed, pick)
-            replay = operations.replay(self.operator, "commands", [member.uuid], actor="me")
+            replay = operations.act(self.operator, "commands", "replay", [member.uuid], actor="me")
             if member.batch is not None and self.model.groups[member.batch].ending:
                 with pytest.raises(Conflict, match="its batch was cancelled"):
                     self.site.run(replay)
                 return
-            [(_, new_id)] = self.site.run(replay)
+            (new_id,) = self.site.run(replay).new_ids
             [(uuid,)] = self.site.fetch(
                 "select command_id from inboxd.commands where id = $1", new_id
             )
@@ -350,7 +350,9 @@ class Machine(RuleBasedStateMachine):
         """A dead letter is put away: it will not succeed any more."""
         if failed := self.model.some("failed"):
             member = _one(failed, pick)
-            dismiss = operations.dismiss(self.operator, "commands", [member.uuid], actor="me")
+            dismiss = operations.act(
+                self.operator, "commands", "dismiss", [member.uuid], actor="me"
+            )
             assert len(self.site.run(dismiss)) == 1
             self.model.move(member, "dismissed")
 

@@ -262,23 +262,24 @@ class World(RuleBasedStateMachine):
     def _replay(self, name: Any, item: Item) -> None:
         """An operator replays something, a dead letter or not."""
         is_dead = item.status == "failed" and not item.settled
-        act = operations.replay(self.site.operator, name, [item.id], actor="me")
+        act = operations.act(self.site.operator, name, "replay", [item.id], actor="me")
         try:
-            [(old_id, new_id)] = self.site.run(act)
+            done = self.site.run(act)
         except Conflict:
             assert not is_dead
         else:
             assert is_dead
-            assert old_id == item.id
-            assert (new_id == old_id) == (name == "events")
+            assert done.ids == (item.id,)
+            (new_id,) = done.new_ids
+            assert (new_id == item.id) == (name == "events")
             self.model.replay(item, new_id)
 
     def _dismiss(self, name: Any, item: Item) -> None:
         """An operator dismisses something, a dead letter or not."""
         is_dead = item.status == "failed" and not item.settled
-        act = operations.dismiss(self.site.operator, name, [item.id], actor="me")
+        act = operations.act(self.site.operator, name, "dismiss", [item.id], actor="me")
         try:
-            assert self.site.run(act) == (item.id,)
+            assert self.site.run(act).ids == (item.id,)
         except Conflict:
             assert not is_dead
         else:
@@ -291,12 +292,14 @@ class World(RuleBasedStateMachine):
             return
         was, expected = item.status, self.model.cancel(item)
         try:
-            done = self.site.run(operations.cancel(self.site.operator, [item.id], actor="me"))
+            done = self.site.run(
+                operations.act(self.site.operator, "commands", "cancel", [item.id], actor="me")
+            )
         except Conflict:
             assert not expected
         else:
             assert expected
-            assert (done.requested if was == "running" else done.at_once) == (item.id,)
+            assert (done.requested if was == "running" else done.ids) == (item.id,)
 
     def _fail_unserved(self, name: str, pick: int, rows: int = 2) -> None:
         """Nobody serves a lane: its due rows are dead letters."""

@@ -25,7 +25,7 @@ from inboxd.store import (
     controls,
     dedup,
     emitted,
-    erasing,
+    erase,
     events,
     leases,
     limits,
@@ -513,11 +513,11 @@ def _match(statuses: Sequence[str], **of: Any) -> Case:
 
 
 _CANCEL = ("pending", "waiting", "running")
-_WHO = erasing.Subject("nobody", None, None)
+_WHO = erase.Subject("nobody", None, None)
 _WHOM = _WHO.arguments()
 _TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 # One page of one partition.
-_HERE = erasing.Stretch(_TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
+_HERE = erase.Stretch(_TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
 _DEAD = ("commands_failed",)
 
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
@@ -730,13 +730,13 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         _operator(lambda s, k: s.connection.fetch(SQL["erase_scan_commands"], *_WHOM, 0, 100)),
         ("commands_pkey",),
     ),
-    "erase_count_events": (_operator(lambda s, k: erasing.count(s, "events", _WHO, _HERE)), ()),
+    "erase_count_events": (_operator(lambda s, k: erase.count(s, "events", _WHO, _HERE)), ()),
     "erase_count_commands": (
-        _operator(lambda s, k: erasing.count(s, "commands", _WHO, _HERE)),
+        _operator(lambda s, k: erase.count(s, "commands", _WHO, _HERE)),
         (),
     ),
-    "erase_events": (_operator(lambda s, k: erasing.erase(s, "events", _WHO, _HERE, "[]")), ()),
-    "erase_commands": (_operator(lambda s, k: erasing.erase(s, "commands", _WHO, _HERE, "[]")), ()),
+    "erase_events": (_operator(lambda s, k: erase.erase(s, "events", _WHO, _HERE, "[]")), ()),
+    "erase_commands": (_operator(lambda s, k: erase.erase(s, "commands", _WHO, _HERE, "[]")), ()),
     "workers": (_operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
     "throughput": (_operator(lambda s, k: listing.throughput(s, 5)), ()),
 }

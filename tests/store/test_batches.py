@@ -149,7 +149,7 @@ async def test_a_batch_that_fails_releases_otherwise_and_heals(database: Databas
         assert await _fold(connection, batch) == "failed"
         assert await _released(connection) == ["finally", "otherwise"]
         session = Session(connection, SQL)
-        await operations.replay(session, "commands", [rows[1]["id"]], actor="me")
+        await operations.act(session, "commands", "replay", [rows[1]["id"]], actor="me")
         assert await _fold(connection, batch) == "running"
         await _settle(connection, me, await _claim(connection, me))
         assert await _fold(connection, batch) == "succeeded"

@@ -138,7 +138,7 @@ async def test_others_do_not_read_what_stands_behind_a_dead_letter(
 @BLOCKED
 @pytest.mark.parametrize("action", ["replay", "dismiss"])
 async def test_a_blocked_line_is_read_from_its_head_on(
-    session: Connection, database: Database, followers: int, action: str
+    session: Connection, database: Database, followers: int, action: operations.Action
 ) -> None:
     """Once an operator acted, the followers come in their order, a page as cheap as the other.
 
@@ -147,8 +147,7 @@ async def test_a_blocked_line_is_read_from_its_head_on(
     line = await line_of(session, "k")
     head, behind = await block(session, line, followers)
     assert await lines.claim_filed(session, SQL, [line], PAGE) == []
-    act = operations.replay if action == "replay" else operations.dismiss
-    await act(Session(session, SQL), "events", [head], actor="test")
+    await operations.act(Session(session, SQL), "events", action, [head], actor="test")
     expected = [head, *behind] if action == "replay" else behind
     met: list[int] = []
     pages: list[int] = []

@@ -483,8 +483,8 @@ async def test_a_unique_key_that_is_held_bars_the_replay_in_place(database: Data
     async with daemon_session(database) as connection:
         session = Session(connection, SQL)
         with pytest.raises(Conflict, match=f"command {dead[0]}: .*another unsettled command holds"):
-            await operations.replay(session, "commands", dead[:1], actor="me")
+            await operations.act(session, "commands", "replay", dead[:1], actor="me")
         terms = Terms(actor="me")
-        assert await operations.replay_matching(session, "commands", Selection(), terms) == 2
-        await operations.cancel(session, [holder], actor="me")
-        assert await operations.replay_matching(session, "commands", Selection(), terms) == 1
+        assert await operations.act_on_all(session, "commands", "replay", Selection(), terms) == 2
+        await operations.act(session, "commands", "cancel", [holder], actor="me")
+        assert await operations.act_on_all(session, "commands", "replay", Selection(), terms) == 1

@@ -208,13 +208,11 @@ async def test_without_a_partition_an_operator_is_told_and_nothing_is_changed(
     (dead,) = await send(database, 1)
     await database.execute("update inboxd.commands set status = 'failed' where id = $1", dead)
     await _drop(database, 0, parents=["commands_history"])
-    for action in (
-        lambda session: operations.cancel(session, [waiting], actor="ada"),
-        lambda session: operations.dismiss(session, "commands", [dead], actor="ada"),
-    ):
+    attempts: list[tuple[operations.Action, int]] = [("cancel", waiting), ("dismiss", dead)]
+    for action, id_ in attempts:
         with pytest.raises(DatabaseError, match="inboxd history make"):
             async with open_session(settings_of(database)) as session:
-                await action(session)
+                await operations.act(session, "commands", action, [id_], actor="ada")
     rows = await database.fetch("select status from inboxd.commands order by id")
     assert [row[0] for row in rows] == ["pending", "failed"]
     assert await database.fetchval("select count(*) from inboxd.audit") == 0

@@ -1,6 +1,6 @@
 """What erases: pages of the hot tables, and stretches of the partitions of history.
 
-Owns the statements behind `inboxd.operations.erasing`. Promises that each look at history reads one
+Owns the statements behind `inboxd.operations.erase`. Promises that each look at history reads one
 stretch of one partition, so that none takes long; and that a row which was erased matches no more,
 so that erasing can be done again. Known limit: history has no index by tenant or entity (what it
 would cost each settlement, and what a scan takes instead, is in docs/erasure.md).

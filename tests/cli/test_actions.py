@@ -425,8 +425,12 @@ async def test_an_interrupted_action_leaves_a_true_audit(database: Database) -> 
     with pytest.raises(KeyboardInterrupt, match="500"):
         await operator(
             database,
-            lambda session: operations.dismiss_matching(
-                session, "commands", Selection(type="many"), Terms(actor="me", on_page=stop)
+            lambda session: operations.act_on_all(
+                session,
+                "commands",
+                "dismiss",
+                Selection(type="many"),
+                Terms(actor="me", on_page=stop),
             ),
         )
     assert await database.fetchval("SELECT count FROM inboxd.audit") == 500
@@ -444,7 +448,7 @@ async def test_a_rate_bounds_how_many_run_again_in_a_second(database: Database) 
     began = anyio.current_time()
     done = await operator(
         database,
-        lambda session: operations.replay_matching(session, "commands", Selection(), terms),
+        lambda session: operations.act_on_all(session, "commands", "replay", Selection(), terms),
     )
     assert (done, steps) == (12, [5, 10, 12])
     assert anyio.current_time() - began > 2
@@ -456,7 +460,7 @@ async def test_a_rate_bounds_how_many_run_again_in_a_second(database: Database) 
         (["replay"], 2, "what is to be replayed?"),
         (["replay", "7", "--type", "x"], 2, "one of these"),
         (["dismiss", "--type", "x", "--all"], 2, "one of these"),
-        (["replay", "--all", "--rate", "0"], 2, "a rate of 0 rows a second is none"),
+        (["replay", "--all", "--rate", "0"], 2, "a rate of 0 rows a second is not valid"),
         (["replay", "--all", "--rate", "-3"], 2, "a rate of -3"),
         (["cancel", "--batch", "4711"], 1, "there is no batch 4711"),
         (["cancel", "--batch", "x"], 2, "'x' is not a row number"),
@@ -615,11 +619,11 @@ async def _both(database: Database, *acts: Callable[[Session], Awaitable[Any]]) 
 
 
 def _replay(id_: int) -> Callable[[Session], Awaitable[Any]]:
-    return lambda session: operations.replay(session, "commands", [id_], actor="me")
+    return lambda session: operations.act(session, "commands", "replay", [id_], actor="me")
 
 
 def _dismiss(id_: int) -> Callable[[Session], Awaitable[Any]]:
-    return lambda session: operations.dismiss(session, "commands", [id_], actor="you")
+    return lambda session: operations.act(session, "commands", "dismiss", [id_], actor="you")
 
 
 @pytest.mark.parametrize("key", [None, "k"])
@@ -647,7 +651,9 @@ def test_a_cancel_that_meets_a_settlement_is_refused(database: Database, sql: Sq
 
     async def cancel(refused: list[str]) -> None:
         try:
-            await operator(database, lambda s: operations.cancel(s, [id_], actor="me"))
+            await operator(
+                database, lambda s: operations.act(s, "commands", "cancel", [id_], actor="me")
+            )
         except Conflict as error:
             refused.append(str(error))
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from inboxd.errors import Conflict, NotFound
-from inboxd.operations.many import Selection, preview
+from inboxd.operations.bulk import Selection, preview
 from inboxd.store import batches as store
 from inboxd.store import grouping, wakeups
 from inboxd.store import operations as audit

@@ -1,44 +1,31 @@
 """One action on all rows that match: page by page, at a bounded rate, audited as one.
 
-Owns the selection and the loop over pages. Promises: each page is a transaction of its own and is
-counted in the action's line of the audit by that transaction, so that an interrupted action leaves
-a true audit; a row is judged again while it is locked, and left alone when its status has changed;
-each row is met once, and none that was made after the action began.
+Owns the selection, its preview, and the loop over pages. Promises: each page is a transaction of
+its own and is counted in the action's line of the audit by that transaction, so that an interrupted
+action leaves a true audit; a row is judged again while it is locked, and left alone when its status
+has changed; each row is met once, and none that was made after the action began.
 Known limit: rows that come to match meanwhile, below where the action is, are left.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from time import monotonic
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 import anyio
 
 from inboxd.errors import NotFound, UsageError
-from inboxd.model.lifecycle import Status
 from inboxd.operations.failures import whole_name
-from inboxd.operations.rows import RowId, hold, refuse
+from inboxd.operations.rows import DEEDS, Action, RowId, hold
 from inboxd.store import operations as store
 from inboxd.store import wakeups
 from inboxd.store.session import Session
 from inboxd.store.wakeups import Place
 
-Action = Literal["replay", "dismiss", "cancel"]
-STATUSES: dict[Action, tuple[Status, ...]] = {
-    "replay": (Status.FAILED,),
-    "dismiss": (Status.FAILED,),
-    "cancel": (Status.PENDING, Status.WAITING, Status.RUNNING),
-}
-
-_DONE: dict[Action, str] = {"replay": "replayed", "dismiss": "dismissed", "cancel": "cancelled"}
-
 _PAGE = 500
 _AHEAD = 10_000  # ids looked up at once
-
-# Does it to rows that are locked and of the right status; returns how many it was done to.
-Do = Callable[[Session, Place, Sequence[int]], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +44,9 @@ class Terms:
     def __post_init__(self) -> None:
         """A rate of zero would never end."""
         if self.rate is not None and not self.rate > 0:
-            raise UsageError(f"a rate of {self.rate:g} rows a second is none: give more than 0")
+            raise UsageError(
+                f"a rate of {self.rate:g} rows a second is not valid: give more than 0"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,54 +80,48 @@ class ActionPreview:
 
 
 async def preview(
-    session: Session, place: Place, action: Action, wanted: Selection, *, rows: int = 10
-) -> ActionPreview:
-    """What the action would be done to now.
-
-    Raises NotFound for a batch or a group that is not there, UsageError for the start of several
-    groups.
-    """
-    match = await _match(session, place, action, await _in_full(session, wanted))
-    count, last = await store.count(session, place, match)
-    ids = await store.matching(session, place, match, 0, last, rows)
-    return ActionPreview(count, tuple(dict(row) for row in await store.sample(session, place, ids)))
-
-
-async def preview_named(
-    session: Session, place: Place, action: Action, ids: Sequence[RowId], *, rows: int = 10
-) -> ActionPreview:
-    """What the action would be done to now, of rows that are named: all of them.
-
-    Raises NotFound and Conflict as the action does. What only the action itself finds out, such as
-    a unique key that is taken, is not seen.
-    """
-    async with session.connection.transaction():
-        held = await hold(session, place, ids)
-        refuse(place, held, _DONE[action], STATUSES[action])
-        found = [row["id"] for row in held]
-        sample = await store.sample(session, place, found[:rows])
-    return ActionPreview(len(found), tuple(dict(row) for row in sample))
-
-
-async def in_pages(
     session: Session,
     place: Place,
     action: Action,
-    wanted: Selection,
-    do: Do,
-    terms: Terms,
+    wanted: Sequence[RowId] | Selection,
+    *,
+    rows: int = 10,
+) -> ActionPreview:
+    """What the action would be done to now: to rows that are named, or to all that match.
+
+    Raises NotFound and Conflict as the action does; NotFound for a batch or a group that is not
+    there, UsageError for the start of several groups. What only the action itself finds out, such
+    as a unique key that is taken, is not seen.
+    """
+    if isinstance(wanted, Selection):
+        match = await _match(session, place, action, await _in_full(session, wanted))
+        count, last = await store.count(session, place, match)
+        ids = await store.matching(session, place, match, 0, last, rows)
+    else:
+        async with session.connection.transaction():
+            ids = await hold(session, place, wanted, DEEDS[action])
+        count = len(ids)
+    sample = await store.sample(session, place, ids[:rows])
+    return ActionPreview(count, tuple(map(dict, sample)))
+
+
+async def act_on_all(
+    session: Session, place: Place, action: Action, wanted: Selection, terms: Terms
 ) -> int:
-    """Do it to all that match; returns to how many. Raises as `preview` does."""
+    """Do it to all that match; returns to how many. Raises as `preview` does.
+
+    What cannot be replayed, since its unique key is held or its batch was cancelled, is left.
+    """
     wanted = await _in_full(session, wanted)
     match = await _match(session, place, action, wanted)
-    target = f"{place} {wanted}".rstrip()
+    do, target = DEEDS[action].do, f"{place} {wanted}".rstrip()
     line, total = None, 0
     async for page in _pages(session, place, match, terms.rate):
         begun = monotonic()
         async with session.connection.transaction():
             held = await store.lock(session, place, page, [])
             able = [row["id"] for row in held if row["status"] in match.statuses]
-            done = await do(session, place, able)
+            done = len(await do(session, place, able, terms.actor, terms.reason))
             if line is None:
                 line = await store.record(session, terms.actor, action, target, terms.reason, done)
             else:
@@ -167,14 +150,9 @@ async def _pages(
     _, last = await store.count(session, place, match)
     above = 0
     while ids := await store.matching(session, place, match, above, last, _AHEAD):
-        for page in _parts(ids, size):
-            yield page
+        for first in range(0, len(ids), size):
+            yield ids[first : first + size]
         above = ids[-1]
-
-
-def _parts(ids: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    for first in range(0, len(ids), size):
-        yield ids[first : first + size]
 
 
 async def _match(session: Session, place: Place, action: Action, wanted: Selection) -> store.Match:
@@ -186,7 +164,7 @@ async def _match(session: Session, place: Place, action: Action, wanted: Selecti
         if not batches:
             raise NotFound(f"there is no batch {wanted.batch}; nothing was changed")
     return store.Match(
-        STATUSES[action],
+        DEEDS[action].allowed,
         wanted.type,
         wanted.lane,
         wanted.tenant,

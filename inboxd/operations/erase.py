@@ -19,11 +19,11 @@ import orjson
 
 from inboxd.errors import Conflict, DatabaseError, UsageError
 from inboxd.model.lifecycle import Status
-from inboxd.operations.many import Terms
-from inboxd.store import erasing as store
+from inboxd.operations.bulk import Terms
+from inboxd.store import erase as store
 from inboxd.store import operations as actions
 from inboxd.store import wakeups
-from inboxd.store.erasing import Subject
+from inboxd.store.erase import Subject
 from inboxd.store.session import Session
 from inboxd.store.wakeups import Place
 

@@ -18,7 +18,7 @@ from inboxd.cli.output import print_json, print_table
 from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
-    from inboxd.operations import Action, ActionPreview, RowId, Selection
+    from inboxd.operations import Action, ActionPreview, Done, RowId, Selection
     from inboxd.settings import Settings
     from inboxd.store.session import Session
     from inboxd.store.wakeups import Place
@@ -102,37 +102,32 @@ def act(
 def _on_named(place: "Place", action: "Action", ids: "list[RowId]", given: Options) -> None:
     from inboxd import operations
 
-    who, why, settings = rows.actor(), given.reason, load_settings(given.config)
-
-    async def do(session: "Session") -> dict[str, list[Any]]:
-        if action == "replay":
-            replayed = await operations.replay(session, place, ids, actor=who, reason=why)
-            return {"replayed": [each._asdict() for each in replayed]}
-        if action == "dismiss":
-            gone = await operations.dismiss(session, place, ids, actor=who, reason=why)
-            return {"dismissed": list(gone)}
-        done = await operations.cancel(session, ids, actor=who, reason=why)
-        return {"cancelled": list(done.at_once), "requested": list(done.requested)}
-
+    settings = load_settings(given.config)
     if given.dry_run:
-        found = ask(settings, lambda session: operations.preview_named(session, place, action, ids))
+        found = ask(settings, lambda session: operations.preview(session, place, action, ids))
         _print_preview(place, action, found, json=given.json)
         return
-    done = ask(settings, do)
+    who = rows.actor()
+    done = ask(
+        settings,
+        lambda session: operations.act(session, place, action, ids, actor=who, reason=given.reason),
+    )
     if given.json:
-        print_json(done)
+        print_json(_as_json(action, done))
         return
-    words = {"requested": "Running, asked to end"}
-    for what, changed in done.items():
+    pairs = zip(done.ids, done.new_ids or done.ids, strict=True)
+    texts = [str(old) if old == new else f"{old} as {new}" for old, new in pairs]
+    for heading, changed in ((_DONE[action], texts), ("Running, asked to end", done.requested)):
         if changed:
-            texts = (_arrow(each) if isinstance(each, dict) else str(each) for each in changed)
-            heading = words.get(what, what.capitalize())
-            typer.echo(f"{heading}: {place.removesuffix('s')} {', '.join(texts)}")
+            typer.echo(f"{heading}: {place.removesuffix('s')} {', '.join(map(str, changed))}")
 
 
-def _arrow(replayed: dict[str, int]) -> str:
-    old, new = replayed["old_id"], replayed["new_id"]
-    return str(old) if old == new else f"{old} as {new}"
+def _as_json(action: "Action", done: "Done") -> dict[str, Any]:
+    if action == "replay":
+        pairs = zip(done.ids, done.new_ids, strict=True)
+        return {"replayed": [{"old_id": old, "new_id": new} for old, new in pairs]}
+    found = {_DONE[action].lower(): done.ids}
+    return {**found, "requested": done.requested} if action == "cancel" else found
 
 
 def _on_matching(place: "Place", action: "Action", wanted: "Selection", given: Options) -> None:
@@ -194,11 +189,7 @@ async def _in_pages(
         rate=given.rate,
         on_page=tell if sys.stderr.isatty() else None,
     )
-    if action == "replay":
-        return await operations.replay_matching(session, place, wanted, terms)
-    if action == "dismiss":
-        return await operations.dismiss_matching(session, place, wanted, terms)
-    return await operations.cancel_matching(session, wanted, terms)
+    return await operations.act_on_all(session, place, action, wanted, terms)
 
 
 def _print_preview(place: "Place", action: "Action", found: "ActionPreview", *, json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import acting, rows
+from inboxd.cli import actions, rows
 from inboxd.cli.help import CommandGroup
 from inboxd.cli.options import (
     Config,
@@ -27,7 +27,7 @@ from inboxd.errors import NotFound
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from inboxd.operations.grouping import Kind
+    from inboxd.operations.batches import Kind
     from inboxd.store.grouping import BatchFilter
     from inboxd.store.session import Session
 
@@ -136,22 +136,22 @@ def cancel_workflow(
 def resume(
     id: Id,
     *,
-    dry_run: acting.DryRun = False,
-    rate: acting.Rate = None,
-    yes: acting.Yes = False,
+    dry_run: actions.DryRun = False,
+    rate: actions.Rate = None,
+    yes: actions.Yes = False,
     reason: Reason = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
     """Go on from where a workflow failed: its dead letters run again, and the rest follows."""
-    given = acting.Options(
+    given = actions.Options(
         reason, rate, config, everything=False, dry_run=dry_run, yes=yes, force=False, json=json
     )
     from inboxd import operations
 
     wanted = read_id(id)
     ask(load_settings(config), lambda session: operations.resumable(session, wanted))
-    acting.act("commands", "replay", None, given, batch=id)
+    actions.act("commands", "replay", None, given, batch=id)
 
 
 @batches.command("close", epilog=examples("inboxd batches close 3 --reason 'its filler is gone'"))

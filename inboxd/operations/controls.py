@@ -1,0 +1,152 @@
+"""What workers leave alone, take up or get no more: pause and resume, flush, unsubscribe.
+
+Promises: those of the package. Every worker obeys a pause within a second, and what is leased ahead
+of its start is given back. A list that is flushed holds what was filed and what has arrived, as if
+it were due. A subscription that a living worker declares is not ended, since it would be back at
+that worker's next start.
+Known limits: what runs when a pause begins goes on. The count of rows that wait stops at ten
+thousand for each lane, and in the lines of a sequential or batch topic at as many that have arrived
+and as many that are filed: of a type, those among them are counted. A list that is run at that
+moment is not flushed. Events that were written for a topic before its subscription ended stay.
+"""
+
+from typing import get_args
+
+from inboxd.errors import Conflict, NotFound, UnknownName, UsageError
+from inboxd.model.spelling import did_you_mean
+from inboxd.operations.names import nearest, unknown
+from inboxd.store import controls as store
+from inboxd.store import listing, lists, schedules, topics, wakeups
+from inboxd.store import operations as audit
+from inboxd.store.controls import Kind
+from inboxd.store.session import Session
+
+_LONGEST = 255  # bytes: what the tables' columns for names hold
+_LISTS = 10_000  # flushed at once
+
+
+async def pause(
+    session: Session, kind: Kind, name: str, *, actor: str, reason: str | None = None
+) -> int:
+    """Let workers leave it alone until `resume`; returns how many rows wait there now.
+
+    Raises UsageError for what cannot be a name, UnknownName for a schedule that nobody declared,
+    and Conflict when it is paused already.
+    """
+    _check(kind, name)
+    async with session.connection.transaction():
+        if kind == "schedule" and not await schedules.exists(session, name):
+            raise UnknownName(
+                f"there is no schedule {name!r}{await nearest(session, 'schedule', name)}; "
+                "`inboxd schedules list` has their names"
+            )
+        if not await store.pause(session, kind, name, actor, reason):
+            raise Conflict(
+                f"{kind} {name!r} is paused already: `inboxd paused` says since when and by whom"
+            )
+        waiting = await _waiting(session, kind, name)
+        await audit.record(session, actor, "pause", f"{kind} {name}", reason, waiting)
+    return waiting
+
+
+async def resume(
+    session: Session, kind: Kind, name: str, *, actor: str, reason: str | None = None
+) -> int:
+    """Let workers take it up again; returns how many rows wait there.
+
+    Raises Conflict when it is not paused.
+    """
+    _check(kind, name)
+    async with session.connection.transaction():
+        if await store.resume(session, kind, name) is None:
+            paused = [
+                row["name"]
+                for row in await store.read(session.connection, session.sql)
+                if row["kind"] == kind
+            ]
+            raise Conflict(
+                f"{kind} {name!r} is not paused{did_you_mean(name, paused)}; "
+                "`inboxd paused` lists what is"
+            )
+        waiting = await _waiting(session, kind, name)
+        await audit.record(session, actor, "resume", f"{kind} {name}", reason, waiting)
+    return waiting
+
+
+async def flush(
+    session: Session,
+    topic: str,
+    key: str | None = None,
+    *,
+    actor: str,
+    reason: str | None = None,
+) -> list[str]:
+    """Let the lists of a batch topic that wait be due now, or that of one key; returns their keys.
+
+    Of very many, the 10,000 that would be due first. Raises NotFound when none waits.
+    """
+    async with session.connection.transaction():
+        keys = await lists.flush(session, topic, key, _LISTS)
+        if not keys:
+            if told := await unknown(session, "topic", topic):
+                raise UnknownName(told)
+            what = f"the key {key!r} of the topic {topic!r}" if key is not None else repr(topic)
+            raise NotFound(f"no list of {what} waits; `inboxd topics lists {topic}` shows them")
+        await audit.record(session, actor, "flush", f"topic {topic}", reason, len(keys))
+        await wakeups.notify(session.connection, session.sql, "events")
+    return keys
+
+
+async def unsubscribe(
+    session: Session,
+    topic: str,
+    type: str | None = None,
+    *,
+    actor: str,
+    reason: str | None = None,
+) -> list[str]:
+    """Give no more events of `type`, or of any, to a topic; returns the types.
+
+    Raises NotFound when the topic has no such subscription, Conflict when a living worker declares
+    it.
+    """
+    async with session.connection.transaction():
+        known = [each for each in await topics.listed(session) if each["topic"] == topic]
+        types = [each for each in (known[0]["types"] if known else ()) if type in (None, each)]
+        if not types:
+            if told := await unknown(session, "topic", topic):
+                raise UnknownName(told)
+            what = f"no subscription to {type!r}" if type else "no subscriptions"
+            raise NotFound(f"the topic {topic!r} has {what}; `inboxd topics list` shows them")
+        ended = await topics.unsubscribe(session.connection, session.sql, topic, type)
+        if not ended:
+            raise Conflict(
+                f"a living worker declares the topic {topic!r} for {', '.join(types)}: "
+                "take the handler out of its plugin first"
+            )
+        await audit.record(session, actor, "unsubscribe", f"topic {topic}", reason, len(ended))
+    return ended
+
+
+def _check(kind: str, name: str) -> None:
+    if kind not in get_args(Kind):
+        raise UsageError(f"{kind!r} cannot be paused: {', '.join(get_args(Kind))} can.")
+    if not 1 <= len(name.encode(errors="replace")) <= _LONGEST or not name.isprintable():
+        raise UsageError(
+            f"{name!r} is not a valid name for a {kind}: 1 to {_LONGEST} printable bytes."
+        )
+
+
+async def _waiting(session: Session, kind: Kind, name: str) -> int:
+    """How many rows this holds back, in lanes and in lines."""
+    total = 0
+    for place, lane in (("events", "topic"), ("commands", "queue")):
+        if kind in (lane, "type"):
+            rows = await listing.lanes(session, place)  # type: ignore[arg-type]
+            total += sum(row["pending"] for row in rows if row[kind] == name)
+    if kind == "topic":
+        total += await topics.waiting(session, [name])
+    elif kind == "type":
+        in_lines = [row["topic"] for row in await topics.lines(session)]
+        total += await topics.waiting(session, in_lines, name)
+    return total
