@@ -1,0 +1,249 @@
+"""The map leads somewhere: files are there, the code takes the journeys, documents exist."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "inboxd"
+MAP, GUIDE = ROOT / "docs/architecture.md", ROOT / "CONTRIBUTING.md"
+
+# What the map is asked for; `test_the_map_says_where_each_thing_is` holds it.
+ASKED = {
+    *("claimed", "run", "settled", "retried", "requeued", "reaped", "led", "woken", "ordered"),
+    *("limited", "deduplicated", "partitioned", "replayed", "traced"),
+}
+JOURNEYS = {
+    *("Woken", "An event of a single topic", "An event of a sequential topic"),
+    *("An event of a batch topic", "A command", "A command with an ordering key"),
+    *("A command of a queue with limits", "A member of a batch", "A replay"),
+}
+# Files of a journey, at most.
+LONGEST = 12
+
+_PATH = re.compile(r"`([\w.*-]+(?:/[\w.*-]+)*(?:/|\.(?:py|sql|md|toml|txt|yaml|example)))`")
+_STEP = re.compile(r"^\d+\. `(?P<file>[^`]+)`: (?P<rest>.+)$", re.MULTILINE)
+
+
+def find(name: str) -> list[Path]:
+    """The files of a name: from the root of the repository, or from the package."""
+    return [path for base in (ROOT, PACKAGE) for path in base.glob(name.rstrip("/"))]
+
+
+def section(page: Path, heading: str) -> str:
+    """What stands below a heading, up to the next one of its level."""
+    level, _, _ = heading.partition(" ")
+    return page.read_text().partition(f"{heading}\n")[2].partition(f"\n{level} ")[0]
+
+
+# ---------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("page", [MAP, GUIDE], ids=lambda page: page.name)
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    named = _PATH.findall(page.read_text())
+    assert len(named) > 10
+    assert [name for name in named if not find(name)] == []
+
+
+def tree() -> Iterator[tuple[str, str]]:
+    """Each path of the map's tree, and what is said of it."""
+    block = section(MAP, "## The tree").split("```")[1].strip("\n")
+    above: list[str] = []
+    for line in block.splitlines():
+        name, _, says = line.strip().partition(" ")
+        above[(len(line) - len(line.lstrip())) // 2 :] = [name]
+        yield "".join(above), says.strip()
+
+
+def test_the_tree_shows_each_room_with_a_line() -> None:
+    shown = dict(tree())
+    assert [path for path in shown if not (ROOT / path).exists()] == []
+    assert [path for path, says in shown.items() if not says] == []
+    rooms = {f"inboxd/{file.parent.relative_to(PACKAGE)}/" for file in PACKAGE.rglob("__init__.py")}
+    assert rooms - {"inboxd/./"} <= set(shown)
+
+
+def test_the_layers_are_those_that_the_linter_holds() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contract = settings["tool"]["importlinter"]["contracts"][0]
+    wanted = [re.findall(r"\w+", line) for line in contract["layers"]]
+    there = [[room for room in line if is_there(room)] for line in wanted]
+    rows = re.findall(r"^\| ([\w, ]+) \|", section(MAP, "## The layers"), re.MULTILINE)[1:]
+    shown = [row.split(", ") for row in rows]
+    assert [sorted(line) for line in shown] == [sorted(line) for line in there if line]
+
+
+def is_there(room: str) -> bool:
+    """Whether a layer of the contract is more than a plan."""
+    return room != "__main__" and ((PACKAGE / room).is_dir() or (PACKAGE / f"{room}.py").exists())
+
+
+# ------------------------------------------------------------------------------------- journeys
+
+
+def journeys() -> dict[str, str]:
+    """Each journey's heading, with its steps."""
+    parts = section(MAP, "## The journeys").split("\n### ")[1:]
+    return {title: steps for title, _, steps in (part.partition("\n") for part in parts)}
+
+
+def test_the_map_has_every_journey() -> None:
+    assert set(journeys()) == JOURNEYS
+
+
+@pytest.mark.parametrize("title", sorted(JOURNEYS))
+def test_a_journey_is_the_way_of_the_code(title: str) -> None:
+    """Each step's file is linked to that of the step before, or of the earlier one named by *from*.
+
+    Linked are two files of which one imports the other; or one of which, a Python file, names the
+    other, a statement, as it runs it; or that both have the name after *through* as a word.
+    """
+    steps = [(step["file"], step["rest"]) for step in _STEP.finditer(journeys()[title])]
+    files = [file for file, _ in steps]
+    assert 5 <= len(files) <= LONGEST
+    assert len(set(files)) == len(files)
+    assert [file for file in files if not (path(file).is_file())] == []
+    for (before, _), (file, rest) in pairwise(steps):
+        named = re.search(r", from `([^`]+)`", rest)
+        origin = named[1] if named else before
+        assert origin in files[: files.index(file)], f"{file} follows {origin}, which comes later"
+        through = re.search(r", through `([^`]+)`", rest)
+        assert are_linked(path(origin), path(file), through and through[1]), (
+            f"{title}: nothing leads from {origin} to {file}"
+        )
+
+
+def path(name: str) -> Path:
+    """A step's file."""
+    return ROOT / name if name.startswith("migrations/") else PACKAGE / name
+
+
+def are_linked(one: Path, other: Path, through: str | None) -> bool:
+    """Whether one imports or runs the other, or both have a name; the test's docstring says it."""
+    if through is not None:
+        return all(re.search(rf"\b{through}\b", file.read_text()) for file in (one, other))
+    return any(
+        module(b) in imported(a) if b.suffix == ".py" else a.suffix == ".py" and runs(a, b)
+        for a, b in ((one, other), (other, one))
+    )
+
+
+def module(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts)
+
+
+@cache
+def imported(file: Path) -> frozenset[str]:
+    """The modules that a file imports, wherever in it."""
+    found: set[str] = set()
+    if file.suffix != ".py":
+        return frozenset()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{each.name}" for each in node.names)
+    return frozenset(found)
+
+
+def runs(file: Path, statement: Path) -> bool:
+    """Whether a Python file names a statement, perhaps for both tables: `f"lock_{place}"`."""
+    text, name = file.read_text(), re.escape(statement.stem)
+    names = [name, *(re.sub(table, r"\\{\\w+\\}", name) for table in ("events", "commands"))]
+    return any(re.search(rf"""["'/]{each}["']""", text) for each in names)
+
+
+def test_a_journey_that_the_code_does_not_take_is_found() -> None:
+    claim, events = path("store/sql/claim_events.sql"), path("store/events.py")
+    assert are_linked(events, claim, None)
+    assert are_linked(path("events/page_run.py"), events, None)
+    assert not are_linked(path("commands/run.py"), claim, None)
+    assert not are_linked(path("events/page_run.py"), path("commands/run.py"), None)
+    assert not are_linked(events, claim, "no_such_name")
+
+
+def test_the_map_says_where_each_thing_is() -> None:
+    rows = re.findall(r"^\| ([\w ]+) \| (.+) \|$", section(MAP, "## Where is it …?"), re.MULTILINE)
+    places = {what: _PATH.findall(where) for what, where in rows}
+    assert set(places) >= ASKED
+    assert [what for what, files in places.items() if not files] == []
+
+
+# ------------------------------------------------------------------------------------ citations
+
+_SOURCES = ("*.toml", "Makefile", "Dockerfile", "*.md", "deploy/*", ".ci/*")
+_FOLDERS = ("inboxd", "migrations", "tests", "docs", "examples", "benchmarks")
+
+
+def sources() -> Iterator[Path]:
+    """Whatever may cite a document, but for this test."""
+    for pattern in _SOURCES:
+        yield from (file for file in ROOT.glob(pattern) if file.is_file())
+    for folder in _FOLDERS:
+        for kind in ("py", "sql", "md", "toml"):
+            yield from (ROOT / folder).rglob(f"*.{kind}")
+
+
+def text_of(file: Path) -> str:
+    """A file's text without line ends: a citation may stand on two lines of a comment."""
+    return re.sub(r"\n[\s#-]*", " ", file.read_text())
+
+
+_NUMBERS = r"(\d+(?:(?:, | and | to )\d+)*)"
+_CITATIONS = {
+    words: re.compile(rf"\b(?:{words}) {_NUMBERS}\b")
+    for words in ("ADRs?", "[Pp]romises?", "design,? sections?")
+}
+_REQUIREMENT = re.compile(r"\bR\d\.\d+\b")
+_PAGE = re.compile(r"(?<![\w/])(?:docs|migrations)/[\w/-]+\.(?:md|sql)")
+
+
+@cache
+def known() -> tuple[dict[str, set[str]], set[str]]:
+    """What there is to be cited: by number for each kind of citation, and the requirements."""
+
+    def numbers(pattern: str, page: str) -> set[str]:
+        return set(re.findall(pattern, (ROOT / page).read_text(), re.MULTILINE))
+
+    decisions = {str(int(page.name[:4])) for page in ROOT.glob("docs/adr/[0-9]*.md")}
+    promises = numbers(r"^## (\d+)\. ", "docs/promises.md")
+    sections = numbers(r"^## (\d+)\. ", "docs/design.md")
+    by_kind = dict(zip(_CITATIONS, (decisions, promises, sections), strict=True))
+    return by_kind, numbers(r"^\| (R\d\.\d+) \|", "docs/requirements.md")
+
+
+def dangling(text: str) -> list[str]:
+    """The citations in a text that lead nowhere."""
+    by_kind, requirements = known()
+    found = [
+        f"{kind} {number}"
+        for kind, pattern in _CITATIONS.items()
+        for cited in pattern.findall(text)
+        for number in re.findall(r"\d+", cited)
+        if number not in by_kind[kind]
+    ]
+    found += [each for each in _REQUIREMENT.findall(text) if each not in requirements]
+    return found + [page for page in _PAGE.findall(text) if not (ROOT / page).is_file()]
+
+
+def test_every_citation_of_a_document_leads_somewhere() -> None:
+    wrong = {
+        str(file.relative_to(ROOT)): found
+        for file in sources()
+        if file != Path(__file__) and (found := dangling(text_of(file)))
+    }
+    assert wrong == {}
+
+
+def test_a_citation_that_leads_nowhere_is_found() -> None:
+    assert dangling("see ADR 3, promise 2, design section 5, R0.25 and docs/cli.md") == []
+    wrong = "ADRs 3 and 99, promises 77 to 79, design, section 88, R9.99, docs/no/such.md"
+    assert len(dangling(wrong)) == 6
