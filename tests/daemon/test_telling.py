@@ -92,6 +92,8 @@ async def test_the_level_decides(inbox: Inbox, worker: Worker) -> None:
             begun, ended = _lines(worker, type="test.noop", id=row_id)
             assert (begun["message"], begun["level"], begun["attempt"]) == (start, "debug", 1)
             assert begun["correlation_id"] == ended["correlation_id"]
+            where = "topic" if start == "event starts" else "queue"
+            assert begun[where] == ended[where] == "default"
 
         await _reload(worker, text.replace('"rows" = true', '"rows" = false'))
         silent = await inbox.write_many("command", "test.noop", [{}, {}])

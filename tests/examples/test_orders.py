@@ -173,3 +173,4 @@ async def test_a_worker_holds_orders_for_two_sources_and_frees_them(
     )
     assert sum(row["count"] for row in stories) == 2
     assert {row["origin_kind"] for row in stories} == {"command"}
+    assert {row["user_id"] for row in stories} == {"7", None}, "a user began one, a product one"

@@ -249,6 +249,8 @@ def test_the_demo_ends_by_itself_with_a_table_and_leaves_nothing(tmp_path: Path)
     assert table["e-mails received by the mail server"] == "60"
     assert table["refused for good, and replayed"] == "2"
     assert table["dead letters left"] == "0"
+    assert "at a time" in next(what for what in table if what.startswith("at most: "))
+    assert float(table["rows settled per second"].replace(",", "")) > 0
     assert table["retries"] == table["put off by it, and tried again"] != "0"
     assert "Every student got exactly the e-mails that were due: 60" in done.stdout
     assert "every answer has one grade: 300" in done.stdout
