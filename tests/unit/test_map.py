@@ -177,6 +177,56 @@ def test_the_map_says_where_each_thing_is() -> None:
     assert [what for what, files in places.items() if not files] == []
 
 
+# -------------------------------------------------------------------------------- *See:* lines
+
+
+def seen_from(file: Path) -> list[str]:
+    """What the *See:* of a module's docstring names."""
+    said = ast.get_docstring(ast.parse(file.read_text())) or ""
+    found = re.search(r"\bSee:(.*?)(?:\n\n|\Z)", said, re.DOTALL)
+    return re.findall(r"`([\w./]+)`", found[1]) if found else []
+
+
+def leads_somewhere(name: str, file: Path) -> bool:
+    """Whether a name is a file, a module or a name in one, from the file's folder or one above."""
+    parts = re.sub(r"\.py$", "", name).replace("/", ".").split(".")
+    for base in file.parents:
+        if not base.is_relative_to(ROOT):
+            break
+        inner = base.joinpath(*parts[:-1])
+        if (base / name).exists() or (inner / f"{parts[-1]}.py").is_file():
+            return True
+        if base.joinpath(*parts).is_dir() or (len(parts) > 1 and has(inner, parts[-1])):
+            return True
+    return False
+
+
+def has(module: Path, name: str) -> bool:
+    """Whether a module or a package defines a name."""
+    for file in (module.with_suffix(".py"), module / "__init__.py"):
+        if file.is_file() and re.search(
+            rf"^(?:(?:async )?def|class) {name}\b", file.read_text(), re.MULTILINE
+        ):
+            return True
+    return False
+
+
+def test_every_see_also_leads_somewhere() -> None:
+    wrong = {
+        str(file.relative_to(ROOT)): left
+        for file in PACKAGE.rglob("*.py")
+        if (left := [name for name in seen_from(file) if not leads_somewhere(name, file)])
+    }
+    assert wrong == {}
+
+
+def test_a_see_also_that_leads_nowhere_is_found() -> None:
+    file = path("commands/run.py")
+    good = ["settler", "sources/limited.py", "inboxd.store.commands.claim", "engine/lease.py"]
+    assert [leads_somewhere(name, file) for name in good] == [True] * 4
+    assert not any(leads_somewhere(name, file) for name in ("settlar", "store.commands.clam"))
+
+
 # ------------------------------------------------------------------------------------ citations
 
 _SOURCES = ("*.toml", "Makefile", "Dockerfile", "*.md", "deploy/*", ".ci/*")
