@@ -52,6 +52,15 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
     assert [name for name in named if not find(name)] == []
 
 
+def test_what_the_guide_tells_to_run_or_to_change_is_there() -> None:
+    guide, makefile = GUIDE.read_text(), (ROOT / "Makefile").read_text()
+    run = set(re.findall(r"`(?:\w+=\w+ )?make ([\w-]+)", guide))
+    assert {"setup", "check", "test"} <= run <= set(re.findall(r"(?m)^([\w-]+):", makefile))
+    code = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
+    names = re.findall(r"`([A-Za-z]\w+)`", guide)
+    assert [name for name in names if not re.search(rf"\b{name}\b", code)] == []
+
+
 def tree() -> Iterator[tuple[str, str]]:
     """Each path of the map's tree, and what is said of it."""
     block = section(MAP, "## The tree").split("```")[1].strip("\n")
