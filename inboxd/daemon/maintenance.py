@@ -7,6 +7,7 @@ moment, so the statements of every task see to it that two do not harm each othe
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import timedelta
 from functools import partial
 
 from inboxd.engine.parts import Parts
@@ -24,10 +25,11 @@ from inboxd.maintenance.reaper import Reaper
 from inboxd.maintenance.schedules import send_schedules
 from inboxd.maintenance.sessions import end_stalled_sessions
 from inboxd.maintenance.statistics import show_backlog, write_statistics
-from inboxd.maintenance.unhandled_events import Choice, UnhandledEvents
-from inboxd.maintenance.unhandled_lines import UnhandledLines
-from inboxd.maintenance.unhandled_lists import UnhandledLists
-from inboxd.maintenance.unserved_commands import UnservedCommands
+from inboxd.maintenance.unhandled.commands import fail_commands
+from inboxd.maintenance.unhandled.events import EventChoice, settle_events
+from inboxd.maintenance.unhandled.judgement import Judgement
+from inboxd.maintenance.unhandled.lines import UnhandledLines
+from inboxd.maintenance.unhandled.lists import scatter_lists
 from inboxd.model.dedup import Windows
 from inboxd.settings import Queue
 from inboxd.store.pools import borrow
@@ -92,32 +94,41 @@ def _of_the_leader(
     `leads` is for those that take long: whether this worker leads still. `freed` tells everybody
     that there are events which may run now.
     """
-    settings, pool, sql, metrics = parts.settings, parts.pool, parts.sql, parts.metrics
-    interval, grace = settings.maintenance.interval.total_seconds(), settings.worker.unserved_grace
+    settings = parts.settings
+    interval = settings.maintenance.interval.total_seconds()
     patience = settings.database.idle_in_transaction_timeout.total_seconds()
     end = partial(end_stalled_sessions, context, settings.database)
     yield "stalled sessions", min(interval, patience / 2), end
-    is_open = partial(_is_open, parts, intakes)
-    unserved = UnservedCommands(pool, sql, grace, is_open)
-    yield "unserved commands", min(interval, grace.total_seconds() / 3), sparingly(unserved.turn)
-    choice = Choice(settings.unhandled, sql, metrics, parts.me.id)
-    events = UnhandledEvents(pool, sql, grace, is_open, choice)
-    yield "unhandled events", min(interval, grace.total_seconds() / 3), sparingly(events.turn)
-    choice = Choice(settings.unhandled, sql, metrics, parts.me.id)  # it tells of lines by itself
-    lines = UnhandledLines(pool, sql, grace, is_open, choice, freed)
-    yield "unhandled lines", min(interval, grace.total_seconds() / 3), lines.turn
-    lists = UnhandledLists(pool, sql, grace, is_open)
-    yield "unhandled lists", min(interval, grace.total_seconds() / 3), lists.turn
+    grace = settings.worker.unhandled_grace
+    often = min(interval, grace.total_seconds() / 3)
+    for name, run in _of_the_unhandled(parts, context, grace, freed, intakes):
+        yield f"unhandled {name}", often, run
     yield "batches", interval, partial(expire_batches, context)
     yield "undeclared schedules", interval, partial(expire_schedules, context)
     yield "undeclared topics", interval, partial(expire_topics, context)
-    yield "retention", interval, Retention(settings, sql, metrics, leads).let_go
+    yield "retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go
     yield "purge", interval, Purger(context, settings.history).purge
     counts = settings.maintenance.stats_interval.total_seconds()
     yield "duplicates", counts, partial(report_duplicates, context)
     sources = {name: source.window for name, source in settings.dedup.sources.items()}
     windows = Windows(settings.dedup.window, sources)
     yield "dedup", 1.0, DedupPurger(context, windows).purge
+
+
+def _of_the_unhandled(
+    parts: Parts,
+    context: MaintenanceContext,
+    grace: timedelta,
+    freed: Callable[[], Awaitable[None]],
+    intakes: Intakes,
+) -> Iterator[tuple[str, Run]]:
+    """The tasks for what no living worker handles; each has a judgement of its own."""
+    judgement = partial(Judgement, context, grace, partial(_is_open, parts, intakes))
+    choice = partial(EventChoice, of=parts.settings.unhandled)
+    yield "commands", sparingly(partial(fail_commands, judgement()))
+    yield "events", sparingly(partial(settle_events, choice(judgement())))
+    yield "lines", UnhandledLines(choice(judgement()), freed).settle
+    yield "lists", partial(scatter_lists, judgement())
 
 
 def _is_open(parts: Parts, intakes: Intakes, place: str, lane: str, type_: str) -> bool:

@@ -25,7 +25,7 @@ class Versions:
     def __init__(self, parts: Parts) -> None:
         """Leave rows alone for as long as a type may be without a worker that serves it."""
         self._fleet = parts.fleet
-        self._grace = parts.settings.worker.unserved_grace.total_seconds()
+        self._grace = parts.settings.worker.unhandled_grace.total_seconds()
         self._since: OrderedDict[int, float] = OrderedDict()
 
     def are_anothers(self, error: BaseException, row_id: int) -> bool:

@@ -53,9 +53,9 @@ class Worker(Section):
         seconds(5),
         description="Longest sleep without a look: the latency when every wake-up is lost.",
     )
-    unserved_grace: Duration = Field(
+    unhandled_grace: Duration = Field(
         seconds(30),
-        description="How long a type may have no living worker that serves it before its commands "
+        description="How long a type may have no living worker that handles it before its commands "
         "become dead letters, and its events what `unhandled` says; covers a rolling deploy.",
     )
     crash_limit: int = Field(
@@ -92,7 +92,7 @@ class Events(Section):
     unhandled: Unhandled = Field(
         "keep",
         description="What becomes of events that no living worker handles. keep: they wait, "
-        "visible, for a handler; dead: dead letters after worker.unserved_grace; ignore: they end "
+        "visible, for a handler; dead: dead letters after worker.unhandled_grace; ignore: they end "
         "as dismissed after it, and are counted. The worker that leads decides: give all workers "
         "the same.",
     )

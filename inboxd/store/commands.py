@@ -299,7 +299,7 @@ async def release(
     return len(await connection.fetch(sql["release_commands"], worker, but))
 
 
-async def fail_unserved(
+async def fail_unhandled(
     connection: Connection,
     sql: Statements,
     lane: Sighting,
@@ -307,7 +307,7 @@ async def fail_unserved(
     rows: int,
     waited: timedelta,
 ) -> int:
-    """Make dead letters of up to `rows` commands of a lane that nobody serves; returns how many."""
+    """Make dead letters of up to `rows` commands of a lane that nobody handles; how many."""
     queue, type_, priority = lane.key
     if priority is None:
         suspects = sql["fail_unserved_suspects"]

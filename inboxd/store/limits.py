@@ -130,7 +130,7 @@ async def arrived(
     )
 
 
-async def fail_unserved(
+async def fail_unhandled(
     connection: Connection,
     sql: Statements,
     lane: Sighting,
@@ -138,7 +138,7 @@ async def fail_unserved(
     rows: int,
     waited: timedelta,
 ) -> int:
-    """Make dead letters of up to `rows` keyed commands of a type that nobody serves."""
+    """Make dead letters of up to `rows` keyed commands of a type that nobody handles."""
     queue, type_, _ = lane.key
     failed = await connection.fetch(sql["fail_unserved_lines"], queue, type_, error, rows, waited)
     return len(failed)

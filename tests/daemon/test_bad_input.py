@@ -21,7 +21,7 @@ _DEEP = 5_000
 def worker_config() -> Config:
     """A short grace for types that nobody serves."""
     return {
-        "worker": {"unserved_grace": "1s"},
+        "worker": {"unhandled_grace": "1s"},
         "maintenance": {"interval": "1s"},
         "events": {"unhandled": "dead"},
     }

@@ -210,13 +210,13 @@ async def test_suspects_are_held_back_too(database: Database, start_worker: Star
 async def test_a_paused_type_that_nobody_serves_makes_no_dead_letter(
     database: Database, start_worker: StartWorker
 ) -> None:
-    """The plugin may be away while its type is paused; another unserved type shows that it ran."""
+    """The plugin may be away while its type is paused; another unhandled type shows that it ran."""
     await pause(database, "type", "gone.away")
     await pause(database, "topic", "quiet")
     await send(database, 1, "gone.away")
     await send(database, 1, "gone.astray")
     await database.execute("insert into inboxd.events (topic, type) values ('quiet', 'gone.too')")
-    await start_worker({"worker": {"unserved_grace": "500ms"}})
+    await start_worker({"worker": {"unhandled_grace": "500ms"}})
 
     async def judged() -> bool:
         status = "select status from inboxd.commands where type = 'gone.astray'"

@@ -16,7 +16,7 @@ LATER = "now() + interval '1 hour'"
 def worker_config() -> Config:
     """A short lease, few commands at a time, and a queue for one."""
     return {
-        "worker": {"lease": "2s", "heartbeat_interval": "200ms", "unserved_grace": "1s"},
+        "worker": {"lease": "2s", "heartbeat_interval": "200ms", "unhandled_grace": "1s"},
         "commands": {"concurrency": 2},
         "queues": {"one": {"concurrency": 1}},
     }

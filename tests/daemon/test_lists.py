@@ -524,7 +524,7 @@ async def test_what_waits_in_a_topic_that_was_batch_runs_alone(
         """'{"key": "k"}' from generate_series(1, 5) returning mode"""
     )
     assert {row["mode"] for row in await database.fetch(write)} == {"batch"}
-    await start_worker({"worker": {"unserved_grace": "1s"}, "maintenance": {"interval": "200ms"}})
+    await start_worker({"worker": {"unhandled_grace": "1s"}, "maintenance": {"interval": "200ms"}})
     assert {row["mode"] for row in await database.fetch(write)} == {"sequential"}
 
     async def all_ran() -> bool:

@@ -307,7 +307,7 @@ async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
     behind = await turns(lines, ["k", "k"])
     await start_worker(
         {
-            "worker": {"unserved_grace": "500ms"},
+            "worker": {"unhandled_grace": "500ms"},
             "maintenance": {"interval": "500ms"},
             "events": {"unhandled": "dead"},
         }

@@ -47,7 +47,7 @@ async def turn(event: Event[dict], ctx: EventContext) -> None: ...
 """
 QUICK: Config = {
     # A worker that comes hears of what waits by looking, not by a poll.
-    "worker": {"unserved_grace": "300ms", "poll_interval": "60s"},
+    "worker": {"unhandled_grace": "300ms", "poll_interval": "60s"},
     "maintenance": {"interval": "200ms", "stats_interval": "200ms"},
 }
 KEPT = "nobody handles these events: they are kept"
@@ -135,7 +135,7 @@ async def test_nothing_is_ignored_that_a_stopped_worker_handles(
 ) -> None:
     """It lives until its lease is over; a type that is nobody's shows that the task ran."""
     await create_ledger(database)
-    ignore = {"unserved_grace": "300ms", "lease": "60s"}
+    ignore = {"unhandled_grace": "300ms", "lease": "60s"}
     settings = _with(events={"unhandled": "ignore"})
     await start_worker({**settings, "worker": ignore})
     with found(install(tmp_path / "late", "late", LATE)):
@@ -227,7 +227,7 @@ async def test_what_nobody_handles_holds_up_no_other_key(
 
     Each bucket begins with what nobody handles, also when the worker knows the buckets already.
     """
-    long: Config = {"worker": {"unserved_grace": "10m"}}
+    long: Config = {"worker": {"unhandled_grace": "10m"}}
     await start_worker({**long, "topics": {"free": {"mode": "sequential", "key": "/key"}}})
     for n in (1, 2):
         for type_, keys in (("nobody.handles", 300), ("test.noop", 64)):

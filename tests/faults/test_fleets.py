@@ -44,7 +44,7 @@ async def command(command: dict, ctx: CommandContext) -> None:
 """
 # Sleeping workers hear of rows, or not before the test has failed; small pages make them silent.
 DEAF: Config = {
-    "worker": {"poll_interval": "60s", "heartbeat_interval": "700ms", "unserved_grace": "20s"},
+    "worker": {"poll_interval": "60s", "heartbeat_interval": "700ms", "unhandled_grace": "20s"},
     "events": {"page_rows": 10},
 }
 
@@ -116,7 +116,7 @@ async def test_a_type_that_only_a_stopped_worker_declares_waits_for_it(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, tmp_path: Path
 ) -> None:
     """No live worker that declares it answers; until its lease is over, it is not given up."""
-    quick = {"unserved_grace": "300ms", "poll_interval": "1s", "lease": "60s"}
+    quick = {"unhandled_grace": "300ms", "poll_interval": "1s", "lease": "60s"}
     # It was first, so it leads: the task is the leader's, and must not be the stopped one's.
     dead = {"events": {"unhandled": "dead"}}
     await start_worker({"worker": {**quick, "plugins": ["testplugin"]}, **dead})

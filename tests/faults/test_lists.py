@@ -223,7 +223,7 @@ async def test_a_list_waits_for_the_workers_of_its_topic(
     await declared(listed)
     ids = await emit(listed, "counted", [{}, {}, {}])
     assert await worker.stop() == 0
-    short = {"unserved_grace": "300ms", "plugins": ["other"]}
+    short = {"unhandled_grace": "300ms", "plugins": ["other"]}
     with found(install(tmp_path / "other", "other", OTHER)):
         dead = {"events": {"unhandled": "dead"}, "maintenance": {"interval": "300ms"}}
         other = await start_worker(hasty(worker=short, **dead))
@@ -248,7 +248,7 @@ async def test_lists_that_nobody_handles_do_not_wait_for_ever(
         "insert into inboxd.topics (name, mode, source) values ('o', 'batch', 't')"
     )
     ids = await emit(listed, "o", [{}, {}])
-    settings = {"worker": {"unserved_grace": "1s"}, "maintenance": {"interval": "1s"}}
+    settings = {"worker": {"unhandled_grace": "1s"}, "maintenance": {"interval": "1s"}}
     worker = await start_worker(hasty(**settings))
 
     async def have_status(status: str) -> bool:

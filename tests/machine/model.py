@@ -238,8 +238,8 @@ class Model:
                 item.group = None
         return {item.id: item.status for item in items}
 
-    def unserved(self, items: Mapping[int, Item], key: Key, rows: int) -> list[int]:
-        """Dead letters of a lane that nobody serves."""
+    def unhandled(self, items: Mapping[int, Item], key: Key, rows: int) -> list[int]:
+        """Dead letters of a lane that nobody handles."""
         lane = [item for item in self.pending(items) if item.seen_in == key]
         free = [item for item in lane if self.is_due(item) and not item.held]
         failed = sorted(free, key=lambda item: item.place)[:rows]

@@ -32,7 +32,7 @@ hours = st.sampled_from([0, 0, 0, -2, 1, 3])
 priority = st.sampled_from([0, 0, 5])
 producing_ways = st.sampled_from(["events", "commands", "functions", "again"])
 type_ = st.sampled_from(["a", "b"])
-acts = st.sampled_from(["replay", "replay", "dismiss", "cancel", "unserved", "clock", "clock"])
+acts = st.sampled_from(["replay", "replay", "dismiss", "cancel", "unhandled", "clock", "clock"])
 lives = st.sampled_from(
     [
         "join",
@@ -243,14 +243,14 @@ class World(RuleBasedStateMachine):
         for row in rows or ():
             self.table(name)[row["id"]].held = False
 
-    # ------------------------------------------------------- operators, the unserved, the clock
+    # ------------------------------------------------------- operators, the unhandled, the clock
 
     def act(self, what: str, name: str, pick: int) -> None:
         """An operator, or the maintenance, does something to a row or a lane."""
         if what == "clock":
             self._step_clock((1, 2, 4, -1)[pick % 4])
-        elif what == "unserved":
-            self._fail_unserved(name, pick)
+        elif what == "unhandled":
+            self._fail_unhandled(name, pick)
         elif what == "cancel" and self.model.commands:
             self._cancel(one(self.model.commands.values(), pick, lambda i: i.status == "running"))
         elif self.table(name):
@@ -301,16 +301,16 @@ class World(RuleBasedStateMachine):
             assert expected
             assert (done.requested if was == "running" else done.ids) == (item.id,)
 
-    def _fail_unserved(self, name: str, pick: int, rows: int = 2) -> None:
+    def _fail_unhandled(self, name: str, pick: int, rows: int = 2) -> None:
         """Nobody serves a lane: its due rows are dead letters."""
         lanes = self.model.sightings(self.table(name))
         if not lanes:
             return
         key = one(lanes, pick)
-        fail = events.fail_unhandled if name == "events" else commands.fail_unserved
+        fail = events.fail_unhandled if name == "events" else commands.fail_unhandled
         lane, waited = Sighting(key, None, None), 0 * HOUR
         failed = self.site.run(fail(self.site.work, SQL, lane, "{}", rows, waited))
-        assert failed == len(self.model.unserved(self.table(name), key, rows))
+        assert failed == len(self.model.unhandled(self.table(name), key, rows))
 
     def _step_clock(self, hours: int) -> None:
         """The database's clock steps (see tests/machine/site.py)."""

@@ -223,13 +223,13 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_running",),
     ),
     "fail_unserved_commands": (
-        lambda c, k: commands.fail_unserved(
+        lambda c, k: commands.fail_unhandled(
             c, SQL, Sighting(("big", "big", 0), 1.0, None), "{}", 10, timedelta(0)
         ),
         ("commands_lane",),
     ),
     "fail_unserved_suspects": (
-        lambda c, k: commands.fail_unserved(
+        lambda c, k: commands.fail_unhandled(
             c, SQL, Sighting(("big", "few", None), 1.0, None), "{}", 10, timedelta(0)
         ),
         ("commands_suspects",),
@@ -431,7 +431,7 @@ DAEMON |= {
         ("commands_arrived", "commands_again"),
     ),
     "fail_unserved_lines": (
-        lambda c, k: limits.fail_unserved(
+        lambda c, k: limits.fail_unhandled(
             c, SQL, Sighting(("keyed", "keyed", "keyed"), 1.0, None), "{}", 10, timedelta(0)
         ),
         ("commands_arrived", "commands_again"),

@@ -131,7 +131,7 @@ async def test_what_is_served_in_default_stays(database: Database) -> None:
         await taker(connection).take()
         assert await told(database, "id", "topic") == [(id_, "default") for id_ in ids]
         await declare(connection, [AUDIT], ("audit", "a.b"))
-        assert await intakes.listed(connection, SQL) == [], "nothing of it was unserved"
+        assert await intakes.listed(connection, SQL) == [], "nothing of it was unhandled"
 
 
 async def test_events_that_name_a_topic_get_its_mode(database: Database) -> None:

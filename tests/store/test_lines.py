@@ -419,7 +419,7 @@ async def test_what_nobody_serves_becomes_a_dead_letter(database: Database) -> N
     await _send(database, "a", "a")
     async with _worker(database) as worker:
         lane = Sighting(("q", "t", "keyed"), None, None)
-        failed = await limits.fail_unserved(worker[0], SQL, lane, "{}", 10, timedelta(0))
+        failed = await limits.fail_unhandled(worker[0], SQL, lane, "{}", 10, timedelta(0))
         assert failed == 2
         assert await limits.survey(worker[0], SQL) == []
 

@@ -1,0 +1,129 @@
+"""Events that no living worker handles: kept, dead letters, or ignored on purpose (promise 10).
+
+Owns what becomes of them (`EventChoice`), and the task for those in lanes; `lines` has that for
+sequential topics. Promises that nothing is touched that a living worker handles; that what is kept
+costs nobody anything but a probe for each topic and type; and that what is ignored is counted in
+the transaction that ends it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from inboxd.maintenance.unhandled.judgement import Judgement, dead_letter, entry, nobody
+from inboxd.model.lane import Sighting
+from inboxd.settings import Unhandled
+from inboxd.store import events, statistics, workers
+from inboxd.store.connections import Connection
+from inboxd.store.pools import lend, transaction
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_PAGE = 1_000
+
+Pair = tuple[str, str]  # a topic and a type
+
+
+class EventPages(Protocol):
+    """The events of one topic and type that nobody handles, a page a call; and if more may come."""
+
+    async def fail(self, error: str) -> tuple[int, bool]:
+        """Make dead letters of the next ones; of how many."""
+
+    async def take(self) -> tuple[list[int], bool]:
+        """Lock the next ones, unless somebody handles them now; their ids."""
+
+
+class EventChoice:
+    """What becomes of events that nobody handles."""
+
+    def __init__(self, judgement: Judgement, of: Callable[[str], Unhandled]) -> None:
+        """`of` says what the settings want for a type."""
+        self.judgement = judgement
+        self._of = of
+        self._told = set[Pair]()
+
+    async def settle(
+        self, connection: Connection, due: Sequence[Pair], pages: Callable[[Pair], EventPages]
+    ) -> int:
+        """Do with what is due what the settings say; how many events have ended."""
+        self._tell_kept({pair for pair in due if self._of(pair[1]) == "keep"})
+        total = 0
+        for pair in due:
+            choice = self._of(pair[1])
+            if choice == "dead":
+                total += await self._fail(connection, *pair, pages(pair))
+            elif choice == "ignore":
+                total += await self._ignore(connection, *pair, pages(pair))
+        return total
+
+    def _tell_kept(self, kept: set[Pair]) -> None:
+        """Say once of each topic and type that its events are kept."""
+        for topic, type_ in sorted(kept - self._told):
+            _log.warning("nobody handles these events: they are kept", topic=topic, type=type_)
+        self._told = kept
+
+    async def _fail(self, connection: Connection, topic: str, type_: str, pages: EventPages) -> int:
+        error = dead_letter("event", type_, topic)
+        total = await self.judgement.each_page(connection, lambda: pages.fail(error))
+        if total:
+            _log.error("no handler", kind="event", topic=topic, type=type_, dead_letters=total)
+        return total
+
+    async def _ignore(
+        self, connection: Connection, topic: str, type_: str, pages: EventPages
+    ) -> int:
+        context = self.judgement.context
+        error = entry(f'Ignored: {nobody("event", type_, topic)}, and unhandled = "ignore"')
+
+        async def page() -> tuple[int, bool]:
+            ids, more = await pages.take()
+            if ids:
+                gone = await events.ignore(connection, context.sql, ids, error)
+                await statistics.add_ignored(connection, context.sql, context.me, type_, gone)
+            return len(ids), more
+
+        if total := await self.judgement.each_page(connection, page):
+            context.metrics.count_ignored(type_, total)
+            _log.info("ignored events that nobody handles", topic=topic, type=type_, events=total)
+        return total
+
+
+async def settle_events(choice: EventChoice) -> None:
+    """End the events in lanes that nobody has handled, as `choice` says."""
+    judgement, context = choice.judgement, choice.judgement.context
+    async with lend(context.pool) as connection:
+        async with transaction(context.pool, connection):
+            seen = await events.survey(connection, context.sql)
+            pairs = [(str(s.key[0]), str(s.key[1])) for s in seen]
+            nobodys = await workers.unhandled(connection, context.sql, pairs)
+        lost = [pair for pair in nobodys if judgement.is_open("topic", *pair)]
+
+        def pages(pair: Pair) -> _LanePages:
+            lane = Sighting(pair, None, None)
+            return _LanePages(connection, context.sql, lane, judgement.grace)
+
+        await choice.settle(connection, judgement.due(lost), pages)
+
+
+@dataclass(frozen=True, slots=True)
+class _LanePages:
+    """Those of one lane."""
+
+    connection: Connection
+    sql: Statements
+    lane: Sighting
+    grace: timedelta
+
+    async def fail(self, error: str) -> tuple[int, bool]:
+        failed = await events.fail_unhandled(
+            self.connection, self.sql, self.lane, error, _PAGE, self.grace
+        )
+        return failed, failed == _PAGE
+
+    async def take(self) -> tuple[list[int], bool]:
+        ids = await events.stranded(self.connection, self.sql, self.lane, _PAGE, self.grace)
+        return ids, len(ids) == _PAGE

@@ -1,0 +1,145 @@
+"""Events in lines of sequential topics that no living worker handles: each keeps its place.
+
+Owns two things. Arrivals of a topic that no worker visits, since none has handlers that could serve
+it, are filed, in their order, so that each key that stands still can be seen. A head that nobody
+handles is kept and blocks its line, or is a dead letter, or is ignored with what follows it alike
+(`events`). Promises that the order is kept: what waits, or is replayed later, when the handler is
+there, still stands before what came after it. Known limit: of a line, only the head is a dead
+letter; the others wait behind it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from inboxd.maintenance.unhandled.events import EventChoice
+from inboxd.maintenance.unhandled.judgement import Judgement
+from inboxd.model.horizon import Horizon
+from inboxd.model.lane import Lane
+from inboxd.store import lines, workers
+from inboxd.store.connections import Connection, Row
+from inboxd.store.lines import Arrived, Head, Stretch
+from inboxd.store.pools import lend, transaction
+
+_PAGE = 500
+
+
+class UnhandledLines:
+    """The lines of all sequential topics."""
+
+    def __init__(self, choice: EventChoice, freed: Callable[[], Awaitable[None]]) -> None:
+        """As for `settle_events`; `freed` is awaited when others may run what stood behind."""
+        self._choice = choice
+        self._judgement = judgement = choice.judgement
+        self._freed = freed
+        self._horizon = Horizon()
+        self._arrivals = replace(judgement)  # with a clock of its own
+
+    async def settle(self) -> None:
+        """File and end what nobody has handled for the grace."""
+        judgement, context = self._judgement, self._judgement.context
+        async with lend(context.pool) as connection:
+            async with transaction(context.pool, connection):
+                self._horizon.take(await lines.read_horizon(connection, context.sql))
+                arrived, seen = await lines.survey(connection, context.sql)
+                heads = {(str(s.key[0]), str(s.key[1])) for s, mode in seen if mode == "sequential"}
+                pairs = heads | {(each.topic, each.type) for each in arrived}
+                nobodys = await workers.unhandled(connection, context.sql, pairs)
+            lost = [each for each in arrived if self._is_lost(each, nobodys)]
+            due = set(self._arrivals.due([(each.topic, each.type) for each in lost]))
+            filed = [each for each in lost if (each.topic, each.type) in due]
+            for each in filed:
+                await self._file(connection, each)
+            waiting = [p for p in heads if p in nobodys and judgement.is_open("topic", *p)]
+            ended = await self._choice.settle(
+                connection,
+                judgement.due(sorted(waiting)),
+                lambda pair: _HeadPages(judgement, connection, Lane(pair)),
+            )
+        if filed or ended:
+            await self._freed()
+
+    def _is_lost(self, each: Arrived, nobodys: Mapping[tuple[str, str], bool]) -> bool:
+        """Whether nobody takes the arrivals of a bucket, be it only to file them."""
+        return (
+            each.mode == "sequential"
+            and self._judgement.is_open("topic", each.topic, each.type)
+            and not nobodys.get((each.topic, each.type), True)
+        )
+
+    async def _file(self, connection: Connection, each: Arrived) -> None:
+        """File what has arrived in a bucket, as far as nothing before it can come any more."""
+        sql, bucket, after = self._judgement.context.sql, (each.topic, each.bucket), each.first - 1
+        bound = self._horizon.bound(each.bucket, each.topic)
+
+        async def page() -> tuple[int, bool]:
+            nonlocal after
+            if not await lines.try_buckets(connection, sql, [bucket]):
+                return 0, False
+            stretch = Stretch(*bucket, after, bound)
+            rows = await lines.claim_arrivals(connection, sql, [stretch], _PAGE)
+            if rows:
+                await lines.file(connection, sql, [row["id"] for row in rows])
+                after = rows[-1]["id"]
+            return len(rows), bool(rows)
+
+        await self._judgement.each_page(connection, page)
+
+
+@dataclass(frozen=True, slots=True)
+class _HeadPages:
+    """The heads of one topic and type, and what follows them alike."""
+
+    judgement: Judgement
+    connection: Connection
+    lane: Lane
+
+    async def fail(self, error: str) -> tuple[int, bool]:
+        sql, heads = self.judgement.context.sql, await self._next()
+        if not heads:
+            return 0, False
+        ids = [head.id for head in await self._held(heads)]
+        failed = await lines.fail_heads(self.connection, sql, ids, error, self.judgement.grace)
+        return failed, True
+
+    async def take(self) -> tuple[list[int], bool]:
+        sql, (topic, type_) = self.judgement.context.sql, self.lane.key
+        heads = await self._next()
+        subject = (str(topic), str(type_))
+        if not heads or not await workers.unhandled(self.connection, sql, [subject]):
+            return [], False
+        held = [head.line for head in await self._held(heads)]
+        rows = await lines.claim_filed(self.connection, sql, held, _PAGE) if held else []
+        ids = self._alike(rows)
+        if len(rows) == _PAGE and ids:
+            self.lane.rewind()  # the same lines go on
+        return ids, True
+
+    def _alike(self, rows: list[Row]) -> list[int]:
+        """Of each line, the events from the head on that are of the type and have waited enough."""
+        type_, grace = self.lane.key[1], self.judgement.grace.total_seconds()
+        by_line = dict[int, list[Row]]()
+        for row in rows:
+            by_line.setdefault(row["lane"], []).append(row)
+        return [
+            row["id"]
+            for line in by_line.values()
+            for row in takewhile(
+                lambda row: row["type"] == type_ and row["ready"] and row["waited"] >= grace, line
+            )
+        ]
+
+    async def _next(self) -> list[Head]:
+        """The next heads of the lane that are due."""
+        sql = self.judgement.context.sql
+        heads = await lines.due_heads(self.connection, sql, [self.lane], _PAGE)
+        if heads:
+            self.lane.advance(heads[-1].run_at, heads[-1].id)
+        return heads
+
+    async def _held(self, heads: list[Head]) -> list[Head]:
+        """Those whose buckets could be taken."""
+        buckets = sorted({(head.line.topic, head.line.bucket) for head in heads})
+        sql = self.judgement.context.sql
+        had = set(await lines.try_buckets(self.connection, sql, buckets))
+        return [head for head in heads if (head.line.topic, head.line.bucket) in had]
