@@ -1,1 +1,15 @@
-"""The only home of asyncpg and of SQL: a module for each table family, one statement a file."""
+"""The only home of asyncpg and of SQL: a module for each table family, one statement a file.
+
+- Events: `events`, `lines` (in the order of keys), `lists` (of batch topics), `intakes` (those that
+  wait for a declaration). Commands: `commands`, `limits` (queues with limits, keys), `suspects`.
+  Both: `bodies` (large payloads), `dedup`.
+- What handlers do: `handler_connection`, `handler_calls`; what they send: `batches`, `emitted`,
+  `pages`.
+- Workers: `workers`, `leases`, `wakeups`, `controls`; what they declare: `topics`, `names`,
+  `schedules`.
+- Growth: `partitions`, `copying` (exports), `purging`, `statistics`.
+- Operators look: `listing`, `queues`, `grouping` (batches), `story`, `diagnosis`; and act:
+  `operations`, `producing`, `erase`, by a `session`.
+- The server: `connections`, `pools`; the statements: `statements`, `files`; the schema:
+  `migrations`, `catalogue`.
+"""
