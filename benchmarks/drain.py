@@ -153,14 +153,14 @@ async def raw_own(drain: Drain, connection: asyncpg.Connection, bench: Bench) ->
             await claimed.put(None)
 
 
-async def _join(connection: asyncpg.Connection) -> workers.Incarnation:
-    me = workers.Incarnation(uuid4(), "raw", "raw", 1, "0", (), (), (), "")
+async def _join(connection: asyncpg.Connection) -> workers.WorkerIdentity:
+    me = workers.WorkerIdentity(uuid4(), "raw", "raw", 1, "0", (), (), (), "")
     await workers.join(connection, SQL, me)
     return me
 
 
 async def _claim(
-    connection: asyncpg.Connection, me: workers.Incarnation, lane: Lane
+    connection: asyncpg.Connection, me: workers.WorkerIdentity, lane: Lane
 ) -> list[asyncpg.Record]:
     rows = COMMANDS.page_rows
     page = await commands.claim(connection, SQL, me.id, {"default": rows}, [lane], rows)

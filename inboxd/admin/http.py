@@ -32,7 +32,7 @@ _MAX_CONNECTIONS = 64
 _SHUTDOWN_SECONDS = 1
 
 
-class Part(NamedTuple):
+class HealthPart(NamedTuple):
     """One thing that health depends on; `detail` says what is wrong, or how it is."""
 
     name: str
@@ -43,11 +43,11 @@ class Part(NamedTuple):
 class Health(Protocol):
     """What the daemon tells about itself; both answer at once, from memory."""
 
-    def live(self) -> Sequence[Part]:
+    def live(self) -> Sequence[HealthPart]:
         """Tell whether the process can still work; if not, it should be restarted."""
         ...
 
-    def ready(self) -> Sequence[Part]:
+    def ready(self) -> Sequence[HealthPart]:
         """Tell whether it works now; if not, a restart would not help."""
         ...
 
@@ -99,7 +99,7 @@ def application(metrics: Metrics, health: Health) -> Starlette:
 _REFUSALS = {404: "no such path", 405: "only GET and HEAD are served here"}
 
 
-def _report(parts_of: Callable[[], Sequence[Part]]) -> Callable[[Request], object]:
+def _report(parts_of: Callable[[], Sequence[HealthPart]]) -> Callable[[Request], object]:
     async def report(_: Request) -> Response:
         parts = parts_of()
         ok = all(part.ok for part in parts)

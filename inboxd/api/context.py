@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from inboxd.api.batches import Batch, filled
 from inboxd.api.connection import BlockingConnection, Connection
-from inboxd.api.drafts import CommandDraft, EventDraft, OnConflict, SendOptions, encode
+from inboxd.api.drafts import CommandDraft, EventDraft, SendOptions, encode
 from inboxd.api.emitting import NOTHING, EmitOptions, event_draft
 from inboxd.api.groups import Groups, Plan, check_batch_id, check_many
 from inboxd.api.messages import Row
@@ -26,6 +26,7 @@ from inboxd.api.routes import ENDED, Routes, ended
 from inboxd.api.workflows import Workflow
 from inboxd.errors import UsageError
 from inboxd.model import duration
+from inboxd.model.checks import OnConflict
 from inboxd.model.duration import Duration
 from inboxd.model.lineage import Origin, OriginKind, uuid7
 

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import Any, NamedTuple, TypedDict
 from uuid import UUID
 
 import orjson
@@ -20,10 +20,10 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from inboxd.errors import PayloadError
+from inboxd.model.checks import OnConflict
 from inboxd.model.duration import Duration
 
 # What becomes of a command whose unique key another unsettled one of its type has.
-OnConflict: TypeAlias = Literal["keep", "replace", "reject"]
 
 
 class CommandDraft(NamedTuple):

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias, TypedDict, cast
+from typing import Any, Final, TypedDict, cast
 
 from inboxd.api.drafts import EventDraft, encode
 from inboxd.api.routes import Routes
 from inboxd.errors import PayloadError, UsageError
 from inboxd.model import checks, duration
+from inboxd.model.checks import Mode
 from inboxd.model.duration import Duration
 from inboxd.model.lineage import uuid7
-
-Mode: TypeAlias = Literal["single", "sequential", "batch"]
 
 
 class EmitOptions(TypedDict, total=False):

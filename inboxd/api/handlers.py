@@ -25,9 +25,10 @@ from inboxd.api.messages import Event
 from inboxd.api.middleware import Middleware
 from inboxd.api.records import Upcaster
 from inboxd.api.schedules import ScheduleDeclaration
-from inboxd.api.topics import Mode, OnFailure, TopicDeclaration
+from inboxd.api.topics import OnFailure, TopicDeclaration
 from inboxd.errors import UsageError
 from inboxd.model.backoff import Policy
+from inboxd.model.checks import Mode
 from inboxd.model.duration import Duration
 
 OnEvent = TypeVar(

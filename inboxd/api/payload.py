@@ -53,7 +53,7 @@ _DIGITS = frozenset("0123456789")
 
 
 @dataclass(frozen=True)
-class EventFields:
+class CarriedEvent:
     """The row of an event, as it travels inside a command; the names are those of the table."""
 
     id: int
@@ -77,11 +77,11 @@ class EventFields:
 class Envelope(Generic[P]):
     """The payload of a command that carries an event."""
 
-    event: EventFields
+    event: CarriedEvent
     payload: P
 
 
-_FIELDS = tuple(EventFields.__dataclass_fields__)
+_FIELDS = tuple(CarriedEvent.__dataclass_fields__)
 
 
 def decode(handler: Handler, raw: str, version: int) -> Any:

@@ -44,7 +44,7 @@ class Routes(Protocol):
         """What an event is. Raises UsageError for a class that names no one event."""
 
 
-class Ended:
+class EndedRoutes:
     """The routes of a context whose handler has ended."""
 
     def resolve(self, _payload: type[object] | str, /) -> NoReturn:
@@ -56,7 +56,7 @@ class Ended:
         ended()
 
 
-ENDED = Ended()
+ENDED = EndedRoutes()
 
 
 def ended(*_: object) -> NoReturn:

@@ -17,9 +17,9 @@ from inboxd.api.cron import Cron
 from inboxd.errors import UsageError
 from inboxd.model import duration
 from inboxd.model.backoff import Policy
+from inboxd.model.checks import Mode
 from inboxd.model.duration import Duration
 
-Mode = Literal["single", "sequential", "batch"]
 OnFailure = Literal["block", "skip"]
 
 DEFAULT = "default"

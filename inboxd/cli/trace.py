@@ -14,7 +14,7 @@ import typer
 from inboxd.cli.options import Config, Json, ask, load_settings, read_id
 from inboxd.cli.output import print_json, show
 from inboxd.errors import UsageError
-from inboxd.model.story import ENDS, Key, Member, Node
+from inboxd.model.story import ENDS, Key, Member, StoryNode
 
 _KINDS = ("event", "command", "batch")
 _ABOUT = Annotated[
@@ -84,13 +84,13 @@ def _read(about: list[str]) -> tuple[str | None, int | UUID]:
 # ------------------------------------------------------------------------------- drawing, purely
 
 
-def tree(top: Node, asked: Key | None = None) -> Iterator[str]:
+def tree(top: StoryNode, asked: Key | None = None) -> Iterator[str]:
     """The lines of a tree, as a terminal shows them."""
     yield _line(top, asked)
     yield from _below(top, asked, "")
 
 
-def _below(node: Node, asked: Key | None, indent: str) -> Iterator[str]:
+def _below(node: StoryNode, asked: Key | None, indent: str) -> Iterator[str]:
     rest = _rest(node)
     for place, child in enumerate(node.children, 1):
         last = place == len(node.children) and not rest
@@ -100,7 +100,7 @@ def _below(node: Node, asked: Key | None, indent: str) -> Iterator[str]:
         yield f"{indent}└─ {rest}"
 
 
-def _line(node: Node, asked: Key | None) -> str:
+def _line(node: StoryNode, asked: Key | None) -> str:
     member = node.member
     parts = [
         member.name,
@@ -136,7 +136,7 @@ def _figures(member: Member) -> Iterator[str]:
             yield "open"
 
 
-def _rest(node: Node) -> str:
+def _rest(node: StoryNode) -> str:
     """What is not shown of what a row created."""
     if node.cut:
         return "…" if node.member.counts is None or node.member.counts["size"] else ""
@@ -146,7 +146,7 @@ def _rest(node: Node) -> str:
     return f"… {counted} more{', or even more' if node.unsure else ''}"
 
 
-def diagram(top: Node) -> Iterator[str]:
+def diagram(top: StoryNode) -> Iterator[str]:
     """The lines of a Mermaid flowchart."""
     yield "flowchart TD"
     names = {node.member.key: f"{node.member.kind}{node.member.id}" for node in top.walk()}
@@ -170,7 +170,7 @@ def _escaped(text: str) -> str:
     return show(text.replace("\0", "#"))
 
 
-def as_json(top: Node) -> list[dict[str, Any]]:
+def as_json(top: StoryNode) -> list[dict[str, Any]]:
     """A tree as a list of rows, each after its parent: a deep tree is no deep document."""
     rows = []
     for node in top.walk():

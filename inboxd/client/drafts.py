@@ -12,9 +12,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
-    Literal,
     NamedTuple,
-    TypeAlias,
     TypedDict,
     TypeVar,
     Unpack,
@@ -23,12 +21,22 @@ from typing import (
 from uuid import UUID
 
 from inboxd.errors import UsageError
-from inboxd.model.checks import count, key, mode, name, on_conflict, short, small, time, uuid
+from inboxd.model.checks import (
+    Mode,
+    OnConflict,
+    count,
+    key,
+    mode,
+    name,
+    on_conflict,
+    short,
+    small,
+    time,
+    uuid,
+)
 from inboxd.model.naming import CommandPayload, EventPayload, Named, command_of, event_of
 
 R = TypeVar("R")
-OnConflict: TypeAlias = Literal["keep", "replace", "reject"]
-Mode: TypeAlias = Literal["single", "sequential", "batch"]
 
 
 class EventFields(TypedDict, total=False):

@@ -7,7 +7,7 @@ seconds were like, not what the next statement will do.
 
 from collections.abc import Sequence
 
-from inboxd.admin.http import Part
+from inboxd.admin.http import HealthPart
 from inboxd.daemon.incarnation import Incarnation
 
 
@@ -17,25 +17,29 @@ class DaemonHealth:
     def __init__(self) -> None:
         self.incarnation: Incarnation | None = None
 
-    def live(self) -> Sequence[Part]:
+    def live(self) -> Sequence[HealthPart]:
         """The event loop answers, or this would not be heard."""
-        return [Part("loop", ok=True)]
+        return [HealthPart("loop", ok=True)]
 
-    def ready(self) -> Sequence[Part]:
+    def ready(self) -> Sequence[HealthPart]:
         """Connected, leased, processing, and not draining."""
         now = self.incarnation
         if now is None or not now.ready:
-            return [Part("worker", ok=False, detail="starting")]
+            return [HealthPart("worker", ok=False, detail="starting")]
         names = ("events", "commands")
         parts = [
-            Part(
+            HealthPart(
                 "lease", ok=not now.lease.suspended, detail=f"renewed {now.lease.age():.1f} s ago"
             ),
-            Part("worker", ok=not now.draining, detail="draining" if now.draining else "running"),
+            HealthPart(
+                "worker", ok=not now.draining, detail="draining" if now.draining else "running"
+            ),
         ]
         for name, processor in zip(names, now.processors, strict=True):
             reason = processor.held_back
             if reason is None and now.standing_still(processor):
                 reason = "waits for the database"
-            parts.append(Part(name, ok=processor.healthy and reason is None, detail=reason or ""))
+            parts.append(
+                HealthPart(name, ok=processor.healthy and reason is None, detail=reason or "")
+            )
         return parts

@@ -355,12 +355,12 @@ class Incarnation:
 
 def _introduce(
     settings: Settings, registry: Registry, schedules: tuple[str, ...]
-) -> workers.Incarnation:
+) -> workers.WorkerIdentity:
     queues, topics = tuple(settings.worker.queues), tuple(sorted(registry.only))
     # Producers may be silent only where each worker would find what any of them wrote.
     serves = [*queues, *(f"topic {name}" for name in topics)]
     declared = "\n".join([*registry.declared(), *serves])
-    return workers.Incarnation(
+    return workers.WorkerIdentity(
         id=uuid4(),
         name=settings.worker.name,
         host=socket.gethostname(),

@@ -44,7 +44,7 @@ class Lease:
         self,
         settings: Settings,
         sql: Statements,
-        me: workers.Incarnation,
+        me: workers.WorkerIdentity,
         fleet: Fleet,
         *,
         in_flight: Callable[[], int],

@@ -24,7 +24,7 @@ from inboxd.model.outcome import (
     Unsuccessful,
 )
 from inboxd.store.events import Setback
-from inboxd.store.workers import Incarnation
+from inboxd.store.workers import WorkerIdentity
 from inboxd.telemetry import tally
 
 
@@ -44,7 +44,7 @@ def site_of(row: Row, handler: Handler | None) -> Site:
     return Site(row["type"], (module or "").partition(".")[0])
 
 
-def error_entry(failure: Failure, attempt: int, me: Incarnation) -> str:
+def error_entry(failure: Failure, attempt: int, me: WorkerIdentity) -> str:
     """The entry for the row's `errors`; its time is the database's, added when it is written.
 
     process: host and pid, since the worker's own row goes.
@@ -58,7 +58,7 @@ def error_entry(failure: Failure, attempt: int, me: Incarnation) -> str:
     return orjson.dumps(entry).decode()
 
 
-def setback(outcome: Unsuccessful, row: Row, me: Incarnation, fence: int = 0) -> Setback:
+def setback(outcome: Unsuccessful, row: Row, me: WorkerIdentity, fence: int = 0) -> Setback:
     """What to write for a row that did not succeed."""
     if isinstance(outcome, Deferred):
         return Setback(row["id"], "pending", delay=outcome.delay, run_at=outcome.until, fence=fence)

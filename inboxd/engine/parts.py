@@ -16,7 +16,7 @@ from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
 from inboxd.store.pools import Pool
 from inboxd.store.statements import Statements
-from inboxd.store.workers import Incarnation
+from inboxd.store.workers import WorkerIdentity
 from inboxd.telemetry.metrics import Metrics
 
 
@@ -32,7 +32,7 @@ class Parts:
     policy: Policy
     metrics: Metrics
     executions: Executions
-    me: Incarnation
+    me: WorkerIdentity
     fleet: Fleet
     folder: Folder
     controls: Controls

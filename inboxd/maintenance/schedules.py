@@ -26,13 +26,13 @@ async def send_schedules(context: MaintenanceContext, names: Sequence[str]) -> N
         left.remove(sent.name)
 
 
-def _outcome(sent: schedules.Sent) -> str:
+def _outcome(sent: schedules.SentSchedule) -> str:
     if sent.error is not None:
         return "failed"
     return "sent" if sent.times else "skipped"
 
 
-def _report(sent: schedules.Sent) -> None:
+def _report(sent: schedules.SentSchedule) -> None:
     if sent.error is not None:
         # Not exc_info: a driver's error quotes rows.
         reason = explain(sent.error).error

@@ -10,7 +10,7 @@ from inboxd.maintenance.context import MaintenanceContext
 from inboxd.settings import Queue
 from inboxd.store import intakes, lines, queues, statistics
 from inboxd.store.pools import borrow
-from inboxd.telemetry.metrics import Lane
+from inboxd.telemetry.metrics import BacklogSample
 
 
 async def write_statistics(context: MaintenanceContext) -> None:
@@ -34,7 +34,7 @@ async def show_backlog(context: MaintenanceContext, settings: Mapping[str, Queue
         blocked = await queues.blocked(connection, sql, settings)
         standing = await lines.count_blocked(connection, sql)
         held = await intakes.held(connection, sql)
-    metrics.show_lanes(Lane(*row) for row in seen)  # type: ignore[arg-type]
+    metrics.show_lanes(BacklogSample(*row) for row in seen)  # type: ignore[arg-type]
     metrics.show_blocked(blocked)
     metrics.show_blocked_lines(standing)
     metrics.held_topics.set(held)

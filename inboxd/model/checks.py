@@ -9,7 +9,11 @@ there with all its digits.
 
 import json
 from datetime import UTC, datetime
+from typing import Literal, TypeAlias, get_args
 from uuid import UUID
+
+Mode: TypeAlias = Literal["single", "sequential", "batch"]
+OnConflict: TypeAlias = Literal["keep", "replace", "reject"]
 
 _NAME_BYTES = 255
 _HEADERS_BYTES = 16 * 1024
@@ -75,13 +79,13 @@ def key(value: object) -> str | None:
 
 def mode(value: object) -> str | None:
     """How the events of a topic are processed."""
-    known = value in ("single", "sequential", "batch")
+    known = value in get_args(Mode)
     return None if known else "must be 'single', 'sequential' or 'batch'"
 
 
 def on_conflict(value: object) -> str | None:
     """What becomes of a command whose unique key is taken."""
-    known = value in ("keep", "replace", "reject")
+    known = value in get_args(OnConflict)
     return None if known else "must be 'keep', 'replace' or 'reject'"
 
 

@@ -20,7 +20,7 @@ _NOBODY: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class HorizonReading:
     """What one look at the server said.
 
     server: tells one life of a server from another. newest: the largest id that was drawn, read
@@ -70,7 +70,7 @@ class Horizon:
         self._newest = 0
         self._open.clear()
 
-    def take(self, reading: Reading) -> bool:
+    def take(self, reading: HorizonReading) -> bool:
         """Take a reading in; False: the server is another one, or its ids were rewound.
 
         Then all that was known is forgotten, and the reading is the first one.
@@ -86,7 +86,7 @@ class Horizon:
         self._newest = reading.newest
         return same
 
-    def _take_bucket(self, bucket: int, reading: Reading) -> None:
+    def _take_bucket(self, bucket: int, reading: HorizonReading) -> None:
         holders = reading.holders.get(bucket, _NOBODY)
         held = self._open.get(bucket)
         if held is None:

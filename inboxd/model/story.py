@@ -65,7 +65,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class StoryNode:
     """A row in its place: with what it created, and what of that is not shown.
 
     hidden: status -> how many. unsure: there may be more of them than were counted. cut: what it
@@ -74,12 +74,12 @@ class Node:
 
     member: Member
     notes: tuple[str, ...] = ()
-    children: tuple[Node, ...] = ()
+    children: tuple[StoryNode, ...] = ()
     hidden: Mapping[str, int] = field(default_factory=dict)
     unsure: bool = False
     cut: bool = False
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[StoryNode]:
         """It and all below it."""
         todo = [self]
         while todo:
@@ -118,14 +118,14 @@ class Sketch:
         """Something to say of a row."""
         self.notes.setdefault(key, []).append(text)
 
-    def draw(self) -> Node:
+    def draw(self) -> StoryNode:
         """The whole tree."""
         return self._node(self.top.key)
 
-    def _node(self, key: Key) -> Node:
+    def _node(self, key: Key) -> StoryNode:
         member, below = self.members[key], self.children.get(key)
         drawn = tuple(self._node(each) for each in sorted(below or (), key=self._order))
-        return Node(
+        return StoryNode(
             member,
             tuple(self.notes.get(key, ())),
             drawn,

@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 
 from inboxd.errors import Conflict, NotFound
-from inboxd.model.story import Key, Member, Node, Sketch
+from inboxd.model.story import Key, Member, Sketch, StoryNode
 from inboxd.store import story as store
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
@@ -36,7 +36,7 @@ class Story:
     """The tree that a row is in. earlier: it goes on above the top, further than was looked."""
 
     asked: Key
-    top: Node
+    top: StoryNode
     earlier: bool = False
 
 

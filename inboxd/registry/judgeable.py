@@ -5,7 +5,7 @@ nobody is told of a mistake that only follows from another. Known limit: what is
 section that is left out is told once the other mistake is corrected.
 """
 
-from inboxd.settings import ANY, Schedule, Settings, Topic, TypeOverride
+from inboxd.settings import ANY, ScheduleOverride, Settings, TopicOverride, TypeOverride
 
 # Without one of these it cannot be told what a schedule sends, and when.
 _SENT = ("cron", "zone", "event", "command", "payload", "time_field")
@@ -22,7 +22,7 @@ def judgeable(settings: Settings) -> Settings:
     )
 
 
-def _topics(settings: Settings) -> dict[str, Topic]:
+def _topics(settings: Settings) -> dict[str, TopicOverride]:
     return {name: each for name, each in settings.topics.items() if settings.knows("topics", name)}
 
 
@@ -37,7 +37,7 @@ def _types(settings: Settings) -> dict[str, TypeOverride]:
     }
 
 
-def _schedules(settings: Settings) -> dict[str, Schedule]:
+def _schedules(settings: Settings) -> dict[str, ScheduleOverride]:
     return {
         name: each
         for name, each in settings.schedules.items()

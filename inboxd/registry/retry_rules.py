@@ -17,7 +17,7 @@ from inboxd.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RetryRule:
     """One handler's rule; `attempts` in all; `topic`: the one that it names."""
 
     handler: str | None
@@ -53,11 +53,11 @@ def rules_in(topic: str, rules: list[dict[str, Any]], *, lists: bool) -> list[di
     return own or [rule for rule in rules if rule["topic"] is None and not lists]
 
 
-def default_rule(settings: Settings) -> Rule:
+def default_rule(settings: Settings) -> RetryRule:
     """The rule of whatever has none of its own."""
     policy = default_policy(settings)
     source = "[retry] of the settings" if settings.retry.model_fields_set else "default"
-    return Rule(None, describe(policy), source, policy.attempts)
+    return RetryRule(None, describe(policy), source, policy.attempts)
 
 
 def describe(policy: Policy) -> str:
@@ -67,12 +67,12 @@ def describe(policy: Policy) -> str:
     return ", ".join([type(policy).__name__.lower(), *shown])
 
 
-def _rule(settings: Settings, handler: Handler, default: Rule) -> Rule:
+def _rule(settings: Settings, handler: Handler, default: RetryRule) -> RetryRule:
     topic = getattr(handler, "topic", None)
     if handler.retry is None:
         return replace(default, handler=handler.name, topic=topic)
     source = _source(settings, handler)
-    return Rule(handler.name, describe(handler.retry), source, handler.retry.attempts, topic)
+    return RetryRule(handler.name, describe(handler.retry), source, handler.retry.attempts, topic)
 
 
 def _source(settings: Settings, handler: Handler) -> str:

@@ -13,7 +13,7 @@ from inboxd.api.schedules import Schedule, ScheduleDeclaration
 from inboxd.errors import InboxdError, UsageError
 from inboxd.model.spelling import meant
 from inboxd.registry.problems import report
-from inboxd.settings import Schedule as Section
+from inboxd.settings import ScheduleOverride
 
 if TYPE_CHECKING:
     from inboxd.registry.registry import Registry
@@ -22,7 +22,7 @@ _SETTINGS = "settings"
 
 
 def scheduled(
-    registry: Registry, settings: Mapping[str, Section], problems: list[str] | None = None
+    registry: Registry, settings: Mapping[str, ScheduleOverride], problems: list[str] | None = None
 ) -> list[Schedule]:
     """What is to be sent, sorted by name.
 
@@ -51,7 +51,7 @@ def _other_name(name: str, declared: Collection[str]) -> str:
 
 
 def _laid_over(
-    registry: Registry, declared: ScheduleDeclaration | None, name: str, section: Section
+    registry: Registry, declared: ScheduleDeclaration | None, name: str, section: ScheduleOverride
 ) -> ScheduleDeclaration:
     """What a plugin declares, changed; or what the settings declare by themselves."""
     given = {key: value for key, value in section if value is not None}

@@ -17,7 +17,7 @@ from inboxd.errors import InboxdError
 from inboxd.model.backoff import Policy, override
 from inboxd.registry.problems import report
 from inboxd.registry.registry import Registry, make_registry
-from inboxd.settings import Topic as Section
+from inboxd.settings import TopicOverride
 
 _SETTINGS = "settings"
 
@@ -43,7 +43,7 @@ def check_topics(
 
 def with_topics(
     registry: Registry,
-    settings: Mapping[str, Section],
+    settings: Mapping[str, TopicOverride],
     default: Policy,
     problems: list[str] | None = None,
 ) -> Registry:

@@ -6,8 +6,14 @@
 
 from inboxd.settings.database import Database
 from inboxd.settings.describe import Changes, describe, reloadable, taken_over
-from inboxd.settings.faces import Http, Log
-from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
+from inboxd.settings.faces import Http, Logs
+from inboxd.settings.lanes import (
+    Queue,
+    RetryDefaults,
+    ScheduleOverride,
+    TopicOverride,
+    TypeOverride,
+)
 from inboxd.settings.loading import Reading, load, read
 from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
@@ -24,14 +30,14 @@ __all__ = [
     "Events",
     "History",
     "Http",
-    "Log",
+    "Logs",
     "Maintenance",
     "Queue",
     "Reading",
     "RetryDefaults",
-    "Schedule",
+    "ScheduleOverride",
     "Settings",
-    "Topic",
+    "TopicOverride",
     "TypeOverride",
     "Unhandled",
     "Wakeups",

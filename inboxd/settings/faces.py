@@ -23,7 +23,7 @@ class Http(Section):
     )
 
 
-class Log(Section):
+class Logs(Section):
     """What the process writes to standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(

@@ -60,7 +60,7 @@ class Queue(Section):
     )
 
 
-class Topic(Section):
+class TopicOverride(Section):
     """A topic of events; under the name of a plugin's topic, what changes there.
 
     What is set to None takes away what the plugin says; TOML, which has no null, says "" or [].
@@ -185,7 +185,7 @@ class TypeOverride(Section):
     )
 
 
-class Schedule(Section):
+class ScheduleOverride(Section):
     """What is sent at certain times; under the name of a plugin's schedule, what changes there."""
 
     cron: str | None = Field(

@@ -14,8 +14,14 @@ from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from inboxd.settings.database import Database
-from inboxd.settings.faces import Http, Log
-from inboxd.settings.lanes import Queue, RetryDefaults, Schedule, Topic, TypeOverride
+from inboxd.settings.faces import Http, Logs
+from inboxd.settings.lanes import (
+    Queue,
+    RetryDefaults,
+    ScheduleOverride,
+    TopicOverride,
+    TypeOverride,
+)
 from inboxd.settings.maintenance import Dedup, History, Maintenance
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
 
@@ -40,14 +46,14 @@ class Settings(BaseSettings):
     worker: Worker = Field(default_factory=Worker)
     events: Events = Field(default_factory=Events)
     commands: Commands = Field(default_factory=Commands)
-    topics: dict[str, Topic] = Field(default_factory=dict)
+    topics: dict[str, TopicOverride] = Field(default_factory=dict)
     queues: dict[str, Queue] = Field(default_factory=dict)
     retry: RetryDefaults = Field(default_factory=RetryDefaults)
     types: dict[str, TypeOverride] = Field(default_factory=dict)
-    schedules: dict[str, Schedule] = Field(default_factory=dict)
+    schedules: dict[str, ScheduleOverride] = Field(default_factory=dict)
     wakeups: Wakeups = Field(default_factory=Wakeups)
     http: Http = Field(default_factory=Http)
-    log: Log = Field(default_factory=Log)
+    log: Logs = Field(default_factory=Logs)
     history: History = Field(default_factory=History)
     dedup: Dedup = Field(default_factory=Dedup)
     maintenance: Maintenance = Field(default_factory=Maintenance)

@@ -37,7 +37,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class BlockRange:
     """Some pages of one partition. after: how many pages are behind then, out of how many."""
 
     lower: datetime
@@ -74,7 +74,7 @@ async def hot(session: Session, place: Place, subject: Subject) -> list[tuple[in
 
 async def stretches(
     session: Session, places: Sequence[Place]
-) -> AsyncIterator[tuple[Place, Stretch]]:
+) -> AsyncIterator[tuple[Place, BlockRange]]:
     """All of history, the oldest first. What is settled meanwhile comes last, and is seen too."""
     partitions: list[tuple[Place, Row]] = []
     for place in places:
@@ -89,17 +89,17 @@ async def stretches(
             after += min(end, pages) - first
             # The last stretch reaches as far as pages can: the partition may have grown.
             last = end if end < pages else 2**32 - 1
-            yield place, Stretch(row["lower"], row["upper"], first, last, after, total)
+            yield place, BlockRange(row["lower"], row["upper"], first, last, after, total)
             first = end
 
 
-async def count(session: Session, place: Place, subject: Subject, where: Stretch) -> Row:
+async def count(session: Session, place: Place, subject: Subject, where: BlockRange) -> Row:
     """How many rows and bodies of the stretch are about the subject."""
     return await _one(session, f"erase_count_{place}", *subject.arguments(), *where.arguments())
 
 
 async def erase(
-    session: Session, place: Place, subject: Subject, where: Stretch, instead: str
+    session: Session, place: Place, subject: Subject, where: BlockRange, instead: str
 ) -> Row:
     """Erase them; returns how many rows and bodies. instead: JSON that takes the errors' place."""
     statement = f"erase_{place}"

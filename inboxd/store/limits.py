@@ -18,7 +18,7 @@ from inboxd.store.connections import Connection, Row
 from inboxd.store.statements import Statements
 
 
-class Line(NamedTuple):
+class KeyedSighting(NamedTuple):
     """What a survey saw of a queue's keyed commands of one type, in seconds.
 
     oldest: how long its oldest due row has waited; None: no row is due. next: until its next row is
@@ -32,7 +32,7 @@ class Line(NamedTuple):
     seen_at: float
 
 
-class Key(NamedTuple):
+class WaitingKey(NamedTuple):
     """An ordering key that has a line; free: nobody holds it."""
 
     key: str
@@ -97,9 +97,9 @@ class Claimed:
     at: float = 0.0
 
 
-async def survey(connection: Connection, sql: Statements) -> list[Line]:
+async def survey(connection: Connection, sql: Statements) -> list[KeyedSighting]:
     """Every queue and type that has commands with ordering keys."""
-    return [Line(*row) for row in await connection.fetch(sql["survey_lines"])]
+    return [KeyedSighting(*row) for row in await connection.fetch(sql["survey_lines"])]
 
 
 async def find_keys(
@@ -109,11 +109,11 @@ async def find_keys(
     after: str | None,
     bounds: Bounds,
     most: int,
-) -> list[Key]:
+) -> list[WaitingKey]:
     """The next keys of a queue, in their own order."""
     at_once = bounds.key_concurrency
     rows = await connection.fetch(sql["find_keys"], queue, after, most, *bounds.holders, at_once)
-    return [Key(*row) for row in rows]
+    return [WaitingKey(*row) for row in rows]
 
 
 async def arrived(

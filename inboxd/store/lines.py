@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from inboxd.model.arrivals import Bucket
-from inboxd.model.horizon import Reading
+from inboxd.model.horizon import HorizonReading
 from inboxd.model.lane import Lane, Sighting
 from inboxd.store.connections import Connection, Row
 from inboxd.store.session import Session
@@ -68,14 +68,14 @@ class Stretch(NamedTuple):
     bound: int
 
 
-async def read_horizon(connection: Connection, sql: Statements) -> Reading:
+async def read_horizon(connection: Connection, sql: Statements) -> HorizonReading:
     """How far ids were drawn, and who may still have to commit some."""
     row = await connection.fetchrow(sql["read_horizon"])
     assert row is not None  # noqa: S101 - an aggregate has one row
     holders: dict[int, set[str]] = defaultdict(set)
     for bucket, holder in zip(row["buckets"], row["holders"], strict=True):
         holders[bucket].add(holder)
-    return Reading(
+    return HorizonReading(
         row["server"],
         row["newest"],
         {bucket: frozenset(who) for bucket, who in holders.items()},

@@ -26,7 +26,7 @@ _NAME_BYTES = 234
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentSchedule:
     """What came of one schedule whose time had come: the times that it was sent for.
 
     since: the oldest time that was due. cut: older ones were too many to be made up for. error: it
@@ -64,7 +64,7 @@ async def declare(connection: Connection, sql: Statements, schedules: Sequence[S
     )
 
 
-async def send_due(pool: Pool, sql: Statements, names: Sequence[str]) -> Sent | None:
+async def send_due(pool: Pool, sql: Statements, names: Sequence[str]) -> SentSchedule | None:
     """Send for one schedule of these whose time has come; None when there is none."""
     row: Row | None = None
     try:
@@ -74,17 +74,17 @@ async def send_due(pool: Pool, sql: Statements, names: Sequence[str]) -> Sent | 
     except Exception as error:
         if row is None or is_passing(error):
             raise
-        return Sent(row["name"], row["next_at"], error=error)
+        return SentSchedule(row["name"], row["next_at"], error=error)
 
 
-async def _send(connection: Connection, sql: Statements, row: Row) -> Sent:
+async def _send(connection: Connection, sql: Statements, row: Row) -> SentSchedule:
     cron, now = Cron(row["cron"], row["zone"]), row["now"]
     due = cron.due(row["next_at"], now, row["missed"])
     if due.times:
         await _insert(connection, sql, row, due.times)
     last = due.times[-1] if due.times else None
     await connection.execute(sql["advance_schedule"], row["id"], cron.after(now), last)
-    return Sent(row["name"], row["next_at"], due.times, due.cut)
+    return SentSchedule(row["name"], row["next_at"], due.times, due.cut)
 
 
 async def _insert(

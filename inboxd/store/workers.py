@@ -21,7 +21,7 @@ from inboxd.store.statements import Statements
 
 
 @dataclass(frozen=True, slots=True)
-class Incarnation:
+class WorkerIdentity:
     """One daemon process: what it is and what it serves. `id` is new at every start."""
 
     id: UUID
@@ -54,7 +54,7 @@ class News:
     cancelled: frozenset[int]
 
 
-async def join(connection: Connection, sql: Statements, me: Incarnation) -> None:
+async def join(connection: Connection, sql: Statements, me: WorkerIdentity) -> None:
     """Add this worker's row; from now on its claims count."""
     await connection.execute(
         sql["register_worker"],
@@ -120,7 +120,7 @@ async def leave(connection: Connection, sql: Statements, worker: UUID) -> None:
 async def unclean_predecessors(
     connection: Connection,
     sql: Statements,
-    me: Incarnation,
+    me: WorkerIdentity,
     living_pids: list[int],
     interval: timedelta,
 ) -> bool:

@@ -25,7 +25,7 @@ _ROW_BUCKETS = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 _LIST_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_000_000)
 
 
-class Lane(NamedTuple):
+class BacklogSample(NamedTuple):
     """The backlog of one lane and status; `age` of its oldest due row in seconds, if one is due."""
 
     kind: Kind
@@ -273,7 +273,7 @@ class Metrics:
         self._ignored.add(type_)
         self.ignored.labels(type_).inc(count)
 
-    def show_lanes(self, lanes: Iterable[Lane]) -> None:
+    def show_lanes(self, lanes: Iterable[BacklogSample]) -> None:
         """Replace the shown backlog; beyond `MAX_LANES` only the fullest lanes are shown."""
         self.backlog.clear()
         self.queue_age.clear()

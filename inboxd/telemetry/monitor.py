@@ -35,7 +35,7 @@ class Running(NamedTuple):
     id: int
 
 
-class Verdict(Enum):
+class LoopState(Enum):
     """What a look at the beat says."""
 
     FINE = auto()
@@ -49,23 +49,23 @@ class Blockage:
     def __init__(self, warn_after: float, stall_after: float) -> None:
         """Warn after, and give up after, so many seconds without a beat."""
         self.seconds = 0.0
-        self._bounds = ((stall_after, Verdict.STALLED), (warn_after, Verdict.BLOCKED))
+        self._bounds = ((stall_after, LoopState.STALLED), (warn_after, LoopState.BLOCKED))
         self._beats = -1
-        self._told: set[Verdict] = set()
+        self._told: set[LoopState] = set()
 
-    def look(self, beats: int, elapsed: float) -> Verdict:
+    def look(self, beats: int, elapsed: float) -> LoopState:
         """Judge from the beats so far and the seconds since the last look."""
         if beats != self._beats:
             self._beats, self.seconds = beats, 0.0
             self._told.clear()
-            return Verdict.FINE
+            return LoopState.FINE
         # A look that comes far too late says that this thread did not run either.
         self.seconds += min(elapsed, 3 * BEAT)
         for bound, verdict in self._bounds:
             if self.seconds >= bound and verdict not in self._told:
                 self._told.add(verdict)
                 return verdict
-        return Verdict.FINE
+        return LoopState.FINE
 
 
 class LoopMonitor:
@@ -126,10 +126,10 @@ class LoopMonitor:
             now = time.monotonic()
             verdict = self._blockage.look(self._beats, now - last)
             last = now
-            if verdict is Verdict.FINE:
+            if verdict is LoopState.FINE:
                 continue
             who, where = self._who(loop), _where(home)
-            if verdict is Verdict.BLOCKED:
+            if verdict is LoopState.BLOCKED:
                 _log.warning(
                     "event loop is blocked",
                     seconds=round(self._blockage.seconds, 1),

@@ -7,18 +7,18 @@ promise is in `inboxd.testing.running`.
 from inboxd.model.outcome import Dead, Deferred, Failure, Outcome, Retrying, Succeeded
 from inboxd.testing.lists import run_list
 from inboxd.testing.running import Result, run_command, run_event
-from inboxd.testing.sent import Emitted, Sent, SentBatch, SentStep
+from inboxd.testing.sent import EmittedEvent, SentBatch, SentCommand, SentStep
 
 __all__ = [
     "Dead",
     "Deferred",
-    "Emitted",
+    "EmittedEvent",
     "Failure",
     "Outcome",
     "Result",
     "Retrying",
-    "Sent",
     "SentBatch",
+    "SentCommand",
     "SentStep",
     "Succeeded",
     "run_command",

@@ -35,7 +35,7 @@ from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.registry.plugins import build_registry
 from inboxd.registry.registry import Registry
-from inboxd.testing.sent import AllSent, Emitted, GivenResults, Sent, SentBatch, look
+from inboxd.testing.sent import AllSent, EmittedEvent, GivenResults, SentBatch, SentCommand, look
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ class Result:
     """
 
     outcome: Outcome
-    commands: tuple[Sent, ...] = ()
+    commands: tuple[SentCommand, ...] = ()
     error: BaseException | None = None
     batches: tuple[SentBatch, ...] = ()
     workflows: tuple[SentBatch, ...] = ()
-    added: Mapping[UUID, tuple[Sent, ...]] = field(default_factory=dict)
+    added: Mapping[UUID, tuple[SentCommand, ...]] = field(default_factory=dict)
     closed: tuple[UUID, ...] = ()
     progress: tuple[Progress, ...] = ()
     items: tuple[Outcome, ...] = ()
-    events: tuple[Emitted, ...] = ()
+    events: tuple[EmittedEvent, ...] = ()
 
 
 async def run_event(

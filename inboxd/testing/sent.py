@@ -21,7 +21,7 @@ from inboxd.model.workflow import Condition
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentCommand:
     """A command that the handler sent; `payload` is decoded JSON, `draft` has all the rest."""
 
     type: str
@@ -31,7 +31,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
+class EmittedEvent:
     """An event that the handler emitted; `payload` is decoded JSON, `draft` has all the rest.
 
     topic: the one that was named; None: those that the type is subscribed to.
@@ -47,7 +47,7 @@ class Emitted:
 class SentStep:
     """A step of a workflow: a command or a batch, and what it waits for."""
 
-    what: Sent | SentBatch
+    what: SentCommand | SentBatch
     after: Mapping[str, str]
 
 
@@ -60,11 +60,11 @@ class SentBatch:
 
     name: str | None
     draft: BatchDraft
-    commands: tuple[Sent, ...] = ()
+    commands: tuple[SentCommand, ...] = ()
     batches: tuple[SentBatch, ...] = ()
-    then: tuple[Sent, ...] = ()
-    otherwise: tuple[Sent, ...] = ()
-    finally_: tuple[Sent, ...] = ()
+    then: tuple[SentCommand, ...] = ()
+    otherwise: tuple[SentCommand, ...] = ()
+    finally_: tuple[SentCommand, ...] = ()
     steps: Mapping[str, SentStep] = field(default_factory=dict)
 
 
@@ -72,15 +72,15 @@ class SentBatch:
 class AllSent:
     """All of it; `added` and `closed` are batches that were made elsewhere."""
 
-    events: tuple[Emitted, ...] = ()
-    commands: tuple[Sent, ...] = ()
+    events: tuple[EmittedEvent, ...] = ()
+    commands: tuple[SentCommand, ...] = ()
     batches: tuple[SentBatch, ...] = ()
     workflows: tuple[SentBatch, ...] = ()
-    added: Mapping[UUID, tuple[Sent, ...]] = field(default_factory=dict)
+    added: Mapping[UUID, tuple[SentCommand, ...]] = field(default_factory=dict)
     closed: tuple[UUID, ...] = ()
 
 
-class _Context(Protocol):
+class _Gathered(Protocol):
     """What a handler's context has gathered."""
 
     drafts: list[CommandDraft]
@@ -111,7 +111,7 @@ class GivenResults:
         return self._results[step]
 
 
-def look(context: _Context) -> AllSent:
+def look(context: _Gathered) -> AllSent:
     """What a handler sent, emitted and put together."""
     events = tuple(map(_emitted, context.events))
     plan = context.plan()
@@ -120,12 +120,12 @@ def look(context: _Context) -> AllSent:
     return replace(_View(context.drafts, plan).all(), events=events)
 
 
-def _sent(draft: CommandDraft) -> Sent:
-    return Sent(draft.type, draft.queue, orjson.loads(draft.payload), draft)
+def _sent(draft: CommandDraft) -> SentCommand:
+    return SentCommand(draft.type, draft.queue, orjson.loads(draft.payload), draft)
 
 
-def _emitted(draft: EventDraft) -> Emitted:
-    return Emitted(draft.type, draft.topic, orjson.loads(draft.payload), draft)
+def _emitted(draft: EventDraft) -> EmittedEvent:
+    return EmittedEvent(draft.type, draft.topic, orjson.loads(draft.payload), draft)
 
 
 class _View:
@@ -152,12 +152,12 @@ class _View:
             closed=tuple(self._plan.closed),
         )
 
-    def _members(self, batch_id: UUID | None) -> Iterable[Sent]:
+    def _members(self, batch_id: UUID | None) -> Iterable[SentCommand]:
         for sent in self._sent.values():
             if sent.draft.batch == batch_id and sent.draft.origin is None:
                 yield sent
 
-    def _continuations(self, batch_id: UUID, condition: Condition) -> Iterable[Sent]:
+    def _continuations(self, batch_id: UUID, condition: Condition) -> Iterable[SentCommand]:
         for command_id, sent in self._sent.items():
             if (
                 sent.draft.origin == batch_id

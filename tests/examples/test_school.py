@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from inboxd import Connection, Reject
-from inboxd.testing import Dead, Retrying, Sent, Succeeded, run_command, run_event
+from inboxd.testing import Dead, Retrying, SentCommand, Succeeded, run_command, run_event
 from school.plugin import handlers
 from school.stage.mailbox import Mailbox, open_mailbox
 from tests.support import Database
@@ -117,7 +117,7 @@ async def test_five_steps_set_an_institution_up(database: Database) -> None:
         results: dict[str, Any] = {}
         for before, (name, step) in zip([None, *names], workflow.steps.items(), strict=False):
             assert list(step.after) == ([before] if before else [])
-            assert isinstance(step.what, Sent)
+            assert isinstance(step.what, SentCommand)
             done = await run_command(
                 handlers, step.what.type, step.what.payload, connection=school, results=results
             )

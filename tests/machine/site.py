@@ -141,7 +141,7 @@ class Site:
 
     async def join(self, seat: int) -> Worker:
         """A worker process starts on a free seat."""
-        me = workers.Incarnation(uuid4(), f"seat {seat}", "host", 1, "0", (), (), (), "same")
+        me = workers.WorkerIdentity(uuid4(), f"seat {seat}", "host", 1, "0", (), (), (), "same")
         await workers.join(self.work, SQL, me)
         return Worker(me.id, *self.seats[seat])
 

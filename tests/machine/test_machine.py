@@ -28,7 +28,7 @@ from inboxd.store import commands, events
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Row
 from inboxd.store.events import Setback
-from inboxd.store.workers import Incarnation
+from inboxd.store.workers import WorkerIdentity
 from tests.machine.model import ATTEMPTS, CRASHES, HOUR, Item, Model
 from tests.machine.site import Claim, Site, Worker, open_site, query_of
 from tests.machine.world import (
@@ -421,7 +421,9 @@ def _setback(row: Row, worker: UUID, end: str, now: datetime) -> Setback:
         return Setback(row["id"], "pending", fence=fence)
     outcome = decide(errors[end], POLICY, row["attempts"], timedelta(0))
     assert not isinstance(outcome, Succeeded)
-    return setback(outcome, row, Incarnation(worker, "test", "host", 1, "0", (), (), (), ""), fence)
+    return setback(
+        outcome, row, WorkerIdentity(worker, "test", "host", 1, "0", (), (), (), ""), fence
+    )
 
 
 def _expect(model: Model, item: Item, end: str) -> None:

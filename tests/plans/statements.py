@@ -517,7 +517,7 @@ _WHO = erase.Subject("nobody", None, None)
 _WHOM = _WHO.arguments()
 _TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 # One page of one partition.
-_HERE = erase.Stretch(_TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
+_HERE = erase.BlockRange(_TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
 _DEAD = ("commands_failed",)
 
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {

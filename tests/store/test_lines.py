@@ -311,7 +311,7 @@ async def test_a_dead_letter(database: Database, bounds: Bounds, goes_on: bool) 
         await commands.set_back(worker[0], SQL, worker[1], [Setback(a1, "failed", fence=1)])
         assert _ids(await _claim(worker, bounds, keys=("a",))) == ([a2] if goes_on else [])
         found = await limits.find_keys(worker[0], SQL, "q", None, bounds, 10)
-        assert found == ([] if goes_on else [limits.Key("a", free=False)])
+        assert found == ([] if goes_on else [limits.WaitingKey("a", free=False)])
 
 
 async def test_a_row_that_an_operator_holds_ends_its_line(database: Database) -> None:

@@ -34,7 +34,7 @@ async def session(database: Database) -> AsyncIterator[Connection]:
 async def join(connection: Connection, **serves: Any) -> None:
     """A worker with these subscriptions (`events` follow from them), of these topics only."""
     types = {type_ for _, type_ in serves.get("subscriptions", ())}
-    same = workers.Incarnation(uuid4(), "w", "h", 1, "0", tuple(sorted(types)), (), (), "same")
+    same = workers.WorkerIdentity(uuid4(), "w", "h", 1, "0", tuple(sorted(types)), (), (), "same")
     await workers.join(connection, SQL, replace(same, **serves))
 
 

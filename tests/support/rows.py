@@ -62,7 +62,7 @@ async def daemon_pool(database: Database, size: int = 4) -> AsyncIterator[Pool]:
 
 async def join(connection: Connection, name: str = "test") -> UUID:
     """A worker that joined, as far as the database knows; its id."""
-    me = workers.Incarnation(uuid4(), name, "host", 1, "0", (), (), (), "same")
+    me = workers.WorkerIdentity(uuid4(), name, "host", 1, "0", (), (), (), "same")
     await workers.join(connection, SQL, me)
     return me.id
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from anyio.abc import TaskGroup
 
-from inboxd.admin.http import Part, serve
+from inboxd.admin.http import HealthPart, serve
 from inboxd.errors import SettingsError
 from inboxd.settings import Http
 from inboxd.telemetry.metrics import Metrics
@@ -23,13 +23,15 @@ pytestmark = pytest.mark.anyio
 class Told:
     """Health as a test tells it."""
 
-    alive: list[Part] = field(default_factory=lambda: [Part("lease", ok=True, detail="2 s old")])
-    works: list[Part] = field(default_factory=lambda: [Part("database", ok=True)])
+    alive: list[HealthPart] = field(
+        default_factory=lambda: [HealthPart("lease", ok=True, detail="2 s old")]
+    )
+    works: list[HealthPart] = field(default_factory=lambda: [HealthPart("database", ok=True)])
 
-    def live(self) -> list[Part]:
+    def live(self) -> list[HealthPart]:
         return self.alive
 
-    def ready(self) -> list[Part]:
+    def ready(self) -> list[HealthPart]:
         return self.works
 
 
@@ -81,7 +83,7 @@ async def test_health_is_200_or_503_with_the_reason(
 ) -> None:
     answer = await client.get(path)
     assert (answer.status_code, answer.json()["ok"]) == (200, True)
-    getattr(told, parts).append(Part("schema", ok=False, detail="run `inboxd migrate`"))
+    getattr(told, parts).append(HealthPart("schema", ok=False, detail="run `inboxd migrate`"))
     answer = await client.get(path)
     assert (answer.status_code, answer.json()["ok"]) == (503, False)
     assert answer.headers["cache-control"] == "no-store"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inboxd.model.arrivals import Arrivals
-from inboxd.model.horizon import Horizon, Reading
+from inboxd.model.horizon import Horizon, HorizonReading
 
 BUCKETS = 2
 
@@ -54,7 +54,7 @@ class Site:
             for bucket in held:
                 holders.setdefault(bucket, set()).add(who)
         frozen = {bucket: frozenset(them) for bucket, them in holders.items()}
-        self.horizon.take(Reading("server", self.newest, frozen))
+        self.horizon.take(HorizonReading("server", self.newest, frozen))
         self.newest = None
 
     def survey(self) -> None:
@@ -173,7 +173,7 @@ def test_a_survey_that_saw_the_later_id_first_passes_by_nothing() -> None:
 
 def test_a_bucket_that_nobody_holds_is_complete_at_once() -> None:
     horizon = Horizon()
-    horizon.take(Reading("s", 10, {1: frozenset({"1/1"})}))
+    horizon.take(HorizonReading("s", 10, {1: frozenset({"1/1"})}))
     assert (horizon.bound(0), horizon.bound(1)) == (10, 0)
 
 
@@ -181,25 +181,25 @@ def test_producers_that_follow_each_other_closely_do_not_hold_it_up() -> None:
     horizon = Horizon()
     for n in range(1, 100):
         # Somebody always holds the bucket, nobody for longer than two readings.
-        horizon.take(Reading("s", 10 * n, {1: frozenset({f"1/{n}", f"1/{n + 1}"})}))
+        horizon.take(HorizonReading("s", 10 * n, {1: frozenset({f"1/{n}", f"1/{n + 1}"})}))
     assert horizon.bound(1) >= 960
 
 
 def test_a_producer_that_stays_holds_up_its_bucket_alone() -> None:
     horizon = Horizon()
-    horizon.take(Reading("s", 5, {}))
+    horizon.take(HorizonReading("s", 5, {}))
     for n in range(6, 100):
-        horizon.take(Reading("s", n, {1: frozenset({"1/1", f"2/{n}"})}))
+        horizon.take(HorizonReading("s", n, {1: frozenset({"1/1", f"2/{n}"})}))
     assert (horizon.bound(0), horizon.bound(1)) == (99, 5)
-    horizon.take(Reading("s", 100, {1: frozenset({"2/100"})}))
+    horizon.take(HorizonReading("s", 100, {1: frozenset({"2/100"})}))
     assert horizon.bound(1) == 6, "what was drawn when it was first seen is complete, no more yet"
 
 
-@pytest.mark.parametrize("reading", [Reading("other", 100, {}), Reading("s", 49, {})])
-def test_another_server_and_a_rewound_sequence_forget_everything(reading: Reading) -> None:
+@pytest.mark.parametrize("reading", [HorizonReading("other", 100, {}), HorizonReading("s", 49, {})])
+def test_another_server_and_a_rewound_sequence_forget_everything(reading: HorizonReading) -> None:
     horizon = Horizon()
-    horizon.take(Reading("s", 50, {}))
-    held = Reading(reading.server, reading.newest, {1: frozenset({"1/1"})})
+    horizon.take(HorizonReading("s", 50, {}))
+    held = HorizonReading(reading.server, reading.newest, {1: frozenset({"1/1"})})
     assert not horizon.take(held)
     assert horizon.bound(1) == 0
     assert horizon.bound(0) == reading.newest

@@ -12,7 +12,7 @@ from inboxd.api.schedules import Schedule, payload_at
 from inboxd.errors import PluginError, SettingsError
 from inboxd.registry.plugins import build_registry
 from inboxd.registry.schedules import scheduled
-from inboxd.settings import Schedule as Section
+from inboxd.settings import ScheduleOverride
 
 
 class Report(BaseModel):
@@ -39,7 +39,7 @@ def plugin() -> Handlers:
 
 def found(handlers: Handlers, **settings: dict[str, Any]) -> dict[str, Schedule]:
     registry = build_registry([("school 1.0", handlers)])
-    sections = {name: Section.model_validate(given) for name, given in settings.items()}
+    sections = {name: ScheduleOverride.model_validate(given) for name, given in settings.items()}
     return {each.name: each for each in scheduled(registry, sections)}
 
 

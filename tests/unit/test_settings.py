@@ -15,9 +15,9 @@ from inboxd.settings import (
     ANY,
     Database,
     Queue,
-    Schedule,
+    ScheduleOverride,
     Settings,
-    Topic,
+    TopicOverride,
     TypeOverride,
     describe,
     load,
@@ -34,10 +34,10 @@ EXAMPLE = ROOT / "config.example.toml"
 DOCS = ROOT / "docs" / "settings.md"
 # Sections that the operator names, with the name that the example uses.
 NAMED: dict[str, tuple[str, type[BaseModel]]] = {
-    "topics": ("rewards", Topic),
+    "topics": ("rewards", TopicOverride),
     "queues": ("email", Queue),
     "types": ("user.status_updated", TypeOverride),
-    "schedules": ("school.nightly_report", Schedule),
+    "schedules": ("school.nightly_report", ScheduleOverride),
 }
 
 
@@ -220,7 +220,7 @@ def test_a_list_that_is_neither_says_what_it_may_be(text: str) -> None:
 )
 def test_what_is_expected_is_a_list_or_a_number(text: str, expect: object) -> None:
     settings = load(None, {"INBOXD_TOPICS__GROUP__EXPECT": text})
-    assert settings.topics == {"group": Topic(expect=expect)}  # type: ignore[arg-type]
+    assert settings.topics == {"group": TopicOverride(expect=expect)}  # type: ignore[arg-type]
 
 
 def test_an_empty_text_takes_away_what_a_weaker_source_says(written: Any) -> None:
@@ -386,7 +386,7 @@ def test_what_is_right_can_be_read_beside_what_is_wrong(written: Any) -> None:
     )
     settings = read(path, {}).settings
     assert settings.worker.lease == timedelta(minutes=1)
-    assert settings.topics == {"a": Topic(age="3s"), "b": Topic(concurrency=3)}  # type: ignore[arg-type]
+    assert settings.topics == {"a": TopicOverride(age="3s"), "b": TopicOverride(concurrency=3)}  # type: ignore[arg-type]
     assert settings.dedup.sources == {}
     known = {("worker", "lease"), ("topics", "a", "age"), ("topics", "b"), ("database",)}
     unknown = {("worker", "queues"), ("worker",), ("topics", "a"), ("topics", ANY, "count")}

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from inboxd.telemetry import tally as tally_module
-from inboxd.telemetry.metrics import MAX_LANES, Lane, Metrics
+from inboxd.telemetry.metrics import MAX_LANES, BacklogSample, Metrics
 from inboxd.telemetry.tally import OTHER, Statistic, Tally
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -178,12 +178,12 @@ def test_pages_nobody_folds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_lanes_are_replaced_and_bounded(metrics: Metrics) -> None:
-    metrics.show_lanes([Lane("event", "old", "pending", 5, 1.0)])
+    metrics.show_lanes([BacklogSample("event", "old", "pending", 5, 1.0)])
     metrics.show_lanes(
         [
-            Lane("event", "news", "pending", 7, 3.0),
-            Lane("event", "news", "failed", 2, None),
-            *(Lane("command", f"q{n}", "pending", 1, None) for n in range(MAX_LANES + 10)),
+            BacklogSample("event", "news", "pending", 7, 3.0),
+            BacklogSample("event", "news", "failed", 2, None),
+            *(BacklogSample("command", f"q{n}", "pending", 1, None) for n in range(MAX_LANES + 10)),
         ]
     )
     sample = metrics.registry.get_sample_value

@@ -13,27 +13,27 @@ import anyio.lowlevel
 import pytest
 
 from inboxd.telemetry import monitor as monitor_module
-from inboxd.telemetry.monitor import BEAT, Blockage, LoopMonitor, Running, Verdict
+from inboxd.telemetry.monitor import BEAT, Blockage, LoopMonitor, LoopState, Running
 from inboxd.telemetry.systemd import Notifier
 
 # --- judgement ------------------------------------------------------------------------------
 
 
-def looks(blockage: Blockage, beats: list[int], elapsed: float = BEAT) -> list[Verdict]:
-    return [v for n in beats if (v := blockage.look(n, elapsed)) is not Verdict.FINE]
+def looks(blockage: Blockage, beats: list[int], elapsed: float = BEAT) -> list[LoopState]:
+    return [v for n in beats if (v := blockage.look(n, elapsed)) is not LoopState.FINE]
 
 
 def test_each_bound_is_told_once_for_each_blockage() -> None:
     blockage = Blockage(warn_after=1.0, stall_after=2.0)
-    assert looks(blockage, [1] * 30) == [Verdict.BLOCKED, Verdict.STALLED]
-    assert looks(blockage, [2] * 15) == [Verdict.BLOCKED]
+    assert looks(blockage, [1] * 30) == [LoopState.BLOCKED, LoopState.STALLED]
+    assert looks(blockage, [2] * 15) == [LoopState.BLOCKED]
     assert looks(blockage, list(range(3, 60))) == []
 
 
 def test_a_stopped_process_has_not_stalled() -> None:
     blockage = Blockage(warn_after=1.0, stall_after=60.0)
     blockage.look(1, BEAT)
-    assert blockage.look(1, 3600.0) is Verdict.FINE
+    assert blockage.look(1, 3600.0) is LoopState.FINE
     assert blockage.seconds < 1
 
 

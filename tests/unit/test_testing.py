@@ -31,8 +31,8 @@ from inboxd.testing import (
     Dead,
     Deferred,
     Retrying,
-    Sent,
     SentBatch,
+    SentCommand,
     Succeeded,
     run_command,
     run_event,
@@ -313,7 +313,7 @@ async def test_a_workflow_is_seen_with_what_its_steps_wait_for() -> None:
         "mails": {"users": "succeeded"},
         "alert": {"basic": "failed"},
     }
-    assert isinstance(workflow.steps["basic"].what, Sent)
+    assert isinstance(workflow.steps["basic"].what, SentCommand)
     mails = workflow.steps["mails"].what
     assert isinstance(mails, SentBatch)
     assert [sent.type for sent in mails.finally_] == ["tidy"]

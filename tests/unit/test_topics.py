@@ -12,7 +12,7 @@ from inboxd.model.backoff import Policy
 from inboxd.registry.plugins import build_registry, serving
 from inboxd.registry.registry import Registry
 from inboxd.registry.topics import with_topics
-from inboxd.settings import Topic as Section
+from inboxd.settings import TopicOverride
 
 DEFAULT = Exponential()
 
@@ -141,7 +141,7 @@ def retries(found: Registry) -> list[Policy | None]:
 
 def test_the_settings_are_laid_over() -> None:
     plugin = shop(mode="sequential", key="/user", retry=Fixed(base="3s"))
-    found = with_topics(registry(plugin), {"rewards": Section(on_failure="skip")}, DEFAULT)
+    found = with_topics(registry(plugin), {"rewards": TopicOverride(on_failure="skip")}, DEFAULT)
     topic = found.topics["rewards"]
     assert (topic.mode, topic.on_failure, topic.key_path) == ("sequential", "skip", ("user",))
     assert topic.source == "plugin shop, settings"
@@ -149,7 +149,7 @@ def test_the_settings_are_laid_over() -> None:
 
 
 def test_retries_of_the_settings_beat_those_of_handlers() -> None:
-    section = Section(retry={"attempts": 7})
+    section = TopicOverride(retry={"attempts": 7})
     found = with_topics(registry(shop()), {"rewards": section}, DEFAULT)
     assert retries(found) == [
         Exponential(attempts=7),
@@ -193,7 +193,7 @@ def _mixed() -> Handlers:
 def test_a_worker_of_named_topics_takes_no_others(served: tuple[str, ...]) -> None:
     """It declares all the same, so that a topic misses nothing while its own workers are away."""
     whole = registry(_mixed())
-    found = serving(with_topics(whole, {"free": Section()}, DEFAULT), served)
+    found = serving(with_topics(whole, {"free": TopicOverride()}, DEFAULT), served)
     taken = {pair: bool(found.handlers_of(*pair)) for pair in _TAKEN}
     assert taken == {
         (topic, type_): takes and (not served or topic in served)
@@ -217,7 +217,7 @@ def test_a_name_that_nothing_declares_is_refused() -> None:
 
 
 def test_a_topic_of_the_settings_alone() -> None:
-    found = with_topics(registry(), {"audit": Section(mode="sequential", key="/id")}, DEFAULT)
+    found = with_topics(registry(), {"audit": TopicOverride(mode="sequential", key="/id")}, DEFAULT)
     assert found.topics["audit"].source == "settings"
 
 
@@ -265,7 +265,7 @@ def test_the_settings_change_the_mode_and_take_away(
     key: tuple[str, ...] | None,
     rules: dict[str, object],
 ) -> None:
-    found = with_topics(registry(shop(**plugin)), {"rewards": Section(**changes)}, DEFAULT)
+    found = with_topics(registry(shop(**plugin)), {"rewards": TopicOverride(**changes)}, DEFAULT)
     topic = found.topics["rewards"]
     assert topic.mode == (changes.get("mode", plugin.get("mode")) or "single")
     assert (topic.key_path, topic.dedup_path) == (key, None)
@@ -273,7 +273,7 @@ def test_the_settings_change_the_mode_and_take_away(
 
 
 def test_the_settings_take_a_retry_policy_away() -> None:
-    section = Section.model_validate({"retry": ""})
+    section = TopicOverride.model_validate({"retry": ""})
     found = with_topics(registry(shop(retry=Fixed(base="3s"))), {"rewards": section}, DEFAULT)
     assert retries(found) == [None, None, Fixed(base="1s", attempts=2)]
 
@@ -296,5 +296,5 @@ def test_what_the_settings_get_wrong(
     plugin: dict[str, Any], changes: dict[str, Any], part: str
 ) -> None:
     with pytest.raises(SettingsError) as refused:
-        with_topics(registry(shop(**plugin)), {"rewards": Section(**changes)}, DEFAULT)
+        with_topics(registry(shop(**plugin)), {"rewards": TopicOverride(**changes)}, DEFAULT)
     assert f'[topics."rewards"]: {part}' in str(refused.value)
