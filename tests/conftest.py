@@ -19,6 +19,7 @@ import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from _pytest.nodeid import NodeId
 
@@ -41,6 +42,9 @@ _EVERYTHING = bool(os.environ.get("INBOXD_TEST_EVERYTHING")) and not EVERYWHERE
 
 # Folders whose tests wait for leases and faults.
 _WAITING = ("chaos", "faults", "machine")
+# How long an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 # The seed of tests that look for what nobody knows yet: another one each time, unless it is given.
 _FRESH = "INBOXD_TEST_SEED"
 

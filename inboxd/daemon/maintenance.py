@@ -62,7 +62,7 @@ def maintenance_tasks(
         context,
         lease=lease,
         crash_limit=worker.crash_limit,
-        on_returned=partial(_spread_the_news, flags),
+        on_returned=partial(_wake_all, flags),
     )
     leadership = Leadership(context)
     yield "reap", lease / _LOOKS_PER_LEASE, reaper.reap
@@ -77,7 +77,7 @@ def maintenance_tasks(
     counts = settings.maintenance.stats_interval.total_seconds()
     yield "statistics", counts, partial(write_statistics, context)
     yield "backlog", interval, sparingly(lambda: show_backlog(context, queues()))
-    freed = partial(_spread_the_news, {"events": flags["events"]})
+    freed = partial(_wake_all, {"events": flags["events"]})
     for name, seconds, run in _of_the_leader(parts, context, leadership.leads, freed, intakes):
         yield name, seconds, leadership.only(run)
 
@@ -138,7 +138,7 @@ def _is_open(parts: Parts, intakes: Intakes, place: str, lane: str, type_: str) 
     return parts.controls.allow(place, lane, type_)
 
 
-async def _spread_the_news(flags: Mapping[Place, WakeUp]) -> None:
+async def _wake_all(flags: Mapping[Place, WakeUp]) -> None:
     """Rows are claimable without an insert; a worker that died may have left producers silent."""
     for wakeup in flags.values():
         wakeup.distrust("timer")

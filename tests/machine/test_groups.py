@@ -413,7 +413,6 @@ def site(database: Database) -> Iterator[Site]:
 
 def _run(site: Site, examples: int, steps: int) -> None:
     how = settings(
-        deadline=None,
         print_blob=True,
         suppress_health_check=list(HealthCheck),
         max_examples=examples,

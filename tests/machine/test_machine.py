@@ -449,7 +449,6 @@ def site(database: Database) -> Iterator[Site]:
 
 
 _EXAMPLES = settings(
-    deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )

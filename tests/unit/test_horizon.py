@@ -136,7 +136,7 @@ def _play(site: Site, step: tuple[str, int, int, bool]) -> None:
             site.end(who, commits=commits)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_STEPS)
 def test_no_id_is_taken_before_a_lower_one_that_commits_later(
     steps: list[tuple[str, int, int, bool]],
