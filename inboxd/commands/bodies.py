@@ -21,18 +21,20 @@ _PORTION = 1024**2
 class CommandBodies:
     """The payloads of the commands that run or start next; `done` for each that has ended."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Read with the daemon's own connections."""
+    def __init__(self, parts: Parts, upcoming: Callable[[], Iterable[Row]]) -> None:
+        """Read with the daemon's own connections; `upcoming`: what starts next, in order."""
         self._parts = parts
-        # Bytes; may change while running.
-        self.most = parts.settings.commands.in_flight_bytes
+        self._upcoming = upcoming
+        self._most = parts.settings.commands.in_flight_bytes
         self._used = 0
         self._places: dict[int, asyncio.Future[str | None]] = {}
         self._freed = asyncio.Event()
         # Who waits for room is not passed by: smaller ones could keep it from a large one for ever.
         self._turn = asyncio.Lock()
-        # The commands that start next, in order.
-        self.upcoming: Callable[[], Iterable[Row]] = tuple
+
+    def reload(self, most: int) -> None:
+        """Take over another limit, in bytes, while running."""
+        self._most = most
 
     def is_read(self, row: Row) -> bool:
         """Whether the payload is at hand."""
@@ -57,12 +59,12 @@ class CommandBodies:
             self._freed.set()
 
     def _fits(self, row: Row) -> bool:
-        return not self._used or self._used + row["body_bytes"] <= self.most
+        return not self._used or self._used + row["body_bytes"] <= self._most
 
     def _portion(self, first: Row) -> Iterator[Row]:
         """The command, and as many of the next ones as one read should bring; room is taken."""
         weight = 0
-        for row in (first, *self.upcoming()):
+        for row in (first, *self._upcoming()):
             if row["body_id"] is None or row["id"] in self._places:
                 continue
             weight += row["body_bytes"]

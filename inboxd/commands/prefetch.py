@@ -17,7 +17,7 @@ _TOO_LATE = 1.0
 _FIRST = 32
 
 
-class Pace:
+class Prefetch:
     """`ahead`: how many commands may be leased beyond those that run."""
 
     __slots__ = ("ahead", "took", "waited")

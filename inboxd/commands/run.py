@@ -9,30 +9,29 @@ least once; `ctx.idempotency_key` is for them.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import CommandContext, Results
 from inboxd.api.drafts import CommandDraft, EventDraft, encode
 from inboxd.api.payload import decode, decode_event_command
+from inboxd.api.progress import Say
 from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
-from inboxd.commands.progress import Progresses
+from inboxd.commands.judge import Judge
 from inboxd.commands.settler import Ended, Settler
 from inboxd.commands.step_results import BlockingStepResults, StepResults
 from inboxd.engine import telling
 from inboxd.engine.execution import Stopped, Task
 from inboxd.engine.losses import Losses
-from inboxd.engine.outcomes import is_ours, name, setback, site_of
+from inboxd.engine.outcomes import is_ours, name, setback
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import FOR_ANOTHER, Versions
 from inboxd.errors import InboxdError, LeaseLost, PayloadError, Reject, TooNew
-from inboxd.model.backoff import Policy, override
 from inboxd.model.lineage import Lineage, child_of
-from inboxd.model.outcome import Unsuccessful, decide, explain, failure_of
+from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent, Settlement
@@ -56,28 +55,42 @@ class _Later(InboxdError):
     """Trouble that is not the command's own: again soon, without an attempt spent."""
 
 
+# How a run ended. "left": to another worker, which should have the first go at its lane now.
+RunEnd: TypeAlias = Literal["succeeded", "unsuccessful", "left"]
+
+
 class CommandRun:
     """Runs leased commands; one object serves all runners."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Run commands with the plugins of `parts`."""
+    def __init__(
+        self,
+        parts: Parts,
+        settler: Settler,
+        judge: Judge,
+        bodies: CommandBodies,
+        *,
+        say: Say,
+        keeps_place: Callable[[str], bool],
+    ) -> None:
+        """Run commands with the plugins of `parts`.
+
+        `say` takes a handler's progress; `keeps_place`: whether what is to run again keeps its
+        place in the line of its key, by queue.
+        """
         self._parts = parts
-        self.bodies = CommandBodies(parts)
+        self._settler = settler
+        self._judge = judge
+        self._bodies = bodies
+        self._say = say
+        self._keeps_place = keeps_place
         self._losses = Losses()
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
-        # Some command was left to another worker, which should have the first go at its lane now.
-        self.stepped_aside = False
         self._versions = Versions(parts)
-        self.settler = Settler(parts, self.judge)
-        self.progress = Progresses(parts.pool, parts.sql, parts.me.id)
-        self._say = self.progress.say
         self._results = StepResults(parts.pool, parts.sql)
         self._blocking_results = BlockingStepResults(self._results)
         # Why no handler may begin now: those whose payload is being read are known to no limit yet.
         self._halted: str | None = None
-        # Whether what is to run again keeps its place in the line of its key, by queue.
-        self.keeps_place: Callable[[str], bool] = lambda _: True
 
     def go_on(self) -> None:
         """Handlers may begin again."""
@@ -97,23 +110,25 @@ class CommandRun:
             if limit is not None:
                 limit.stop(Stopped(CANCELLED))
 
-    async def run(self, task: Task, row: Row, on_wait: Callable[[], None]) -> bool:
-        """Run one command to its outcome, and see it settled or handed to the settler.
+    def drop(self, row: Row) -> None:
+        """A command that was leased does not run after all."""
+        self._bodies.done(row)
 
-        Returns whether it succeeded.
-        """
+    async def run(self, task: Task, row: Row, on_wait: Callable[[], None]) -> RunEnd:
+        """Run one command to its outcome, and see it settled or handed to the settler."""
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
         own = OwnTransaction(self._parts.handler_pool, limit, partial(self._extend, row["id"]))
         started = monotonic()
-        well = False
+        end: RunEnd = "unsuccessful"
         with bound(
             command_id=row["command_id"], correlation_id=row["correlation_id"] or row["command_id"]
         ):
             try:
-                if row["body_id"] is not None and not self.bodies.is_read(row):
+                if row["body_id"] is not None and not self._bodies.is_read(row):
                     on_wait()
-                well = await self._attempt(task, handler, row, own, started, limit, on_wait)
+                if await self._attempt(task, handler, row, own, started, limit, on_wait):
+                    end = "succeeded"
             except LeaseLost as error:
                 _log.warning(
                     "lease lost; nothing was written",
@@ -126,12 +141,12 @@ class CommandRun:
                     raise
                 trouble = self._outage(row, own, error)
                 await own.end()
-                await self._failed(row, trouble or error, monotonic() - started)
+                end = await self._failed(row, trouble or error, monotonic() - started)
             finally:
                 await own.end()
                 if row["body_id"] is not None:
-                    self.bodies.done(row)
-        return well
+                    self._bodies.done(row)
+        return end
 
     def _extend(self, row_id: int, seconds: float) -> None:
         limit = self._parts.executions.limits.get(("command", row_id))
@@ -191,12 +206,12 @@ class CommandRun:
         written = True
         if own.held is None and row["ordering_key"] is not None and ended.writes:
             # What it sent may be refused: nothing of its key starts before that is known.
-            written = await self.settler.see(ended)
+            written = await self._settler.see(ended)
         elif own.held is None:
-            await self.settler.add(ended)
+            await self._settler.add(ended)
         else:
             if row["ordering_key"] is not None:
-                await self.settler.written(row)
+                await self._settler.written(row)
             await self._commit(own, ended)
         self._count(row, "succeeded", seconds)
         return written
@@ -241,62 +256,45 @@ class CommandRun:
 
     async def _body(self, row: Row) -> str | None:
         try:
-            return await self.bodies.take(row)
+            return await self._bodies.take(row)
         except Exception as error:
             if not is_passing(error):
                 raise
             raise _Later(f"its payload could not be read: {explain(error).error}") from error
 
-    async def _failed(self, row: Row, error: BaseException, seconds: float) -> None:
+    async def _failed(self, row: Row, error: BaseException, seconds: float) -> RunEnd:
         if isinstance(error, Stopped):
             await self._stopped(row, error, seconds)
-            return
+            return "unsuccessful"
         if isinstance(error, _Later):
             _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))
             again = Setback(row["id"], "pending", delay=_LATER, fence=row["fence"], unrun=True)
-            self.settler.hand_over(Ended(row, self._placed(row, again)))
-            return
-        outcome = self.judge(row, error)
+            self._settler.hand_over(Ended(row, self._placed(row, again)))
+            return "unsuccessful"
+        left = self._versions.are_anothers(error, row["id"])
+        outcome = self._judge.outcome(row, FOR_ANOTHER if left else error)
         again = setback(outcome, row, self._parts.me, row["fence"])
         if isinstance(error, TooNew):  # it never began: a suspect stays one
             again = replace(again, unrun=True)
-        await self.settler.add(Ended(row, self._placed(row, again)))
+        await self._settler.add(Ended(row, self._placed(row, again)))
         self._count(row, name(outcome), seconds)
+        return "left" if left else "unsuccessful"
 
     def _placed(self, row: Row, again: Setback) -> Setback:
         """What runs again holds its key; where there is no order to keep it lines up anew."""
-        held = row["ordering_key"] is None or self.keeps_place(row["queue"])
+        held = row["ordering_key"] is None or self._keeps_place(row["queue"])
         return again if held or again.status != "pending" else replace(again, status="waiting")
 
     async def _stopped(self, row: Row, error: Stopped, seconds: float) -> None:
         """Not the handler's failure: cancelled, or given back without an attempt spent."""
         if error.reason == CANCELLED:
             ended = Settlement(row["id"], row["fence"], "cancelled", seconds, None)
-            await self.settler.add(Ended(row, ended))
+            await self._settler.add(Ended(row, ended))
             self._count(row, "cancelled", seconds)
         else:
             again = Setback(row["id"], "pending", fence=row["fence"])
-            self.settler.hand_over(Ended(row, self._placed(row, again)))
+            self._settler.hand_over(Ended(row, self._placed(row, again)))
         _log.info("command was stopped", type=row["type"], id=row["id"], reason=error.reason)
-
-    def judge(self, row: Row, error: BaseException) -> Unsuccessful:
-        """What follows from an error, by the command's own rule."""
-        if self._versions.are_anothers(error, row["id"]):
-            error, self.stepped_aside = FOR_ANOTHER, True
-        site = site_of(row, self._registry.commands.get(row["type"]))
-        age = timedelta(seconds=row["age"])
-        outcome = decide(error, self._policy(row), row["attempts"], age, site=site)
-        kind = failure_of(outcome, error).kind
-        self._parts.metrics.tally.fail("command", row["type"], kind)
-        telling.did_not_succeed("command", row, outcome, error, site.package)
-        return outcome
-
-    def _policy(self, row: Row) -> Policy:
-        handler = self._registry.commands[row["type"]]
-        policy = handler.retry or self._parts.policy
-        if row["max_attempts"] is None:
-            return policy
-        return override(policy, {"attempts": row["max_attempts"]})
 
     def _count(self, row: Row, outcome: Any, seconds: float) -> None:
         self._parts.metrics.tally.add(

@@ -1,23 +1,23 @@
 """Runners of commands: each takes leased commands, one after the other, and runs them.
 
-Owns what is leased here and has not ended. A runner calls the next one only when a handler waits,
+Owns what is leased here and has not started. A runner calls the next one only when a handler waits,
 so that handlers that never wait cost no task each (ADR 4). Promises that what was leased is
 settled, given back, or fenced; and that of an ordering key nothing starts before its turn. Known
 limit: what is leased is known by id, so the answer to a claim that got lost must be asked for
-(`CommandWork` does).
+(`LostClaims` does).
 """
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
 
 from anyio.abc import TaskGroup
 
-from inboxd.commands.prefetch import Pace
-from inboxd.commands.run import CommandRun
-from inboxd.commands.settler import Ended
-from inboxd.commands.sources.key_runs import Chains
+from inboxd.commands.admission import Admission
+from inboxd.commands.run import CommandRun, RunEnd
+from inboxd.commands.settler import Ended, Settler
+from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.engine.execution import Breath
 from inboxd.model.outcome import explain
 from inboxd.store.commands import Settlement
@@ -31,23 +31,32 @@ _log = get_logger(__name__)
 class Runners:
     """The runners of one worker, and what they run."""
 
-    def __init__(self, run: CommandRun, tasks: TaskGroup, chains: Chains) -> None:
-        """Run commands by `run`, in tasks of `tasks`."""
-        # Most that run at the same time.
-        self.most = 1
-        self.pace = Pace()
-        # Commands that are leased and not ended yet, in all and by queue; and which they are.
-        self.in_flight = 0
-        self.leased: Counter[str] = Counter()
-        self.known: set[int] = set()
-        # A command was lost: what the database knows of this worker's leases must be asked.
-        self.on_loss: Callable[[], None] = lambda: None
-        self.on_ended: Callable[[Row], None] = lambda _: None
+    def __init__(
+        self,
+        run: CommandRun,
+        settler: Settler,
+        key_runs: KeyRuns,
+        admission: Admission,
+        tasks: TaskGroup,
+        *,
+        on_ended: Callable[[Row], None],
+        on_left: Callable[[], None],
+        on_loss: Callable[[], None],
+    ) -> None:
+        """Run what was leased by `run`, in tasks of `tasks`.
+
+        `on_ended` is called for each that was leased; `on_left` when one was left to another
+        worker; `on_loss` when one was lost: the database must be asked what this worker leases.
+        """
         self._run = run
-        self._run.bodies.upcoming = self.upcoming
-        self._settler = run.settler
+        self._settler = settler
+        self._key_runs = key_runs
+        self._admission = admission
+        self._prefetch = admission.prefetch
         self._tasks = tasks
-        self._chains = chains
+        self._on_ended = on_ended
+        self._on_left = on_left
+        self._on_loss = on_loss
         # What is leased and has not started, with the time of its lease.
         self._ready: deque[tuple[Row, float]] = deque()
         self._idle: deque[asyncio.Event] = deque()
@@ -63,17 +72,16 @@ class Runners:
         """How long the first of those that have not started waits, in seconds."""
         return monotonic() - self._ready[0][1] if self._ready else None
 
-    def take(self, rows: Sequence[Row], at_once: int = 1) -> None:
-        """Let what was leased run; of one ordering key so many at a time."""
-        self.in_flight += len(rows)
-        self.known.update([row["id"] for row in rows])
-        self.leased.update([row["queue"] for row in rows])
+    def take(self, rows: Sequence[Row]) -> None:
+        """Let what was leased run; of one ordering key as many at a time as its queue allows."""
+        self._admission.took(rows)
         if any(row["ordering_key"] is not None for row in rows):
             keyed = [row for row in rows if row["ordering_key"] is not None]
             rows = [row for row in rows if row["ordering_key"] is None]
-            first, back = self._chains.begin(keyed, at_once, self._settler.handed_over)
+            first, back = self._key_runs.begin(keyed, self._settler.handed_over)
             rows += first
             self._to_its_line(back)
+        self._key_runs.expect_no_more(self._settler.handed_over)
         now = monotonic()
         self._ready.extend((row, now) for row in rows)
         self._breath.served()
@@ -86,12 +94,12 @@ class Runners:
         """Stop commands whose cancellation was requested; those not started yet stop at once."""
         if not ids:
             return
-        stopped = self._chains.remove(ids) if self._chains else []
+        stopped = self._key_runs.remove(ids) if self._key_runs else []
         for leased in [leased for leased in self._ready if leased[0]["id"] in ids]:
             self._ready.remove(leased)
             stopped.append(leased[0])
         for row in stopped:
-            self._run.bodies.done(row)
+            self._run.drop(row)
             ended = Settlement(row["id"], row["fence"], "cancelled", 0.0, None)
             self._settler.hand_over(Ended(row, ended))
             self._ended(row, well=True)
@@ -103,7 +111,7 @@ class Runners:
             return
         if self._idle:
             self._idle.popleft().set()
-        elif self._count < self.most:
+        elif self._count < self._admission.limits.concurrency:
             self._count += 1
             self._tasks.start_soon(self._runner)
 
@@ -115,16 +123,18 @@ class Runners:
                 while self._ready:
                     row, leased_at = self._ready.popleft()
                     started_at = monotonic()
-                    self.pace.waited = started_at - leased_at
-                    well = False
+                    self._prefetch.waited = started_at - leased_at
+                    end: RunEnd = "unsuccessful"
                     try:
-                        well = await self._run.run(task, row, self.next_runner)
+                        end = await self._run.run(task, row, self.next_runner)
                     except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
                         _log.error("command was lost", id=row["id"], reason=explain(error).error)
-                        self.on_loss()
+                        self._on_loss()
                     finally:
-                        self.pace.took = monotonic() - started_at
-                        self._ended(row, well=well)
+                        self._prefetch.took = monotonic() - started_at
+                        self._ended(row, well=end == "succeeded")
+                    if end == "left":
+                        self._on_left()
                     await self._breath.take()
                 self.next_runner()
                 call = asyncio.Event()
@@ -134,18 +144,14 @@ class Runners:
             self._count -= 1
 
     def _ended(self, row: Row, *, well: bool) -> None:
-        self.known.discard(row["id"])
-        self.in_flight -= 1
-        self.leased[row["queue"]] -= 1
-        if self.leased[row["queue"]] <= 0:
-            del self.leased[row["queue"]]
+        self._admission.ended(row)
         if row["ordering_key"] is not None:
-            following, back = self._chains.end(row, self._settler.handed_over, well=well)
+            following, back = self._key_runs.end(row, self._settler.handed_over, well=well)
             if following is not None:
                 self._ready.appendleft((following, monotonic()))
             if back:
                 self._to_its_line(back)
-        self.on_ended(row)
+        self._on_ended(row)
 
     def _to_its_line(self, rows: Iterable[Row]) -> None:
         """Give back what waited behind another of its key: it stands where it stood before."""
@@ -155,15 +161,15 @@ class Runners:
 
     def shorten(self) -> None:
         """Give back what waits for long behind a slow command of its key."""
-        if self._chains:
-            self._to_its_line(self._chains.stale())
+        if self._key_runs:
+            self._to_its_line(self._key_runs.stale())
 
     def release(self, which: Callable[[Row], bool] = lambda _: True) -> None:
         """Give back what was claimed and has not started: no attempt, no crash."""
-        if self._chains:
-            self._to_its_line(self._chains.give_back(which))
+        if self._key_runs:
+            self._to_its_line(self._key_runs.give_back(which))
         leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))
         for row in [row for row, _ in leased if which(row)]:
-            self._run.bodies.done(row)
+            self._run.drop(row)
             self._settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
             self._ended(row, well=False)

@@ -54,13 +54,23 @@ class Ended(NamedTuple):
 class Settler:
     """Writes outcomes; `run` in the task group of the incarnation."""
 
-    def __init__(self, parts: Parts, judge: Callable[[Row, Exception], Unsuccessful]) -> None:
-        """Settle the commands of this worker; `judge` says what follows from an error."""
+    def __init__(
+        self,
+        parts: Parts,
+        judge: Callable[[Row, Exception], Unsuccessful],
+        *,
+        on_setback: Callable[[], None],
+        on_written: Callable[[], None],
+    ) -> None:
+        """Settle the commands of this worker; `judge` says what follows from an error.
+
+        `on_setback` tells the processor of its own retries, which move its timer; `on_written` is
+        called when what had gathered is written.
+        """
         self._parts = parts
         self._judge = judge
-        # The processor must hear of its own retries: they move its timer.
-        self.on_setback: Callable[[], None] = lambda: None
-        self.on_written: Callable[[], None] = lambda: None
+        self._on_setback = on_setback
+        self._on_written = on_written
         self._gathered: list[Ended] = []
         self._work = anyio.Event()
         self._written = anyio.Event()
@@ -131,7 +141,7 @@ class Settler:
                 self._writing = []
                 self._written.set()
                 self._written = anyio.Event()
-                self.on_written()
+                self._on_written()
 
     async def _write_all(self, page: list[Ended]) -> None:
         """Write a page; row by row if one spoils it."""
@@ -199,7 +209,7 @@ class Settler:
         for batch in fold:
             self._parts.folder.note(batch)
         if setbacks:
-            self.on_setback()
+            self._on_setback()
         if telling.tells_ends():
             _tell(part, held)
         if lost := len(part) - len(held):

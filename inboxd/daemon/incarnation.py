@@ -22,8 +22,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.api.topics import DEFAULT
-from inboxd.commands.processing import CommandWork
-from inboxd.commands.run import CommandRun
+from inboxd.commands.processing import CommandProcessing
 from inboxd.daemon.declaring import WorkerDeclaration, declare
 from inboxd.daemon.maintenance import maintenance_tasks
 from inboxd.engine.batch_folder import Folder
@@ -95,7 +94,7 @@ class Incarnation:
         self.me = _introduce(settings, registry, own)
         self.processors: list[Processor] = []
         self._event_work: EventWork | None = None
-        self._command_work: CommandWork | None = None
+        self._command_work: CommandProcessing | None = None
         self._pools: dict[str, Pool] = {}
         self._controls = Controls(on_change=self._obey)
         self._declared: Names = {}
@@ -213,11 +212,11 @@ class Incarnation:
         tasks: TaskGroup,
         on_ready: Callable[[], None],
     ) -> None:
-        run = CommandRun(parts)
         event_work = self._event_work = EventWork(parts, tasks)
         event_work.lists.on_end = partial(flags["events"].wake, "timer")
-        command_work = self._command_work = CommandWork(parts, run, tasks)
-        command_work.on_room = run.settler.on_setback = partial(flags["commands"].wake, "timer")
+        command_work = self._command_work = CommandProcessing(
+            parts, tasks, partial(flags["commands"].wake, "timer")
+        )
         with explained():
             if await self._join(parts.pool):
                 event_work.be_careful()
@@ -228,8 +227,8 @@ class Incarnation:
             Processor(command_work, flags["commands"], self._metrics, sweep),
         ]
         tasks.start_soon(self._keep_lease, list(flags.values()), command_work)
-        tasks.start_soon(run.settler.run)
-        tasks.start_soon(repeat, "progress", 1.0, run.progress.write)
+        tasks.start_soon(command_work.settler.run)
+        tasks.start_soon(repeat, "progress", 1.0, command_work.progress.write)
         self._show_paused()
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
         tasks.start_soon(parts.folder.run)
@@ -278,7 +277,7 @@ class Incarnation:
             for place in _PLACES
         }
 
-    async def _keep_lease(self, flags: list[WakeUp], work: CommandWork) -> None:
+    async def _keep_lease(self, flags: list[WakeUp], work: CommandProcessing) -> None:
         await self.lease.run(flags, work.suspend, work.resume)
         _log.error("this worker was declared dead; it goes on as a new one")
         work.suspend()

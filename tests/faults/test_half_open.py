@@ -79,7 +79,12 @@ async def test_a_vanished_server_is_waited_for_once(
         parts = SimpleNamespace(
             sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
         )
-        settler = Settler(cast("Parts", parts), lambda _row, error: pytest.fail(str(error)))
+        settler = Settler(
+            cast("Parts", parts),
+            lambda _row, error: pytest.fail(str(error)),
+            on_setback=lambda: None,
+            on_written=lambda: None,
+        )
 
         async def bury() -> None:
             with pytest.raises(LOST):

@@ -36,11 +36,13 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @asynccontextmanager
-async def _opened(database: Database, most: int) -> AsyncIterator[CommandBodies]:
+async def _opened(
+    database: Database, most: int, upcoming: Sequence[Row] = ()
+) -> AsyncIterator[CommandBodies]:
     async with daemon_pool(database) as pool:
         settings = SimpleNamespace(commands=SimpleNamespace(in_flight_bytes=most))
         parts = SimpleNamespace(settings=settings, pool=pool, sql=SQL)
-        yield CommandBodies(cast("Parts", parts))
+        yield CommandBodies(cast("Parts", parts), lambda: upcoming)
 
 
 async def _rows(database: Database, count: int) -> list[Row]:
@@ -52,8 +54,7 @@ async def _rows(database: Database, count: int) -> list[Row]:
 
 async def test_one_read_serves_those_that_start_next(database: Database, reads: list[int]) -> None:
     rows = await _rows(database, 20)
-    async with _opened(database, 10**9) as payloads:
-        payloads.upcoming = lambda: rows[1:]
+    async with _opened(database, 10**9, rows[1:]) as payloads:
         for number, row in enumerate(rows, 1):
             raw = await payloads.take(row)
             assert raw is not None
@@ -65,8 +66,7 @@ async def test_one_read_serves_those_that_start_next(database: Database, reads: 
 
 async def test_what_does_not_fit_waits(database: Database, reads: list[int]) -> None:
     rows = await _rows(database, 3)
-    async with _opened(database, int(1.5 * SIZE)) as payloads:
-        payloads.upcoming = lambda: rows[1:]
+    async with _opened(database, int(1.5 * SIZE), rows[1:]) as payloads:
         await payloads.take(rows[0])
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(payloads.take, rows[1])
@@ -83,8 +83,7 @@ async def test_one_that_is_larger_than_all_passes_alone(
     database: Database, reads: list[int]
 ) -> None:
     rows = await _rows(database, 2)
-    async with _opened(database, 1) as payloads:
-        payloads.upcoming = lambda: rows[1:]
+    async with _opened(database, 1, rows[1:]) as payloads:
         for row in rows:
             assert await payloads.take(row)
             payloads.done(row)
@@ -126,8 +125,7 @@ async def test_a_failure_is_that_of_each_and_of_this_time_only(
     database: Database, reads: list[int]
 ) -> None:
     rows = await _rows(database, 2)
-    async with _opened(database, 10**9) as payloads:
-        payloads.upcoming = lambda: rows[1:]
+    async with _opened(database, 10**9, rows[1:]) as payloads:
         await database.execute("alter table inboxd.bodies rename to away")
         for row in rows:
             with pytest.raises(Exception, match="does not exist"):
@@ -142,8 +140,7 @@ async def test_a_failure_is_that_of_each_and_of_this_time_only(
 
 async def test_one_that_is_given_back_while_it_is_read(database: Database) -> None:
     rows = await _rows(database, 2)
-    async with _opened(database, 10**9) as payloads:
-        payloads.upcoming = lambda: rows[1:]
+    async with _opened(database, 10**9, rows[1:]) as payloads:
         async with database.connect() as operator, anyio.create_task_group() as tasks:
             await operator.execute("begin; lock table inboxd.bodies")
             tasks.start_soon(payloads.take, rows[0])

@@ -440,7 +440,7 @@ def _settler(pool: Pool, worker: UUID) -> Settler:
     parts = SimpleNamespace(
         sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
     )
-    return Settler(cast("Parts", parts), _refuse)
+    return Settler(cast("Parts", parts), _refuse, on_setback=lambda: None, on_written=lambda: None)
 
 
 def _refuse(row: Row, error: Exception) -> Unsuccessful:

@@ -8,9 +8,12 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from inboxd.commands.admission import Admission
 from inboxd.commands.sources import limited as module
-from inboxd.commands.sources.limited import Limited
-from inboxd.settings import Queue
+from inboxd.commands.sources.key_runs import KeyRuns
+from inboxd.commands.sources.limited import LimitedQueues
+from inboxd.model.priority_order import Ask, PriorityOrder
+from inboxd.settings import Settings
 from inboxd.store import limits
 from inboxd.store.limits import Claimed, Wanted
 
@@ -23,15 +26,22 @@ async def _borrow(_pool: object) -> AsyncIterator[object]:
 
 
 class Site:
-    """A `Limited` whose claims are answered by the test, and its clock."""
+    """`LimitedQueues` whose claims are answered by the test, and its clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *keys: str, **settings: int) -> None:
         self.now = 100.0
         self.answers: list[Claimed] = []
         self.asked: list[Wanted] = []
         settler: Any = SimpleNamespace(through=0, handed_over=0)
-        queue = Queue.model_validate(settings)
-        self.limited = Limited(MagicMock(), settler, {"q": queue})
+        queues: Any = {"q": settings}
+        parts: Any = MagicMock(
+            settings=Settings(database={"dsn": "postgresql:///x"}, queues=queues),  # type: ignore[arg-type]
+            registry=SimpleNamespace(commands={"t": None}, command_types=["t"]),
+        )
+        admission = Admission(parts)
+        admission.prefetch.took = 0.001
+        self.key_runs = KeyRuns(admission.key_concurrency)
+        self.limited = LimitedQueues(parts, settler, self.key_runs, admission, PriorityOrder({}))
         self.limited._of("q").turns.add(keys)
 
         async def claim(*arguments: Any) -> Claimed:
@@ -45,11 +55,11 @@ class Site:
     async def claim(self, answer: Claimed, room: int = 100) -> None:
         """Ask for so many, and be answered this."""
         self.answers.append(answer)
-        await self.limited.claim("q", [], room, 0.001, ["t"])
+        await self.limited.claim(Ask(0, "q"), room)
 
 
 def _rows(*keys: str) -> Any:
-    return [{"ordering_key": key, "crashes": 0} for key in keys]
+    return [{"ordering_key": key, "crashes": 0, "lane": 0} for key in keys]
 
 
 async def test_another_workers_claim_is_waited_for_but_not_for_long(
@@ -132,17 +142,18 @@ async def test_a_line_goes_on_where_nobody_waits_for_a_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site(monkeypatch, "a")
-    known, chains = site.limited._of("q"), site.limited.chains
+    known, runs = site.limited._of("q"), site.key_runs
     rows: Any = [
-        {"id": n, "queue": "q", "ordering_key": "a", "crashes": 0, "type": "t"} for n in range(40)
+        {"id": n, "queue": "q", "ordering_key": "a", "crashes": 0, "lane": 0, "type": "t"}
+        for n in range(40)
     ]
     await site.claim(Claimed(rows[:20], at=7.0))
-    chains.begin(rows[:20], 1, 0)
+    runs.begin(rows[:20], 0)
     known.next_hear = site.now + 1
     await site.claim(Claimed(rows[20:], passed=["a"], at=8.0))
     assert (site.asked[-1].keys, site.asked[-1].following) == (["a"], 7.0)
     assert len(known.turns) == 0, "it has no turn of its own, passed or not"
-    chains.begin(rows[20:], 1, 0)
+    runs.begin(rows[20:], 0)
     known.turns.add(["b"])
     await site.claim(Claimed())
     assert (site.asked[-1].keys, site.asked[-1].following) == (["b"], None)
@@ -150,8 +161,10 @@ async def test_a_line_goes_on_where_nobody_waits_for_a_turn(
 
 async def test_after_a_lost_connection_no_line_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(monkeypatch, "a")
-    rows: Any = [{"id": n, "queue": "q", "ordering_key": "a", "crashes": 0} for n in range(20)]
-    site.limited.chains.begin(rows, 1, 0)
-    assert site.limited.chains.expect("q", 99, 9) == ["a"]
+    rows: Any = [
+        {"id": n, "queue": "q", "ordering_key": "a", "crashes": 0, "lane": 0} for n in range(20)
+    ]
+    site.key_runs.begin(rows, 0)
+    assert site.key_runs.expect("q", 99, 9) == ["a"]
     site.limited.forget()
-    assert site.limited.chains.expect("q", 99, 9) == []
+    assert site.key_runs.expect("q", 99, 9) == []

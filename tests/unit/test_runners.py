@@ -8,6 +8,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from inboxd.commands.prefetch import Prefetch
+from inboxd.commands.run import RunEnd
 from inboxd.commands.runners import Runners
 
 pytestmark = pytest.mark.anyio
@@ -33,16 +35,23 @@ class Page:
     def __init__(self, tasks: Any) -> None:
         run: Any = MagicMock()
         run.run = self.handle
-        self.runners = Runners(run, tasks, MagicMock(__bool__=lambda _: False))
-        self.runners.most = 10
-        self.runners.on_ended = self.ended
+        self.runners = Runners(
+            run,
+            MagicMock(),
+            MagicMock(__bool__=lambda _: False),
+            MagicMock(limits=MagicMock(concurrency=10), prefetch=Prefetch()),
+            tasks,
+            on_ended=self.ended,
+            on_left=_nothing,
+            on_loss=_nothing,
+        )
         # What is called when so many of a page have ended.
         self.at, self.then = HALF, _nothing
         self.ended_at = 0
         self.all_ended = anyio.Event()
 
-    async def handle(self, _task: object, _row: object, _next: object) -> bool:
-        return True
+    async def handle(self, _task: object, _row: object, _next: object) -> RunEnd:
+        return "succeeded"
 
     def ended(self, _row: object) -> None:
         self.ended_at += 1

@@ -17,12 +17,21 @@ from inboxd.store.events import Setback
 pytestmark = pytest.mark.anyio
 
 
+def _settler(parts: Any) -> Settler:
+    return Settler(
+        parts,
+        lambda _row, error: Dead(explain(error)),
+        on_setback=lambda: None,
+        on_written=lambda: None,
+    )
+
+
 async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And the connection is lost in between."""
     parts: Any = SimpleNamespace(me=SimpleNamespace(id=uuid4(), process="host:1"))
-    settler = Settler(parts, lambda _row, error: Dead(explain(error)))
+    settler = _settler(parts)
     errors: list[Exception | None] = [ValueError("refused"), ConnectionError("away"), None]
     seen: list[tuple[type, int]] = []
 
@@ -50,7 +59,7 @@ async def test_behind_a_dedup_key_that_is_held_waits_only_who_emits(
 ) -> None:
     """If one did, its key is waited for once; of several, each waits by itself."""
     parts: Any = SimpleNamespace(me=SimpleNamespace(id=uuid4(), process="host:1"))
-    settler = Settler(parts, lambda _row, error: Dead(explain(error)))
+    settler = _settler(parts)
     waited: list[set[int]] = []
     written: list[tuple[type, int]] = []
 

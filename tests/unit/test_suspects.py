@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from math import inf
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import MagicMock
 from uuid import UUID, uuid4
 
@@ -11,13 +12,16 @@ import anyio
 import pytest
 
 from inboxd.commands.run import CommandRun, _Later
+from inboxd.commands.settler import Settler
 from inboxd.commands.sources import suspects as module
 from inboxd.commands.sources.suspects import Suspects, grouped, time_of
 from inboxd.engine.solitude import Solitude
 from inboxd.errors import Defer, TooNew
 from inboxd.model.outcome import Deferred
+from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
+from inboxd.store.events import Setback
 
 pytestmark = pytest.mark.anyio
 
@@ -37,24 +41,24 @@ class Site:
     """Suspects of one worker, on a server of which only the answers are there."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *waiting: Suspected) -> None:
+        self.limited = frozenset[str]()
         self.now, self.in_flight, self.ids = 100.0, 0, iter(range(100))
         self.waiting, self.asked = list(waiting), list[tuple[UUID, bool]]()
         self.leases, self.written = list[str](), list[int]()
         self.may_empty, self.blocked = True, set[UUID]()
         self.settler = SimpleNamespace(waiting=0)
         self.solitude = Solitude(on_change=self._changed, on_rest=self._rest)
-        limited, tasks = MagicMock(names=frozenset()), MagicMock()
+        tasks = MagicMock()
         self.executions = SimpleNamespace(left_behind=False)
         parts: Any = MagicMock(solitude=self.solitude, executions=self.executions)
         self.tasks = tasks
         self.suspects = Suspects(
             parts,
-            limited,
+            MagicMock(),
             self.settler,  # type: ignore[arg-type]
             tasks,
-            serves=lambda _queue, _type: True,
-            room_of=lambda _: 10,
-            in_flight=lambda: self.in_flight,
+            self,  # type: ignore[arg-type] # admits everything
+            on_change=lambda: None,
         )
         patch.setattr(module, "monotonic", lambda: self.now)
         patch.setattr(module, "borrow", _borrow)
@@ -63,6 +67,12 @@ class Site:
         patch.setattr(commands, "end_alone", self._end_alone)
         patch.setattr(leases, "hold", self._hold)
         patch.setattr(leases, "free", self._free)
+
+    def serves(self, _queue: str, _type: str) -> bool:
+        return True
+
+    def room(self, _queue: str) -> int:
+        return 10
 
     def _rest(self) -> None:
         self.suspects.events_rest()
@@ -94,7 +104,7 @@ class Site:
 
     async def claim(self) -> list[Any]:
         """What one page takes."""
-        return await self.suspects.claim(10)
+        return await self.suspects.claim(Ask(-inf, ""), 10)
 
 
 def test_those_that_run_alone_come_last_and_what_is_not_due_not_at_all() -> None:
@@ -300,12 +310,16 @@ async def test_what_came_through_alone_is_written_before_others_start(
 )
 async def test_only_a_run_clears(error: Exception, unrun: bool) -> None:
     """In a rolling deploy any worker that cannot read it would free the one that kills."""
-    run, handed = CommandRun(MagicMock()), list[Any]()
-    run.judge = lambda *_: Deferred(delay=2)  # type: ignore[method-assign]
-    run.settler.hand_over = handed.append  # type: ignore[method-assign, assignment]
+    settler = Settler(MagicMock(), MagicMock(), on_setback=lambda: None, on_written=lambda: None)
+    judge: Any = SimpleNamespace(outcome=lambda *_: Deferred(delay=2))
+    parts: Any = MagicMock()
+    parts.fleet.differs = False
+    run = CommandRun(
+        parts, settler, judge, MagicMock(), say=MagicMock(), keeps_place=lambda _: True
+    )
     await run._failed(
         {"id": 1, "fence": 1, "type": "t", "queue": "q", "ordering_key": None, "waited": 0.0},  # type: ignore[arg-type]
         error,
         0.1,
     )
-    assert handed[0].outcome.unrun is unrun
+    assert [cast("Setback", ended.outcome).unrun for ended in settler._gathered] == [unrun]

@@ -50,9 +50,11 @@ class _Run:
 
 
 @dataclass(slots=True)
-class Chains:
+class KeyRuns:
     """All runs of a worker."""
 
+    # How many of one key may run at a time, by queue.
+    at_once: Callable[[str], int]
     # The run of each row that has started.
     _runs: dict[int, _Run] = field(default_factory=dict)
     # How many of each key run here.
@@ -66,27 +68,26 @@ class Chains:
     def __bool__(self) -> bool:
         return bool(self._runs)
 
-    def full(self, key: Key, at_once: int) -> bool:
+    def full(self, key: Key) -> bool:
         """Whether so many of a key run here that no more may."""
-        return self._running[key] >= at_once
+        return self._running[key] >= self.at_once(key.queue)
 
-    def begin(
-        self, rows: Sequence[Row], at_once: int, handed_over: int
-    ) -> tuple[list[Row], list[Row]]:
-        """Runs of what was leased of one queue, in order, or more of those that expect it.
+    def begin(self, rows: Sequence[Row], handed_over: int) -> tuple[list[Row], list[Row]]:
+        """Runs of what was leased, in order, or more of those that expect it.
 
         Returns those that start at once, and those that go back into their lines. handed_over: how
         many outcomes were by now.
         """
-        lines = defaultdict[str, deque[Row]](deque)
+        lines = defaultdict[tuple[str, str], deque[Row]](deque)
         for row in rows:
-            lines[row["ordering_key"]].append(row)
+            lines[row["queue"], row["ordering_key"]].append(row)
         first: list[Row] = []
         back: list[Row] = []
-        for name, line in lines.items():
-            key = Key(line[0]["queue"], name)
+        for queue_and_key, line in lines.items():
+            key = Key(*queue_and_key)
             run = self._expecting.pop(key, None)
             if run is None:
+                at_once = self.at_once(key.queue)
                 run = _Run(key, at_once == 1, line, monotonic(), len(line))
                 begun = min(at_once, len(line))
                 self._running[key] += begun

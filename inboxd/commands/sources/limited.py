@@ -12,21 +12,24 @@ operator freed.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from time import monotonic
 from uuid import UUID
 
+from inboxd.commands.admission import Admission
 from inboxd.commands.settler import Settler
-from inboxd.commands.sources.key_runs import Chains, Key
+from inboxd.commands.sources.key_runs import Key, KeyRuns
+from inboxd.commands.sources.source import Look, advance
 from inboxd.engine.parts import Parts
-from inboxd.model.lane import Lane
+from inboxd.engine.processor import Survey
+from inboxd.model.lane import Lane, Lanes
+from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.model.turns import RUN, Turns, share
-from inboxd.settings import Queue
 from inboxd.store import limits
 from inboxd.store.connections import Connection, Row
-from inboxd.store.limits import Bounds, Claimed, Wanted
+from inboxd.store.limits import Claimed, KeyedSighting, Wanted
 from inboxd.store.pools import borrow
 
 # Keys that one look reads, and that a round holds before no more are looked for.
@@ -43,10 +46,10 @@ _HEAR, _HEAR_SHARE, _LONGEST_HEAR = 0.05, 1 / 50, 0.25
 # A claim is over soon: so often in a row one waits for another's, which is shorter than looking at
 # everything before one sleeps.
 _PATIENCE = 10
-
-_UNLIMITED = Bounds()
-
-Serves = Callable[[str, str], bool]
+# A rate bounds claims; below so many a second, starts are kept close to them.
+_HIGH_RATE = 1_000
+# The runs of keys are looked at again after so many seconds, while there are any.
+_LOOK_AGAIN = 1.0
 
 
 @dataclass(slots=True)
@@ -77,70 +80,85 @@ class _Known:
         return bool(self.arrivals)
 
 
-class Limited:
-    """All queues that are claimed by `claim_limited`."""
+class LimitedQueues:
+    """All queues that are claimed by `claim_limited`: those with limits, and those with keys."""
 
-    def __init__(self, parts: Parts, settler: Settler, queues: Mapping[str, Queue]) -> None:
-        """Claim for the worker of `parts`, whose outcomes `settler` writes, by these settings."""
-        self.chains = Chains()
+    def __init__(
+        self,
+        parts: Parts,
+        settler: Settler,
+        key_runs: KeyRuns,
+        admission: Admission,
+        order: PriorityOrder,
+    ) -> None:
+        """Claim for the worker of `parts` what `admission` admits, by the levels of `order`.
+
+        settler: writes the outcomes.
+        """
         self._parts = parts
         self._settler = settler
+        self._key_runs = key_runs
+        self._admission = admission
+        self._order = order
+        # Those of the queues with limits: what has no key waits there.
+        self._lanes = Lanes()
         self._known: dict[str, _Known] = {}
-        self._bounds: dict[str, Bounds] = {}
-        # Queues with limits over all workers: their lanes, too, are claimed here.
-        self.names: frozenset[str] = frozenset()
+        # The queues that could be asked in this page.
+        self._asked: frozenset[str] = frozenset()
         # Some queue was full when it was asked last.
         self._any_full = False
         # When the last rows of a line were claimed, by the database's clock.
         self._claimed_until: float | None = None
         # When it was last told which queues may be asked.
         self._told_at = 0.0
-        self.reload(queues)
 
-    @property
-    def active(self) -> bool:
-        """Whether there is any such queue, or any line."""
-        return bool(self.names or self._known)
-
-    def reload(self, queues: Mapping[str, Queue]) -> None:
-        """Take over other settings."""
-        self._bounds = {queue: _bounds_of(settings) for queue, settings in queues.items()}
-        self.names = frozenset(q for q, bounds in self._bounds.items() if bounds.over_all)
+    def reload(self) -> None:
+        """The limits have changed: every queue may be asked at once."""
         for known in self._known.values():
             known.held_back, known.until = None, 0.0
 
     def forget(self) -> None:
         """The connection was lost: another server may answer next, and a claim may be unknown."""
+        self._lanes.forget()
         self._known.clear()
-        self.chains.expect_no_more(self._settler.handed_over)
-
-    def bounds(self, queue: str) -> Bounds:
-        """The limits of a queue."""
-        return self._bounds.get(queue, _UNLIMITED)
+        self._key_runs.expect_no_more(self._settler.handed_over)
 
     # ------------------------------------------------------------------------------------ looks
 
-    async def survey(self, connection: Connection, serves: Serves) -> tuple[bool, list[float]]:
-        """Whether lines may have something due, and in how many seconds they will."""
-        seen = await limits.survey(connection, self._parts.sql)
+    async def survey(self, connection: Connection, seen: Look) -> Survey:  # noqa: ARG002 - it was seen
+        """Rewind the lanes that have something due; look for keys whose lines have."""
+        served = self._admission.serves
+        lanes = [
+            each
+            for each in seen.lanes
+            if each.key[2] is not None
+            and each.key[0] in self._admission.limited
+            and served(str(each.key[0]), str(each.key[1]))
+        ]
+        lines = [line for line in seen.lines if served(line.queue, line.type)]
+        self._hear_of(lines)
+        times = [each.next for each in lanes if each.next is not None]
+        times += [line.next for line in lines if line.next is not None]
+        if self._key_runs:
+            times.append(_LOOK_AGAIN)
+        due = self._lanes.sweep(lanes) or any(line.oldest is not None for line in lines)
+        return Survey(due, min(times, default=None))
+
+    def _hear_of(self, lines: Iterable[KeyedSighting]) -> None:
         now = monotonic()
-        mine = [line for line in seen if serves(line.queue, line.type)]
-        for line in mine:
+        for line in lines:
             known = self._of(line.queue)
             if line.type not in known.arrivals:
                 known.arrivals[line.type] = Lane((line.queue, line.type), line.seen_at)
                 known.next_look = 0.0
             if line.oldest is not None and not known.looking and now >= known.next_look:
                 known.looking, known.after, known.look_began = True, None, now
-        return any(line.oldest is not None for line in mine), [
-            line.next for line in mine if line.next is not None
-        ]
 
     async def _look(self, connection: Connection, queue: str, known: _Known) -> None:
         """Read the next keys of a look from the first one on."""
         if not known.looking or len(known.turns) >= _PAGE:
             return
-        bounds = self.bounds(queue)
+        bounds = self._admission.bounds(queue)
         keys = await limits.find_keys(
             connection, self._parts.sql, queue, known.after, bounds, _PAGE
         )
@@ -174,9 +192,37 @@ class Limited:
         known.turns.add(key for key in keys if not self._is_full(queue, key))
 
     def _is_full(self, queue: str, key: str) -> bool:
-        return self.chains.full(Key(queue, key), self.bounds(queue).key_concurrency)
+        return self._key_runs.full(Key(queue, key))
 
     # ----------------------------------------------------------------------------------- claims
+
+    def asks(self) -> list[Ask]:
+        """One claim for each queue that may have something, with its lanes."""
+        limited = self._admission.limited
+        lanes: dict[str, list[Lane]] = {}
+        for lane in self._admission.open(self._lanes.ordered()):
+            if lane.key[0] in limited:  # may have shrunk since the survey
+                lanes.setdefault(str(lane.key[0]), []).append(lane)
+        asks = [
+            self._order.alone(queue, lanes.get(queue, ()))
+            for queue in self.ready(lanes)
+            if self._admission.types(queue) and self._has_room(queue)
+        ]
+        self._asked = frozenset(ask.queue for ask in asks)
+        return asks
+
+    def _has_room(self, queue: str) -> bool:
+        if self._room(queue) > 0:
+            return True
+        self._admission.turn_away()
+        return False
+
+    def _room(self, queue: str) -> int:
+        room, bounds = self._admission.room(queue), self._admission.bounds(queue)
+        if bounds.rate is None or bounds.rate / bounds.period >= _HIGH_RATE:
+            return room
+        # What is claimed can start at once: it waits for no room, out of the rate's sight.
+        return min(room, self._admission.startable)
 
     def ready(self, lanes: Mapping[str, Sequence[Lane]]) -> list[str]:
         """The queues that may have something to run now; `lanes`: those that are claimed here."""
@@ -185,21 +231,25 @@ class Limited:
         asked = dict.fromkeys([*lanes, *lines])
         return [queue for queue in asked if self._of(queue).until <= now]
 
-    async def claim(
-        self,
-        queue: str,
-        lanes: Sequence[Lane],
-        room: int,
-        took: float,
-        types: Sequence[str],
-    ) -> list[Row]:
-        """Lease up to `room` commands; `took`: how long one takes, if some may wait for another."""
-        known, bounds = self._of(queue), self.bounds(queue)
-        if self.chains.ended:
-            for key in self.chains.written(self._settler.through):
+    async def claim(self, ask: Ask, most: int) -> list[Row]:
+        """Lease from a queue with limits, or from its lines."""
+        if not self._has_room(ask.queue):
+            return []
+        room = min(most, self._room(ask.queue))
+        with self._parts.metrics.claim_seconds.labels("command").time():
+            rows = await self._claim(ask, room)
+        self._parts.metrics.page_rows.labels("command").observe(len(rows))
+        advance(ask.lanes, rows)
+        return rows
+
+    async def _claim(self, ask: Ask, room: int) -> list[Row]:
+        queue = ask.queue
+        known, bounds = self._of(queue), self._admission.bounds(queue)
+        if self._key_runs.ended:
+            for key in self._key_runs.written(self._settler.through):
                 self._of(key.queue).turns.add([key.key])
         async with borrow(self._parts.pool) as connection:
-            want = await self._want(connection, queue, known, lanes, room, took, types)
+            want = await self._want(connection, ask, known, room)
             if want is None:
                 return []
             claimed = await limits.claim(
@@ -218,24 +268,23 @@ class Limited:
         want = Wanted(room, types, suspects=group, alone=alone)
         async with borrow(self._parts.pool) as connection:
             claimed = await limits.claim(
-                connection, self._parts.sql, self._parts.me.id, queue, self.bounds(queue), want
+                connection,
+                self._parts.sql,
+                self._parts.me.id,
+                queue,
+                self._admission.bounds(queue),
+                want,
             )
         self._learn(queue, known, claimed, want, room)
         return claimed.rows
 
     async def _want(
-        self,
-        connection: Connection,
-        queue: str,
-        known: _Known,
-        lanes: Sequence[Lane],
-        room: int,
-        took: float,
-        types: Sequence[str],
+        self, connection: Connection, ask: Ask, known: _Known, room: int
     ) -> Wanted | None:
         """What to ask for; None: there is nothing."""
-        longest = max(1, int(_RUN_SECONDS / took))
-        may_follow = self.bounds(queue).key_concurrency == 1
+        queue, lanes, types = ask.queue, ask.lanes, self._admission.types(ask.queue)
+        longest = max(1, int(_RUN_SECONDS / self._admission.prefetch.took))
+        may_follow = self._admission.keeps_order(queue)
         # Who has just looked for other keys and has none goes on with those that run here.
         following = (
             self._going_on(queue, room, longest)
@@ -259,7 +308,7 @@ class Limited:
         return Wanted(room, types, lanes, first, keys, of_each)
 
     def _going_on(self, queue: str, room: int, longest: int) -> list[str]:
-        return self.chains.expect(queue, longest // 2, max(1, room // RUN))
+        return self._key_runs.expect(queue, longest // 2, max(1, room // RUN))
 
     def _learn(self, queue: str, known: _Known, claimed: Claimed, want: Wanted, room: int) -> None:
         keys = list(want.keys) if want.following is None else []
@@ -285,7 +334,7 @@ class Limited:
         given = Counter([row["ordering_key"] for row in claimed.rows])
         del given[None]
         # It did not come to the turn of the last of them; a limit may have left less room.
-        if len(claimed.rows) >= room or (claimed.rows and self.bounds(queue).over_all):
+        if len(claimed.rows) >= room or (claimed.rows and self._admission.bounds(queue).over_all):
             last = max((n for n, key in enumerate(keys) if key in given), default=-1)
             known.turns.put_back(keys[last + 1 :])
             keys = keys[: last + 1]
@@ -311,8 +360,13 @@ class Limited:
             0 < known.in_vain <= _PATIENCE and known.until > now for known in self._known.values()
         )
 
-    def again_in(self, asked: Collection[str]) -> float | None:
+    @property
+    def again(self) -> float | None:
         """Seconds until a queue may be asked again, or goes on to be; None: when woken."""
+        return self.again_in(self._asked)
+
+    def again_in(self, asked: Collection[str]) -> float | None:
+        """The same, of which `asked` could be asked in this page."""
         now, times = monotonic(), []
         for queue, known in self._known.items():
             if known.until > self._told_at:  # perhaps not any more: others were asked meanwhile
@@ -323,10 +377,3 @@ class Limited:
 
     def _of(self, queue: str) -> _Known:
         return self._known.setdefault(queue, _Known())
-
-
-def _bounds_of(queue: Queue) -> Bounds:
-    rate, period = (None, 1.0) if queue.rate is None else (queue.rate.rows, queue.rate.seconds)
-    return Bounds(
-        queue.total_concurrency, rate, period, queue.key_concurrency, queue.key_failure == "block"
-    )

@@ -18,10 +18,14 @@ from uuid import UUID
 import anyio
 from anyio.abc import TaskGroup
 
+from inboxd.commands.admission import Admission
 from inboxd.commands.settler import Settler
-from inboxd.commands.sources.limited import Limited, Serves
+from inboxd.commands.sources.limited import LimitedQueues
+from inboxd.commands.sources.source import Look
 from inboxd.engine.parts import Parts
+from inboxd.engine.processor import Survey
 from inboxd.model.outcome import explain
+from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
 from inboxd.store.connections import Connection, Row
@@ -85,23 +89,19 @@ class Suspects:
     def __init__(
         self,
         parts: Parts,
-        limited: Limited,
+        limited: LimitedQueues,
         settler: Settler,
         tasks: TaskGroup,
-        *,
-        serves: Serves,
-        room_of: Callable[[str], int],
-        in_flight: Callable[[], int],
+        admission: Admission,
+        on_change: Callable[[], None],
     ) -> None:
-        """Claim what `serves` and `room_of` allow; `in_flight`: how many commands run here."""
-        self.on_change: Callable[[], None] = lambda: None
+        """Claim what `admission` admits; `on_change`: who waits for room is to look again."""
         self._parts = parts
         self._limited = limited
         self._settler = settler
         self._tasks = tasks
-        self._serves = serves
-        self._room_of = room_of
-        self._in_flight = in_flight
+        self._admission = admission
+        self._on_change = on_change
         self._look_at = 0.0
         # The group that runs here, who of it has not ended, and until when it is the only one.
         self._group: UUID | None = None
@@ -147,24 +147,30 @@ class Suspects:
 
     # ----------------------------------------------------------------------------------- looks
 
-    async def survey(self, connection: Connection) -> tuple[bool, list[float]]:
+    async def survey(self, connection: Connection, seen: Look) -> Survey:
         """Whether some are due that this worker may take; in how many seconds others may be."""
+        serves = self._admission.serves
+        plain = any(lane.key[2] is None for lane in seen.lanes)
+        if not plain and not any(
+            line.oldest is not None and serves(line.queue, line.type) for line in seen.lines
+        ):
+            return Survey(due=False, next=None)
         found = await commands.find_suspects(connection, self._parts.sql)
-        mine = [part for part in found if self._serves(part.queue, part.type)]
+        mine = [part for part in found if serves(part.queue, part.type)]
         times = [part.next for part in mine if part.next is not None]
         due = any(part.oldest is not None and self._may_take(part.group) for part in mine)
         if due and self._look_at == inf:
             self._look_at = 0.0
         if self._held:
             times.append(max(0.0, self._until - monotonic()))
-        return due and self.due, times
+        return Survey(due and self.due, min(times, default=None))
 
     def _may_take(self, group: UUID) -> bool:
         return not self._held or group == self._group or monotonic() >= self._until
 
     def _look_now(self) -> None:
         self._look_at = 0.0
-        self.on_change()
+        self._on_change()
 
     def events_rest(self) -> None:
         """No handler of events runs any more: who waited for that may run alone."""
@@ -172,18 +178,23 @@ class Suspects:
 
     # ---------------------------------------------------------------------------------- claims
 
-    async def claim(self, free: int) -> list[Row]:
-        """Lease up to `free` commands of one group; or one, that is to run alone."""
+    def asks(self) -> list[Ask]:
+        """One claim, before all others, when it is time to look for them."""
+        return [Ask(-inf, "")] if self.due else []
+
+    async def claim(self, _ask: Ask, most: int) -> list[Row]:
+        """Lease up to `most` commands of one group; or one, that is to run alone."""
         if self._leased and not self._wants:  # as after a lost connection
             await self._free_lease()
         async with borrow(self._parts.pool) as connection:
             found = await commands.find_suspects(connection, self._parts.sql)
-        groups = grouped(part for part in found if self._serves(part.queue, part.type))
+        serves = self._admission.serves
+        groups = grouped(part for part in found if serves(part.queue, part.type))
         self._vain = {each.id: self._vain[each.id] for each in groups if each.id in self._vain}
         self._look_at = monotonic() + _AGAIN if groups else inf
         groups = [group for group in groups if self._may_take(group.id)]
         for group in self._in_turn([group for group in groups if not group.alone]):
-            if rows := await self._take(group, free):
+            if rows := await self._take(group, most):
                 self._first = 0
                 await self._give_up()  # those that run side by side come first
                 self._hold(group, rows)
@@ -229,8 +240,8 @@ class Suspects:
         plain: dict[str, int] = {}
         for queue in sorted({part.queue for part in group.parts}):
             own = [part for part in group.parts if part.queue == queue]
-            room = min(most - len(rows), self._room_of(queue))
-            if room > 0 and (queue in self._limited.names or any(part.keyed for part in own)):
+            room = min(most - len(rows), self._admission.room(queue))
+            if room > 0 and (queue in self._admission.limited or any(part.keyed for part in own)):
                 types = [part.type for part in own]
                 rows += await self._limited.claim_suspects(
                     queue, group.id, types, room, alone=alone
@@ -256,7 +267,7 @@ class Suspects:
 
     async def _claim_alone(self, group: Group) -> list[Row]:
         """Empty this worker for it, or lease it when that is done."""
-        if self._in_flight() or self._settler.waiting:
+        if self._admission.in_flight or self._settler.waiting:
             if self._wants or group.since >= _PATIENCE:
                 self._leased = True  # before it is: the answer may be lost
                 async with borrow(self._parts.pool) as connection:
@@ -311,7 +322,7 @@ class Suspects:
         self._alone, self._wants, self._ending = None, False, False
         self._over.set()
         self._parts.solitude.end()
-        self.on_change()
+        self._on_change()
 
     # ------------------------------------------------------------------------------- what ends
 
@@ -333,5 +344,5 @@ class Suspects:
         if self._ending:
             self._company()
             self._look_now()
-        elif self._wants and not self._in_flight():
+        elif self._wants and not self._admission.in_flight:
             self._look_now()

@@ -1,39 +1,38 @@
 """The wait for room: short while another worker's claim is waited for, and ended in time."""
 
 from time import monotonic
-from typing import Any
 from unittest.mock import MagicMock
 
 import anyio
 import pytest
 
-from inboxd.commands.processing import CommandWork
+from inboxd.commands import lost_claims
+from inboxd.commands.processing import CommandProcessing
 from inboxd.settings import Settings
+from inboxd.store import commands
 
 pytestmark = pytest.mark.anyio
 
 
-def _work() -> CommandWork:
+def _work() -> CommandProcessing:
     parts = MagicMock(settings=Settings(database={"dsn": "postgresql:///x"}))  # type: ignore[arg-type]
     parts.controls.paused = False
-    run: Any = MagicMock(stepped_aside=False)
-    run.settler.waiting = 0
-    work = CommandWork(parts, run, MagicMock())
-    work._look_at = work._suspects._look_at = monotonic() + 60
+    work = CommandProcessing(parts, MagicMock(), MagicMock())
+    work._lost_claims._look_at = work._suspects._look_at = monotonic() + 60
     return work
 
 
 async def test_the_next_page_is_claimed_when_half_of_what_is_leased_has_run() -> None:
     work = _work()
-    work._runners.pace.ahead = 500
+    work._prefetch.ahead = 500
     work._free_room()
     way = MagicMock()
     work._runners.give_way = way  # type: ignore[method-assign]
-    work._runners.in_flight = work._refill_at + 1
+    work._admission.in_flight = work._refill_at + 1
     work._free()
     assert not way.called
     for _ in range(3):
-        work._runners.in_flight -= 1
+        work._admission.in_flight -= 1
         work._free()
     assert not way.called, "nobody waits"
     for within, gives in ((None, True), (5.0, False)):
@@ -84,12 +83,11 @@ async def test_the_look_for_what_is_held_unknown_takes_a_hundredth_of_the_time(
         now += took
         return 0
 
-    monkeypatch.setattr("inboxd.commands.processing.monotonic", lambda: now)
-    monkeypatch.setattr("inboxd.commands.processing.commands.release", release)
-    monkeypatch.setattr("inboxd.commands.processing.borrow", MagicMock())
-    work = _work()
-    work._settler.ids = set()  # type: ignore[misc]
-    lease = work._parts.settings.worker.lease.total_seconds()
+    monkeypatch.setattr(lost_claims, "monotonic", lambda: now)
+    monkeypatch.setattr(commands, "release", release)
+    monkeypatch.setattr(lost_claims, "borrow", MagicMock())
+    lost = _work()._lost_claims
+    lease = lost._parts.settings.worker.lease.total_seconds()
     for took in (0.0, lease / 50, 10 * lease):
-        await work._look_after()
-        assert work._look_at - now == pytest.approx(max(lease, 100 * took))
+        await lost.give_back()
+        assert lost._look_at - now == pytest.approx(max(lease, 100 * took))

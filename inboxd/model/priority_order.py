@@ -1,4 +1,4 @@
-"""Levels: in which order the lanes and the limited queues of commands are asked for rows.
+"""The order in which the lanes and the limited queues of commands are asked for rows.
 
 Owns the turns within a level. Pure. Promises that smaller priorities are asked first, and that of
 one level who was given rows last is asked last, so that no queue starves another of its priority.
@@ -14,38 +14,44 @@ from inboxd.model.lane import Lane
 
 
 class Ask(NamedTuple):
-    """One claim: the lanes of a level together, or a queue that is claimed by itself."""
+    """One claim: the lanes of a level together, a queue that is claimed by itself, or suspects."""
 
-    level: int
-    queue: str  # "": the lanes, whichever their queues
-    lanes: Sequence[Lane]
+    level: float
+    queue: str  # "": of no queue by itself
+    lanes: Sequence[Lane] = ()
 
 
 @dataclass(slots=True)
-class Levels:
+class PriorityOrder:
     """The priorities of queues, and whose turn it was last."""
 
     priorities: Mapping[str, int]  # of a queue; one that is not named has 0
-    _last: dict[tuple[int, str], int] = field(default_factory=dict)
+    _last: dict[tuple[float, str], int] = field(default_factory=dict)
     _turns: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    def reload(self, priorities: Mapping[str, int]) -> None:
+        """Take over other priorities while running."""
+        self.priorities = priorities
 
     def of(self, lane: Lane) -> int:
         """The level of a lane: its commands' own priority and its queue's, added."""
         queue, _, priority = lane.key
         return int(priority or 0) + self.priorities.get(str(queue), 0)
 
-    def order(self, lanes: Iterable[Lane], limited: Mapping[str, Sequence[Lane]]) -> list[Ask]:
-        """Whom to ask, one after the other, until there is no room left.
-
-        lanes: those of queues without limits, the one that waited longest first; limited: the
-        queues that are claimed by themselves, each with its lanes.
-        """
-        asks = [
+    def together(self, lanes: Iterable[Lane]) -> list[Ask]:
+        """Lanes that are claimed together, level by level."""
+        return [
             Ask(level, "", list(of_level))
             for level, of_level in itertools.groupby(sorted(lanes, key=self.of), self.of)
         ]
-        asks += [Ask(self.priorities.get(queue, 0), queue, limited[queue]) for queue in limited]
-        return sorted(asks, key=lambda ask: (ask.level, self._last.get(ask[:2], 0)))
+
+    def alone(self, queue: str, lanes: Iterable[Lane]) -> Ask:
+        """A queue that is claimed by itself, with its lanes."""
+        return Ask(self.priorities.get(queue, 0), queue, sorted(lanes, key=self.of))
+
+    def rank(self, ask: Ask) -> tuple[float, int]:
+        """What asks are sorted by: they are made in this order until there is no room left."""
+        return ask.level, self._last.get(ask[:2], 0)
 
     def gave(self, ask: Ask) -> None:
         """It was given rows: its turn comes after that of the others of its level."""

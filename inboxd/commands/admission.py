@@ -1,0 +1,145 @@
+"""What this worker may claim of commands now: what it serves, what is paused, and how much room.
+
+Owns what is leased here and has not ended, and the room of each queue. Promises that no more of a
+queue runs here than its limit, whichever sources its commands come from: during a page its room
+only shrinks, and what ends meanwhile makes room for the next page, which starts at the first level.
+Known limit: `concurrency` of a queue holds within this process; what holds over all workers is
+claimed by `inboxd.commands.sources.limited`.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from inboxd.commands.prefetch import Prefetch
+from inboxd.engine.parts import Parts
+from inboxd.model.lane import Lane
+from inboxd.settings import Commands, Queue
+from inboxd.store.connections import Row
+from inboxd.store.limits import Bounds
+
+_UNLIMITED = Bounds()
+
+
+class Admission:
+    """One worker's; asked by all sources."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Admit what the plugins of `parts` serve."""
+        self._parts = parts
+        # How many more may be leased than can start.
+        self.prefetch = Prefetch()
+        # Commands that are leased and not ended yet: how many, by queue, and which.
+        self.in_flight = 0
+        self.known: set[int] = set()
+        self._leased: Counter[str] = Counter()
+        # How many of each queue the page may still lease, of those that it was asked for.
+        self._room: dict[str, int] = {}
+        # Since the last page began some queue had no room: whoever ends makes some.
+        self.turned_away = False
+        self.reload(parts.settings.commands, parts.settings.queues)
+
+    def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
+        """Take over other settings while running."""
+        self.limits, self.queues = limits, queues
+        self._bounds = {queue: _bounds_of(settings) for queue, settings in queues.items()}
+        # Queues with limits over all workers.
+        self.limited = frozenset(q for q, bounds in self._bounds.items() if bounds.over_all)
+
+    def bounds(self, queue: str) -> Bounds:
+        """The limits of a queue over all workers, and of its keys."""
+        return self._bounds.get(queue, _UNLIMITED)
+
+    def key_concurrency(self, queue: str) -> int:
+        """How many commands of one key may run at a time."""
+        return self.bounds(queue).key_concurrency
+
+    def keeps_order(self, queue: str) -> bool:
+        """Whether commands of one key run in order: one at a time."""
+        return self.bounds(queue).key_concurrency == 1
+
+    def serves(self, queue: str, type_: str) -> bool:
+        """Whether this worker has a handler for it, and neither is paused."""
+        wanted = self._parts.settings.worker.queues
+        return (
+            type_ in self._parts.registry.commands
+            and (not wanted or queue in wanted)
+            and self._parts.controls.allow("queue", queue, type_)
+        )
+
+    def types(self, queue: str) -> list[str]:
+        """The types that are served of a queue."""
+        return [type_ for type_ in self._parts.registry.command_types if self.serves(queue, type_)]
+
+    def is_paused(self, row: Row) -> bool:
+        """Whether a command that was leased should not start now."""
+        return not self._parts.controls.allow("queue", row["queue"], row["type"])
+
+    def open(self, lanes: Sequence[Lane]) -> list[Lane]:
+        """The lanes that are not paused, and whose queue has room."""
+        if self._parts.controls.paused:
+            lanes = [lane for lane in lanes if self.serves(str(lane.key[0]), str(lane.key[1]))]
+        return [lane for lane in lanes if self.has_room(str(lane.key[0]))]
+
+    # ------------------------------------------------------------------------------------ room
+
+    @property
+    def startable(self) -> int:
+        """How many commands could start at once if they were leased now."""
+        return self.limits.concurrency - self.in_flight
+
+    def begin_page(self) -> None:
+        """What has ended since the last page has made room."""
+        self._room.clear()
+        self.turned_away = False
+
+    def room(self, queue: str) -> int:
+        """How many commands of a queue this page may still lease."""
+        room = self._room.get(queue)
+        if room is None:
+            settings = self.queues.get(queue)
+            limit = None if settings is None else settings.concurrency
+            room = self.limits.page_rows
+            if limit is not None:
+                room = min(room, limit - self._leased[queue])
+            self._room[queue] = room
+        return room
+
+    def has_room(self, queue: str) -> bool:
+        """Whether there is any; if not, the next page is claimed when something has ended."""
+        if self.room(queue) > 0:
+            return True
+        self.turn_away()
+        return False
+
+    def turn_away(self) -> None:
+        """Something may be due that there was no room for."""
+        self.turned_away = True
+
+    def ask_again(self) -> None:
+        """Something has ended: who was turned away is asked again."""
+        self.turned_away = False
+
+    def took(self, rows: Sequence[Row]) -> None:
+        """These were leased by this page."""
+        self.in_flight += len(rows)
+        self.known.update([row["id"] for row in rows])
+        leased = Counter([row["queue"] for row in rows])
+        for queue, count in leased.items():
+            self._room[queue] = self.room(queue) - count
+        self._leased.update(leased)
+
+    def ended(self, row: Row) -> None:
+        """A command has ended, or was given back; that makes room for the next page."""
+        queue = row["queue"]
+        self.known.discard(row["id"])
+        self.in_flight -= 1
+        self._leased[queue] -= 1
+        if self._leased[queue] <= 0:
+            del self._leased[queue]
+
+
+def _bounds_of(queue: Queue) -> Bounds:
+    rate, period = (None, 1.0) if queue.rate is None else (queue.rate.rows, queue.rate.seconds)
+    return Bounds(
+        queue.total_concurrency, rate, period, queue.key_concurrency, queue.key_failure == "block"
+    )

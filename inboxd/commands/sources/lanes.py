@@ -1,0 +1,69 @@
+"""Commands of queues without limits over all workers, from their lanes.
+
+Owns the cursors of these lanes. Promises that all lanes of a level are asked in one claim, the one
+that waited longest first. *See:* `inboxd.store.commands.claim`, `inboxd.commands.runners`.
+"""
+
+from inboxd.commands.admission import Admission
+from inboxd.commands.sources.source import Look, advance
+from inboxd.engine.parts import Parts
+from inboxd.engine.processor import Survey
+from inboxd.model.lane import Lanes
+from inboxd.model.priority_order import Ask, PriorityOrder
+from inboxd.store import commands
+from inboxd.store.connections import Connection, Row
+from inboxd.store.pools import borrow
+
+
+class PlainLanes:
+    """The lanes of one worker."""
+
+    # What has no room waits for a command to end, not for a time.
+    again: float | None = None
+
+    def __init__(self, parts: Parts, admission: Admission, order: PriorityOrder) -> None:
+        """Claim for the worker of `parts` what `admission` admits, by the levels of `order`."""
+        self._parts = parts
+        self._admission = admission
+        self._order = order
+        self._lanes = Lanes()
+
+    def forget(self) -> None:
+        """Look at each lane from its beginning again."""
+        self._lanes.forget()
+
+    async def survey(self, connection: Connection, seen: Look) -> Survey:  # noqa: ARG002 - it was seen
+        """Rewind the lanes that have something due."""
+        mine = [
+            each
+            for each in seen.lanes
+            if each.key[2] is not None
+            and each.key[0] not in self._admission.limited
+            and self._admission.serves(str(each.key[0]), str(each.key[1]))
+        ]
+        times = [each.next for each in mine if each.next is not None]
+        return Survey(self._lanes.sweep(mine), min(times, default=None))
+
+    def asks(self) -> list[Ask]:
+        """One claim for all lanes of a level."""
+        limited = self._admission.limited  # may have grown since the survey
+        known = [lane for lane in self._lanes.ordered() if lane.key[0] not in limited]
+        return self._order.together(self._admission.open(known))
+
+    async def claim(self, ask: Ask, most: int) -> list[Row]:
+        """Lease from those lanes whose queue still has room."""
+        queues = {str(lane.key[0]) for lane in ask.lanes}
+        room = {queue: self._admission.room(queue) for queue in queues}
+        lanes = [lane for lane in ask.lanes if room[str(lane.key[0])] > 0]
+        if not lanes:
+            return []
+        room = {queue: free for queue, free in room.items() if free > 0}
+        with self._parts.metrics.claim_seconds.labels("command").time():
+            async with borrow(self._parts.pool) as connection:
+                rows = await commands.claim(
+                    connection, self._parts.sql, self._parts.me.id, room, lanes, most
+                )
+        self._parts.metrics.page_rows.labels("command").observe(len(rows))
+        for lane in advance(lanes, rows):
+            self._lanes.took(lane)
+        return rows
