@@ -232,7 +232,7 @@ def _type(value: object) -> str | None:
     return f"must be a str, not {given}, whose class names no type"
 
 
-class Column(NamedTuple):
+class DraftField(NamedTuple):
     """A field of a draft, the parameter of the SQL function that takes it, and its check.
 
     The check returns what is wrong with a value, or None. A field whose default is not None refuses
@@ -258,21 +258,21 @@ class Kind(Generic[R]):
     draft: type[Any]
     named_by: Callable[[type[object]], Named | None]
     function: str
-    columns: tuple[Column, ...]
+    columns: tuple[DraftField, ...]
     answer: str
     receipt: Callable[..., R]
 
 
 _SHARED = (
-    Column("type", "types", "text", _type, default=...),
-    Column("schema_version", "schema_versions", "integer", count, default=1),
-    Column("tenant", "tenants", "text", short),
-    Column("entity_type", "entity_types", "text", short),
-    Column("entity_id", "entity_ids", "text", short),
-    Column("correlation_id", "correlation_ids", "text", short),
-    Column("causation_id", "causation_ids", "uuid", uuid),
-    Column("traceparent", "traceparents", "text", short),
-    Column("run_at", "run_ats", "timestamptz", time),
+    DraftField("type", "types", "text", _type, default=...),
+    DraftField("schema_version", "schema_versions", "integer", count, default=1),
+    DraftField("tenant", "tenants", "text", short),
+    DraftField("entity_type", "entity_types", "text", short),
+    DraftField("entity_id", "entity_ids", "text", short),
+    DraftField("correlation_id", "correlation_ids", "text", short),
+    DraftField("causation_id", "causation_ids", "uuid", uuid),
+    DraftField("traceparent", "traceparents", "text", short),
+    DraftField("run_at", "run_ats", "timestamptz", time),
 )
 
 EVENTS: Kind[Emitted] = Kind(
@@ -281,14 +281,14 @@ EVENTS: Kind[Emitted] = Kind(
     event_of,
     "emit_event_arrays",
     (
-        Column("event_id", "event_ids", "uuid", uuid),
+        DraftField("event_id", "event_ids", "uuid", uuid),
         *_SHARED,
-        Column("topic", "topics", "text", name),
-        Column("source", "sources", "text", short),
-        Column("occurred_at", "occurred_ats", "timestamptz", time),
-        Column("mode", "modes", "text", mode),
-        Column("ordering_key", "ordering_keys", "text", key),
-        Column("dedup_key", "dedup_keys", "text", key),
+        DraftField("topic", "topics", "text", name),
+        DraftField("source", "sources", "text", short),
+        DraftField("occurred_at", "occurred_ats", "timestamptz", time),
+        DraftField("mode", "modes", "text", mode),
+        DraftField("ordering_key", "ordering_keys", "text", key),
+        DraftField("dedup_key", "dedup_keys", "text", key),
     ),
     "id, duplicate, event_id, conflict",
     Emitted,
@@ -300,15 +300,15 @@ COMMANDS: Kind[Sent] = Kind(
     command_of,
     "send_command_arrays",
     (
-        Column("command_id", "command_ids", "uuid", uuid),
+        DraftField("command_id", "command_ids", "uuid", uuid),
         *_SHARED,
-        Column("queue", "queues", "text", name),
-        Column("priority", "priorities", "integer", small, default=0),
-        Column("deadline", "deadlines", "timestamptz", time),
-        Column("max_attempts", "max_attempts", "integer", count),
-        Column("ordering_key", "ordering_keys", "text", key),
-        Column("unique_key", "unique_keys", "text", key),
-        Column("on_conflict", "on_conflicts", "text", on_conflict, default="keep"),
+        DraftField("queue", "queues", "text", name),
+        DraftField("priority", "priorities", "integer", small, default=0),
+        DraftField("deadline", "deadlines", "timestamptz", time),
+        DraftField("max_attempts", "max_attempts", "integer", count),
+        DraftField("ordering_key", "ordering_keys", "text", key),
+        DraftField("unique_key", "unique_keys", "text", key),
+        DraftField("on_conflict", "on_conflicts", "text", on_conflict, default="keep"),
     ),
     "id, duplicate, command_id",
     Sent,

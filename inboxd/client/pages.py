@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from inboxd.client.drafts import Column, Kind
+from inboxd.client.drafts import DraftField, Kind
 from inboxd.client.payload import encode
 from inboxd.errors import PayloadError, UsageError
 from inboxd.model import checks
@@ -148,7 +148,7 @@ def _with_ids(given: list[UUID | None]) -> list[UUID]:
     return [next(missing) if id_ is None else id_ for id_ in given]
 
 
-def _check(kind: Kind[R], column: Column, start: int, values: list[Any]) -> None:
+def _check(kind: Kind[R], column: DraftField, start: int, values: list[Any]) -> None:
     for position, value in enumerate(values, start):
         problem = None if value is None else column.check(value)
         if problem or (value is None and column.default is not None):

@@ -4,6 +4,7 @@ import re
 import timeit
 from datetime import UTC, datetime
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -219,5 +220,7 @@ def test_counting_a_row_costs_far_less_than_a_microsecond() -> None:
             tally.add("event", "a.b", "succeeded", 0.001, 0.01)
         tally.fold()
 
-    best = min(timeit.repeat(page, number=rows // 1000, repeat=5)) / rows
+    # Processor time: other processes may keep the machine busy.
+    timer = timeit.Timer(page, timer=process_time)
+    best = min(timer.repeat(number=rows // 1000, repeat=5)) / rows
     assert best < 1e-6
