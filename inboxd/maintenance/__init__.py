@@ -1,4 +1,4 @@
 """Maintenance beside the processing: dead workers, partitions, unhandled rows, statistics.
 
-Every worker does it, or the leader alone; each task is written so that doing it twice does no harm.
+Each task is run by every worker or by the leader alone, and does no harm when it is run twice.
 """

@@ -1,4 +1,4 @@
-"""What nobody declares or closes any more: open batches, schedules, topics and subscriptions.
+"""Expires what nobody declares or closes any more: batches, schedules, topics, subscriptions.
 
 Owns how each expires, and that it is logged. Promises that an open batch whose time is up takes no
 more members; what is in it stays as it is, for an operator to close or cancel. A schedule, a topic

@@ -1,8 +1,8 @@
-"""Taking in what waited for a declaration, page by page.
+"""Takes events that waited for a declaration into their topics, page by page.
 
 Owns the judgement when an intake is finished: once all who wrote events at a look after the
-declaration have ended, since who comes later knows it, and nothing waits any more. Every worker
-does this, and `inboxd declare`: whoever dies, the next one goes on, and two share the pages.
+declaration have ended, since later writers know it, and nothing waits any more. Every worker
+does this, and `inboxd declare`: when one dies, the next goes on, and two share the pages.
 Promises that an intake which another worker has declared meanwhile is looked at anew. Known limit:
 a producer that stays open keeps the topics waiting.
 """

@@ -1,4 +1,4 @@
-"""How a maintenance task is repeated: again and again, whatever becomes of one of its runs.
+"""Repeats a maintenance task, whatever becomes of one of its runs.
 
 Owns the loop that all tasks share. Promises that a failure is logged and the next run comes.
 Known limit: a task that takes longer than its interval simply comes late.

@@ -1,6 +1,6 @@
-"""What has served its time is removed in small steps, so that no table grows for ever.
+"""Removes old rows in small steps, so that no table grows for ever.
 
-Owns the ages, and the pace: a thousand rows a statement, and a rest as long as the statement took.
+Owns the ages, and the pace: a thousand rows a statement, then a rest of the same length.
 Partitions are for `partitions.retention`, the dedup record for `dedup`. Promises that a batch stays
 as long as it has a dead letter, something waits for it, or the batch around it is there. Known
 limit: a run ends after some seconds, and the next one goes on.

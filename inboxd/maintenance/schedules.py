@@ -1,4 +1,4 @@
-"""Schedules: sent when their time comes, by whichever worker is there first.
+"""Sends schedules when their time comes; the first worker to ask sends.
 
 Promises that a schedule which cannot be sent keeps no other from being sent, and is tried again
 each second. Known limit: a run comes up to a second after its time. *See:* `expiry`, for schedules

@@ -1,4 +1,4 @@
-"""Sessions that stopped half-way are ended, so that what they have locked is free for others.
+"""Ends sessions that stopped half-way, so that the rows they have locked are free for others.
 
 Owns what PostgreSQL's own limits leave open. A worker that is stopped, or vanishes behind a network
 that swallows all, leaves a session with its page's rows locked. `idle_in_transaction_timeout` ends

@@ -1,6 +1,6 @@
-"""Counts go to the stats table, and the backlog to the metrics.
+"""Writes counts to the stats table, and shows the backlog in the metrics.
 
-Promises that what could not be written is kept for the next time. Known limit: see
+Promises that counts which could not be written are kept for the next run. Known limit: see
 `inboxd.store.statistics`.
 """
 

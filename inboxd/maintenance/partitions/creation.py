@@ -1,4 +1,4 @@
-"""Room for settled rows: partitions are made days ahead.
+"""Makes the partitions of history days ahead, so that settled rows have room.
 
 Owns the rule that nothing is claimed that could not be settled: without a partition for today the
 processors are paused, and that is logged. Every worker looks; the leader makes what is missing, and

@@ -1,4 +1,4 @@
-"""A partition's rows in a file, before the partition goes.
+"""Writes a partition's rows to a file before the partition is dropped.
 
 Owns the file: compressed, written beside its place, moved there when it is whole and on the disk.
 Promises bounded memory; that a file that is written down is whole (it was read back, and has as

@@ -1,4 +1,4 @@
-"""What an operator does with partitions by hand: make, export, drop.
+"""Operators make, export and drop partitions by hand.
 
 Promises that each is one line of the audit, written before it begins, and that a day that is not
 over is never touched. Known limit: the session must be patient (`open_session(..., patient=True)`),

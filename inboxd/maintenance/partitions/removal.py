@@ -1,4 +1,4 @@
-"""How a partition goes: exported where that is wanted, detached, dropped.
+"""Removes a partition: exports it where the settings say so, detaches it, drops it.
 
 Owns the order of the steps, each of which another worker can go on from when this one is killed.
 Promises: what fails to be exported stays; bodies that a living row needs (a dead letter, say) are

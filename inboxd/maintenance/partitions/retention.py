@@ -1,4 +1,4 @@
-"""Retention: partitions go when they are older than the settings want them.
+"""Drops partitions that are older than the settings keep them.
 
 Owns the judgement which partitions have served, and in which the rows of a type with a shorter
 retention of its own have. Promises that nothing goes before the settings, or their

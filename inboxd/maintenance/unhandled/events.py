@@ -49,7 +49,7 @@ class EventChoice:
     async def settle(
         self, connection: Connection, due: Sequence[Pair], pages: Callable[[Pair], EventPages]
     ) -> int:
-        """Do with what is due what the settings say; how many events have ended."""
+        """Apply the settings to what is due; how many events have ended."""
         self._tell_kept({pair for pair in due if self._of(pair[1]) == "keep"})
         total = 0
         for pair in due:

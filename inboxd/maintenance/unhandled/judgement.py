@@ -1,4 +1,4 @@
-"""How long nobody has handled something, whether that was long enough, and what is said of it.
+"""Judges how long something has had no live worker, and whether the grace is over.
 
 Owns the clock of `worker.unhandled_grace`, and what commands and events that nobody handles have in
 common. Promises that nothing is touched before the grace is over, so that a rolling deploy loses
@@ -59,7 +59,7 @@ class Judgement:
 
 
 def nobody(kind: str, type_: str, topic: str = DEFAULT) -> str:
-    """The reason for all that is done here."""
+    """The reason that dead letters and ignored events give."""
     where = f" in topic {topic!r}" if topic != DEFAULT else ""
     return f"no live worker handles {kind} type {type_!r}{where}"
 

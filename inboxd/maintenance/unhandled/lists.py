@@ -2,7 +2,7 @@
 
 Promises (promise 10) that they do not wait for ever: after the grace they go to their lanes, as
 events that are run alone; where nobody takes them, `events` says what becomes of them. A topic
-whose workers ended less than a week ago is not meant: a list waits in any case, and they may be
+whose workers ended less than a week ago is left alone: a list waits in any case, and they may be
 back in time. Known limit: what is taken away from such a topic on purpose waits for that week.
 """
 
