@@ -27,6 +27,7 @@ from inboxd.model.lane import Lane
 from inboxd.model.lineage import Lineage, uuid7
 from inboxd.settings import Settings
 from inboxd.store import bodies, commands, events, workers
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
 
 SQL = Statements("inboxd")
@@ -129,7 +130,7 @@ async def raw_commands(drain: Drain, connection: asyncpg.Connection, _bench: Ben
 async def raw_own(drain: Drain, connection: asyncpg.Connection, bench: Bench) -> None:
     """A transaction for each command: its insert and its settlement, on eight connections."""
     me, lane = await _join(connection), Lane(("default", drain.type, 0))
-    claimed: asyncio.Queue[asyncpg.Record | None] = asyncio.Queue(2 * COMMANDS.page_rows)
+    claimed: asyncio.Queue[ClaimedCommand | None] = asyncio.Queue(2 * COMMANDS.page_rows)
 
     async def settle() -> None:
         own = await bench.connect()
@@ -161,7 +162,7 @@ async def _join(connection: asyncpg.Connection) -> workers.WorkerIdentity:
 
 async def _claim(
     connection: asyncpg.Connection, me: workers.WorkerIdentity, lane: Lane
-) -> list[asyncpg.Record]:
+) -> list[ClaimedCommand]:
     rows = COMMANDS.page_rows
     page = await commands.claim(connection, SQL, me.id, {"default": rows}, [lane], rows)
     lane.advance(page[-1]["run_at"], page[-1]["id"])

@@ -14,8 +14,8 @@ from inboxd.commands.prefetch import Prefetch
 from inboxd.engine.parts import Parts
 from inboxd.model.lane import Lane
 from inboxd.settings import Commands, Queue
-from inboxd.store.connections import Row
 from inboxd.store.limits import Bounds
+from inboxd.store.rows import ClaimedCommand
 
 _UNLIMITED = Bounds()
 
@@ -70,7 +70,7 @@ class Admission:
         """The types that are served of a queue."""
         return [type_ for type_ in self._parts.registry.command_types if self.serves(queue, type_)]
 
-    def is_paused(self, row: Row) -> bool:
+    def is_paused(self, row: ClaimedCommand) -> bool:
         """Whether a command that was leased should not start now."""
         return not self._parts.controls.allow("queue", row["queue"], row["type"])
 
@@ -119,7 +119,7 @@ class Admission:
         """Something has ended: who was turned away is asked again."""
         self.turned_away = False
 
-    def took(self, rows: Sequence[Row]) -> None:
+    def took(self, rows: Sequence[ClaimedCommand]) -> None:
         """These were leased by this page."""
         self.in_flight += len(rows)
         self.known.update([row["id"] for row in rows])
@@ -128,7 +128,7 @@ class Admission:
             self._room[queue] = self.room(queue) - count
         self._leased.update(leased)
 
-    def ended(self, row: Row) -> None:
+    def ended(self, row: ClaimedCommand) -> None:
         """A command has ended, or was given back; that makes room for the next page."""
         queue = row["queue"]
         self.known.discard(row["id"])

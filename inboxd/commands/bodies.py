@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from inboxd.engine.parts import Parts
 from inboxd.store import bodies
-from inboxd.store.connections import Row, is_passing
+from inboxd.store.connections import is_passing
 from inboxd.store.pools import borrow
+from inboxd.store.rows import ClaimedCommand
 
 # One read brings no more than so many bytes, unless it is for one command.
 _PORTION = 1024**2
@@ -21,7 +22,7 @@ _PORTION = 1024**2
 class CommandBodies:
     """The payloads of the commands that run or start next; `done` for each that has ended."""
 
-    def __init__(self, parts: Parts, upcoming: Callable[[], Iterable[Row]]) -> None:
+    def __init__(self, parts: Parts, upcoming: Callable[[], Iterable[ClaimedCommand]]) -> None:
         """Read with the daemon's own connections; `upcoming`: what starts next, in order."""
         self._parts = parts
         self._upcoming = upcoming
@@ -36,12 +37,12 @@ class CommandBodies:
         """Take over another limit, in bytes, while running."""
         self._most = most
 
-    def is_read(self, row: Row) -> bool:
+    def is_read(self, row: ClaimedCommand) -> bool:
         """Whether the payload is at hand."""
         place = self._places.get(row["id"])
         return place is not None and place.done()
 
-    async def take(self, row: Row) -> str | None:
+    async def take(self, row: ClaimedCommand) -> str | None:
         """The payload as JSON text; None: it has none any more. Raises what reading raised."""
         if row["id"] not in self._places:
             async with self._turn:
@@ -52,30 +53,30 @@ class CommandBodies:
             await self._read(portion)
         return await asyncio.shield(self._places[row["id"]])
 
-    def done(self, row: Row) -> None:
+    def done(self, row: ClaimedCommand) -> None:
         """The command has ended, or was given back: its payload is not needed any more."""
         if self._places.pop(row["id"], None) is not None:
-            self._used -= row["body_bytes"]
+            self._used -= _weight(row)
             self._freed.set()
 
-    def _fits(self, row: Row) -> bool:
-        return not self._used or self._used + row["body_bytes"] <= self._most
+    def _fits(self, row: ClaimedCommand) -> bool:
+        return not self._used or self._used + _weight(row) <= self._most
 
-    def _portion(self, first: Row) -> Iterator[Row]:
+    def _portion(self, first: ClaimedCommand) -> Iterator[ClaimedCommand]:
         """The command, and as many of the next ones as one read should bring; room is taken."""
         weight = 0
         for row in (first, *self._upcoming()):
             if row["body_id"] is None or row["id"] in self._places:
                 continue
-            weight += row["body_bytes"]
+            weight += _weight(row)
             if row is not first and (weight > _PORTION or not self._fits(row)):
                 return
             place = self._places[row["id"]] = asyncio.get_running_loop().create_future()
             place.add_done_callback(_seen)
-            self._used += row["body_bytes"]
+            self._used += _weight(row)
             yield row
 
-    async def _read(self, portion: list[Row]) -> None:
+    async def _read(self, portion: list[ClaimedCommand]) -> None:
         places = [self._places[row["id"]] for row in portion]
         try:
             async with borrow(self._parts.pool) as connection:
@@ -93,7 +94,12 @@ class CommandBodies:
             raise
         else:
             for row, place in zip(portion, places, strict=True):
-                place.set_result(found.get(row["body_id"]))
+                body = row["body_id"]
+                place.set_result(None if body is None else found.get(body))
+
+
+def _weight(row: ClaimedCommand) -> int:
+    return row["body_bytes"] or 0
 
 
 def _seen(place: "asyncio.Future[str | None]") -> None:

@@ -11,7 +11,7 @@ from inboxd.engine.outcomes import site_of
 from inboxd.engine.parts import Parts
 from inboxd.model.backoff import Policy, override
 from inboxd.model.outcome import Unsuccessful, decide, failure_of
-from inboxd.store.connections import Row
+from inboxd.store.rows import ClaimedCommand
 
 
 class Judge:
@@ -23,7 +23,7 @@ class Judge:
         self._default = parts.policy
         self._tally = parts.metrics.tally
 
-    def outcome(self, row: Row, error: BaseException) -> Unsuccessful:
+    def outcome(self, row: ClaimedCommand, error: BaseException) -> Unsuccessful:
         """What follows from an error, by the command's own rule."""
         site = site_of(row, self._registry.commands.get(row["type"]))
         age = timedelta(seconds=row["age"])
@@ -32,7 +32,7 @@ class Judge:
         telling.did_not_succeed("command", row, outcome, error, site.package)
         return outcome
 
-    def _policy(self, row: Row) -> Policy:
+    def _policy(self, row: ClaimedCommand) -> Policy:
         policy = self._registry.commands[row["type"]].retry or self._default
         if row["max_attempts"] is None:
             return policy

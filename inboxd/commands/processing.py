@@ -30,8 +30,8 @@ from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Page, Survey
 from inboxd.model.priority_order import PriorityOrder
 from inboxd.settings import Commands, Queue
-from inboxd.store.connections import Row
 from inboxd.store.pools import borrow
+from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -157,7 +157,7 @@ class CommandProcessing:
             taken += len(rows)
         return taken
 
-    def _take(self, rows: list[Row]) -> None:
+    def _take(self, rows: list[ClaimedCommand]) -> None:
         """Let what was leased run, unless it is to be cancelled or the lease may end meanwhile."""
         self._runners.take(rows)
         self.cancel(frozenset(row["id"] for row in rows if row["cancel_requested"]))
@@ -195,7 +195,7 @@ class CommandProcessing:
         self._refill_at = most - 1 - ahead // 2
         return most - self._admission.in_flight - behind
 
-    def _ended(self, row: Row) -> None:
+    def _ended(self, row: ClaimedCommand) -> None:
         self._suspects.ended(row)
         self._free()
         if self._key_runs.ended and not self.settler.waiting:
@@ -207,7 +207,7 @@ class CommandProcessing:
         if self._key_runs.ended:  # its key's next command may run
             self._wake()
 
-    def _upcoming(self) -> Iterator[Row]:
+    def _upcoming(self) -> Iterator[ClaimedCommand]:
         return self._runners.upcoming()
 
     def _look_again(self) -> None:

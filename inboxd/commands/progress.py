@@ -5,6 +5,7 @@ often it is said and from whichever thread; that one statement a second at the m
 changed, and waits for no lock. Known limit: the last word before the end may not be written.
 """
 
+from typing import cast
 from uuid import UUID
 
 import orjson
@@ -13,6 +14,7 @@ from inboxd.api.messages import Row
 from inboxd.api.progress import Progress
 from inboxd.store import commands
 from inboxd.store.pools import Pool, borrow
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
 
 
@@ -29,7 +31,8 @@ class Progresses:
 
     def say(self, row: Row, progress: Progress) -> None:
         """Remember the newest of a command; called from handlers' threads too."""
-        self._said[row["id"]] = (row["fence"], progress)
+        command = cast("ClaimedCommand", row)
+        self._said[command["id"]] = (command["fence"], progress)
 
     async def write(self) -> None:
         """Write what was said since the last turn."""

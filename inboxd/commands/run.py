@@ -35,9 +35,10 @@ from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Connection, Row, is_passing
+from inboxd.store.connections import Connection, is_passing
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import OwnTransaction
+from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.logs import bound, get_logger
 
 _log = get_logger(__name__)
@@ -110,11 +111,11 @@ class CommandRun:
             if limit is not None:
                 limit.stop(Stopped(CANCELLED))
 
-    def drop(self, row: Row) -> None:
+    def drop(self, row: ClaimedCommand) -> None:
         """A command that was leased does not run after all."""
         self._bodies.done(row)
 
-    async def run(self, task: Task, row: Row, on_wait: Callable[[], None]) -> RunEnd:
+    async def run(self, task: Task, row: ClaimedCommand, on_wait: Callable[[], None]) -> RunEnd:
         """Run one command to its outcome, and see it settled or handed to the settler."""
         handler = self._registry.commands[row["type"]]
         limit = handler.timeout or self._timeout
@@ -153,7 +154,9 @@ class CommandRun:
         if limit is not None:
             limit.extend(seconds)
 
-    def _outage(self, row: Row, own: OwnTransaction, error: BaseException) -> _Later | None:
+    def _outage(
+        self, row: ClaimedCommand, own: OwnTransaction, error: BaseException
+    ) -> _Later | None:
         """The trouble, if it is not the command's own: no connection to be had, or a lost one."""
         if isinstance(error, Stopped | _Later):
             return None
@@ -168,7 +171,7 @@ class CommandRun:
         self,
         task: Task,
         handler: CommandHandler,
-        row: Row,
+        row: ClaimedCommand,
         own: OwnTransaction,
         started: float,
         limit: float,
@@ -245,7 +248,7 @@ class CommandRun:
             sent = len(ended.sent) + len(ended.emitted)
             telling.command_ended(ended.row, "succeeded", settlement.seconds, sent)
 
-    async def _payload(self, handler: CommandHandler, row: Row) -> object:
+    async def _payload(self, handler: CommandHandler, row: ClaimedCommand) -> object:
         raw = row["payload"]
         if row["body_id"] is not None:
             raw = await self._body(row)
@@ -254,7 +257,7 @@ class CommandRun:
             return decode_event_command(handler, raw, row["schema_version"], row["attempts"])
         return decode(handler, raw, row["schema_version"])
 
-    async def _body(self, row: Row) -> str | None:
+    async def _body(self, row: ClaimedCommand) -> str | None:
         try:
             return await self._bodies.take(row)
         except Exception as error:
@@ -262,7 +265,7 @@ class CommandRun:
                 raise
             raise _Later(f"its payload could not be read: {explain(error).error}") from error
 
-    async def _failed(self, row: Row, error: BaseException, seconds: float) -> RunEnd:
+    async def _failed(self, row: ClaimedCommand, error: BaseException, seconds: float) -> RunEnd:
         if isinstance(error, Stopped):
             await self._stopped(row, error, seconds)
             return "unsuccessful"
@@ -280,12 +283,12 @@ class CommandRun:
         self._count(row, name(outcome), seconds)
         return "left" if left else "unsuccessful"
 
-    def _placed(self, row: Row, again: Setback) -> Setback:
+    def _placed(self, row: ClaimedCommand, again: Setback) -> Setback:
         """What runs again holds its key; where there is no order to keep it lines up anew."""
         held = row["ordering_key"] is None or self._keeps_place(row["queue"])
         return again if held or again.status != "pending" else replace(again, status="waiting")
 
-    async def _stopped(self, row: Row, error: Stopped, seconds: float) -> None:
+    async def _stopped(self, row: ClaimedCommand, error: Stopped, seconds: float) -> None:
         """Not the handler's failure: cancelled, or given back without an attempt spent."""
         if error.reason == CANCELLED:
             ended = Settlement(row["id"], row["fence"], "cancelled", seconds, None)
@@ -296,7 +299,7 @@ class CommandRun:
             self._settler.hand_over(Ended(row, self._placed(row, again)))
         _log.info("command was stopped", type=row["type"], id=row["id"], reason=error.reason)
 
-    def _count(self, row: Row, outcome: Any, seconds: float) -> None:
+    def _count(self, row: ClaimedCommand, outcome: Any, seconds: float) -> None:
         self._parts.metrics.tally.add(
             "command", row["type"], outcome, seconds, row["waited"], row["queue"]
         )
@@ -309,12 +312,12 @@ def _encode_result(value: object) -> str:
         raise PayloadError(f"the result cannot be stored: {error.message}", error.path) from None
 
 
-def _with_parent(row: Row, drafts: Sequence[D]) -> list[tuple[D, Parent]]:
+def _with_parent(row: ClaimedCommand, drafts: Sequence[D]) -> list[tuple[D, Parent]]:
     """What a command sent or emitted, with the lineage that it hands on."""
     parent = _parent(row)
     return [(draft, parent) for draft in drafts]
 
 
-def _parent(row: Row) -> Parent:
+def _parent(row: ClaimedCommand) -> Parent:
     mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
     return Parent("command", row["id"], child_of(mine, row["command_id"]))

@@ -21,8 +21,8 @@ from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.engine.execution import Breath
 from inboxd.model.outcome import explain
 from inboxd.store.commands import Settlement
-from inboxd.store.connections import Row
 from inboxd.store.events import Setback
+from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -39,7 +39,7 @@ class Runners:
         admission: Admission,
         tasks: TaskGroup,
         *,
-        on_ended: Callable[[Row], None],
+        on_ended: Callable[[ClaimedCommand], None],
         on_left: Callable[[], None],
         on_loss: Callable[[], None],
     ) -> None:
@@ -58,12 +58,12 @@ class Runners:
         self._on_left = on_left
         self._on_loss = on_loss
         # What is leased and has not started, with the time of its lease.
-        self._ready: deque[tuple[Row, float]] = deque()
+        self._ready: deque[tuple[ClaimedCommand, float]] = deque()
         self._idle: deque[asyncio.Event] = deque()
         self._count = 0
         self._breath = Breath()
 
-    def upcoming(self) -> Iterator[Row]:
+    def upcoming(self) -> Iterator[ClaimedCommand]:
         """What starts next."""
         return (row for row, _ in self._ready)
 
@@ -72,7 +72,7 @@ class Runners:
         """How long the first of those that have not started waits, in seconds."""
         return monotonic() - self._ready[0][1] if self._ready else None
 
-    def take(self, rows: Sequence[Row]) -> None:
+    def take(self, rows: Sequence[ClaimedCommand]) -> None:
         """Let what was leased run; of one ordering key as many at a time as its queue allows."""
         self._admission.took(rows)
         if any(row["ordering_key"] is not None for row in rows):
@@ -143,7 +143,7 @@ class Runners:
         finally:
             self._count -= 1
 
-    def _ended(self, row: Row, *, well: bool) -> None:
+    def _ended(self, row: ClaimedCommand, *, well: bool) -> None:
         self._admission.ended(row)
         if row["ordering_key"] is not None:
             following, back = self._key_runs.end(row, self._settler.handed_over, well=well)
@@ -153,7 +153,7 @@ class Runners:
                 self._to_its_line(back)
         self._on_ended(row)
 
-    def _to_its_line(self, rows: Iterable[Row]) -> None:
+    def _to_its_line(self, rows: Iterable[ClaimedCommand]) -> None:
         """Give back what waited behind another of its key: it stands where it stood before."""
         for row in rows:
             self._settler.hand_over(Ended(row, Setback(row["id"], "waiting", fence=row["fence"])))
@@ -164,7 +164,7 @@ class Runners:
         if self._key_runs:
             self._to_its_line(self._key_runs.stale())
 
-    def release(self, which: Callable[[Row], bool] = lambda _: True) -> None:
+    def release(self, which: Callable[[ClaimedCommand], bool] = lambda _: True) -> None:
         """Give back what was claimed and has not started: no attempt, no crash."""
         if self._key_runs:
             self._to_its_line(self._key_runs.give_back(which))

@@ -25,9 +25,10 @@ from inboxd.model.outcome import Dead, Unsuccessful, explain
 from inboxd.store import batches, commands, emitted, wakeups
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Row, is_passing
+from inboxd.store.connections import is_passing
 from inboxd.store.events import Setback
 from inboxd.store.pools import lend, transaction
+from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -39,7 +40,7 @@ _PAUSE = 0.5
 class Ended(NamedTuple):
     """A command's outcome, and what its handler sent and emitted."""
 
-    row: Row
+    row: ClaimedCommand
     outcome: Settlement | Setback
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
     planned: Sequence[Planned] = ()
@@ -57,7 +58,7 @@ class Settler:
     def __init__(
         self,
         parts: Parts,
-        judge: Callable[[Row, Exception], Unsuccessful],
+        judge: Callable[[ClaimedCommand, Exception], Unsuccessful],
         *,
         on_setback: Callable[[], None],
         on_written: Callable[[], None],
@@ -119,7 +120,7 @@ class Settler:
         while self.waiting:
             await self._written.wait()
 
-    async def written(self, row: Row) -> None:
+    async def written(self, row: ClaimedCommand) -> None:
         """Wait until what ended earlier of this row's ordering key is written.
 
         Then a transaction of the row's own cannot commit before it.
@@ -256,5 +257,5 @@ def _given_back(each: Setback) -> bool:
     return each.status != "failed" and each.delay is None and each.run_at is None
 
 
-def _same_key(one: Row, other: Row) -> bool:
+def _same_key(one: ClaimedCommand, other: ClaimedCommand) -> bool:
     return bool(one["ordering_key"] == other["ordering_key"] and one["queue"] == other["queue"])

@@ -4,7 +4,7 @@ Owns the reading behind `ctx.result`. Promises that a handler that does not ask 
 that what it reads has committed. Known limit: each reading is a statement of its own.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import anyio.from_thread
 
@@ -13,6 +13,7 @@ from inboxd.errors import NotFound
 from inboxd.model.lineage import OriginKind
 from inboxd.store import batches
 from inboxd.store.pools import Pool, borrow
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
 
 
@@ -26,9 +27,10 @@ class StepResults:
 
     async def read(self, row: Row, step: str, /) -> Any:
         """The result of a step of the workflow that a command belongs to, or follows."""
-        batch = row["batch_id"]
-        if batch is None and row["origin_kind"] == OriginKind.BATCH:
-            batch = row["origin_id"]
+        command = cast("ClaimedCommand", row)
+        batch = command["batch_id"]
+        if batch is None and command["origin_kind"] == OriginKind.BATCH:
+            batch = command["origin_id"]
         if batch is None:
             raise NotFound(f"there is no result of {step!r}: this command is in no workflow")
         async with borrow(self._pool) as connection:

@@ -17,8 +17,9 @@ import anyio
 from inboxd.model.outcome import explain
 from inboxd.store import batches
 from inboxd.store.batches import Folded
-from inboxd.store.connections import Row, is_passing
+from inboxd.store.connections import is_passing
 from inboxd.store.pools import Pool, borrow
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
@@ -55,7 +56,7 @@ class Folder:
         self._work = asyncio.Event()
         self._under_way = 0
 
-    def hear(self, rows: Iterable[Row]) -> None:
+    def hear(self, rows: Iterable[ClaimedCommand]) -> None:
         """Commands have ended, and that has committed."""
         for row in rows:
             if row["batch_id"] is not None:

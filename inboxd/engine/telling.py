@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from inboxd.api.lists import Facts
+from inboxd.api.messages import Row
 from inboxd.engine.outcomes import name
 from inboxd.model.frames import own_frames, place_of
 from inboxd.model.outcome import Dead, Deferred, Unsuccessful, failure_of, whole_traceback
-from inboxd.store.connections import Row
 from inboxd.telemetry.logs import ROWS, bound, get_logger
 
 _log = get_logger(__name__)

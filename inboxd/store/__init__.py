@@ -2,7 +2,7 @@
 
 - Events: `events`, `lines` (in the order of keys), `lists` (of batch topics), `intakes` (those that
   wait for a declaration). Commands: `commands`, `limits` (queues with limits, keys), `suspects`.
-  Both: `bodies` (large payloads), `dedup`.
+  Both: `rows` (what a claim returns), `bodies` (large payloads), `dedup`.
 - What handlers do: `handler_connection`, `handler_calls`; what they send: `batches`, `emitted`,
   `pages`.
 - Workers: `workers`, `leases`, `wakeups`, `controls`; what they declare: `topics`, `names`,

@@ -9,6 +9,7 @@ compressed headers are taken to be as large as they can be.
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+from inboxd.api import messages
 from inboxd.store.connections import Connection, Row
 from inboxd.store.statements import Statements
 
@@ -36,7 +37,9 @@ def portions(rows: Sequence[Row], budget: int) -> Iterator[Sequence[Row]]:
         yield rows[start:]
 
 
-async def read(connection: Connection, sql: Statements, rows: Sequence[Row]) -> dict[int, str]:
+async def read(
+    connection: Connection, sql: Statements, rows: Sequence[messages.Row]
+) -> dict[int, str]:
     """The payloads (JSON text) of those rows that have a body, by body id."""
     wanted = [row for row in rows if row["body_id"] is not None]
     if not wanted:
@@ -60,6 +63,8 @@ async def complete(connection: Connection, sql: Statements, rows: Sequence[Row])
     ]
 
 
-async def _fetch(connection: Connection, query: str, rows: Sequence[Row]) -> dict[int, str]:
+async def _fetch(
+    connection: Connection, query: str, rows: Sequence[messages.Row]
+) -> dict[int, str]:
     ids, times = [row["body_id"] for row in rows], [row["body_at"] for row in rows]
     return {row[0]: row[1] for row in await connection.fetch(query, ids, times)}

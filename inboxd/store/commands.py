@@ -8,7 +8,7 @@ Known limit: a claim's rows come sorted by lane and time, which the statement it
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import asyncpg
@@ -17,9 +17,10 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.errors import LeaseLost, UniqueKeyTaken
 from inboxd.model.lane import Lane, Sighting
 from inboxd.model.lineage import Lineage
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.events import Setback
 from inboxd.store.pages import pages
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
 
 _LEASE_LOST = "IB001"
@@ -79,7 +80,7 @@ async def claim(
     room: dict[str, int],
     lanes: Sequence[Lane],
     rows: int,
-) -> list[Row]:
+) -> list[ClaimedCommand]:
     """Lease up to `rows` due commands, no more of a queue than its room."""
     claimed = await connection.fetch(
         sql["claim_commands"],
@@ -94,7 +95,7 @@ async def claim(
         rows,
     )
     claimed.sort(key=lambda row: (row["lane"], row["run_at"], row["id"]))
-    return claimed
+    return cast("list[ClaimedCommand]", claimed)
 
 
 async def find_suspects(connection: Connection, sql: Statements) -> list[Suspected]:
@@ -112,7 +113,7 @@ async def claim_suspects(
     rows: int,
     *,
     alone: bool = False,
-) -> list[Row]:
+) -> list[ClaimedCommand]:
     """Lease up to `rows` due commands of a group of suspects, of these queues as they have room.
 
     alone: nothing else runs on this worker.
@@ -128,7 +129,7 @@ async def claim_suspects(
         alone,
     )
     claimed.sort(key=itemgetter("run_at", "id"))
-    return claimed
+    return cast("list[ClaimedCommand]", claimed)
 
 
 async def end_alone(

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from uuid import UUID
 
 from inboxd.model.lane import Lane, Sighting
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
 
 
@@ -30,6 +31,15 @@ class KeyedSighting(NamedTuple):
     oldest: float | None
     next: float | None
     seen_at: float
+
+
+class Arrival(NamedTuple):
+    """A row of a line that is new, or due again (then without a time, in seconds)."""
+
+    type: str
+    key: str
+    run_at: float | None
+    id: int
 
 
 class WaitingKey(NamedTuple):
@@ -90,7 +100,7 @@ class Claimed:
     which another claim had the line just then.
     """
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ClaimedCommand] = field(default_factory=list)
     held_back: str | None = None
     again: float | None = None
     passed: list[str] = field(default_factory=list)
@@ -118,9 +128,9 @@ async def find_keys(
 
 async def arrived(
     connection: Connection, sql: Statements, queue: str, lanes: Sequence[Lane], most: int
-) -> list[Row]:
+) -> list[Arrival]:
     """What came into the lines of a queue since these cursors; what is due again."""
-    return await connection.fetch(
+    rows = await connection.fetch(
         sql["arrived_keys"],
         queue,
         [lane.key[1] for lane in lanes],
@@ -128,6 +138,7 @@ async def arrived(
         [lane.after_id for lane in lanes],
         most,
     )
+    return [Arrival(*row) for row in rows]
 
 
 async def fail_unhandled(
@@ -175,4 +186,4 @@ async def claim(
         return Claimed([], rows[0]["held_back"], rows[0]["again"], passed)
     at = rows[-1]["run_at"] + rows[-1]["waited"] if rows else 0.0
     rows.sort(key=itemgetter("lane", "run_at", "id"))
-    return Claimed(rows, passed=passed, at=at)
+    return Claimed(cast("list[ClaimedCommand]", rows), passed=passed, at=at)

@@ -19,6 +19,7 @@ from uuid import UUID, uuid4
 
 import uvloop
 
+from inboxd.api import messages
 from inboxd.model.lane import BEGINNING, Lanes
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, events, workers
@@ -60,7 +61,7 @@ _REST = """
 class Claim:
     """A command that a worker claimed once, and may settle at any time: the fence decides."""
 
-    row: Row
+    row: messages.Row
     worker: UUID
 
 
@@ -76,7 +77,7 @@ class Worker:
     page: list[Row] | None = None  # events of its open transaction
     page_lanes: list[Any] = field(default_factory=list)
     alone: Row | None = None  # an event whose crash was counted beforehand
-    leasing: list[Row] | None = None  # a claim that has not committed
+    leasing: Sequence[messages.Row] | None = None  # a claim that has not committed
     by_itself: bool = False  # that claim is of a suspect that runs alone
 
     @property

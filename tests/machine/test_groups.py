@@ -274,10 +274,10 @@ class Machine(RuleBasedStateMachine):
         claim = commands.claim(
             self.site.connection, SQL, self.worker, {"default": pick + 1}, [lane], pick + 1
         )
-        rows = self.site.run(claim)
+        leased = self.site.run(claim)
         ready = {member.uuid for member in self.model.some("pending")}
-        assert len(rows) == min(pick + 1, len(ready))
-        for row in rows:
+        assert len(leased) == min(pick + 1, len(ready))
+        for row in leased:
             assert row["command_id"] in ready
             self.model.members[row["command_id"]].status = "running"
             self.fences[row["command_id"]] = (row["id"], row["fence"])

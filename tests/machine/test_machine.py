@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
+from inboxd.api import messages
 from inboxd.api.drafts import CommandDraft
 from inboxd.engine.outcomes import setback
 from inboxd.errors import Defer, LeaseLost, Reject
@@ -156,7 +157,7 @@ class Machine(World):
             self.model.events[row["id"]].held = True
         return rows
 
-    def _agree(self, row: Row, item: Item) -> None:
+    def _agree(self, row: messages.Row, item: Item) -> None:
         assert (row["attempts"], row["crashes"]) == (item.attempts, item.crashes)
 
     def _end_page(self, worker: Worker, ends: Sequence[str], *, lost: bool) -> None:
@@ -298,7 +299,7 @@ class Machine(World):
         return True
 
     def _leasing(
-        self, worker: Worker, rows: list[Row], *, at_once: bool, alone: bool = False
+        self, worker: Worker, rows: Sequence[messages.Row], *, at_once: bool, alone: bool = False
     ) -> None:
         worker.leasing, worker.by_itself = rows, alone
         for row in rows:
@@ -392,7 +393,8 @@ class Machine(World):
         setbacks = []
         for number, claim in enumerate(chosen):
             end = ends[number % len(ends)]
-            setbacks.append(_setback(claim.row, claim.worker, end, self.model.now))
+            fence = claim.row["fence"]
+            setbacks.append(_setback(claim.row, claim.worker, end, self.model.now, fence))
             if claim.row["id"] in held:
                 _expect(self.model, self.model.commands[claim.row["id"]], end)
         written = self.site.run(commands.set_back(self.site.work, SQL, chosen[0].worker, setbacks))
@@ -408,7 +410,7 @@ class Machine(World):
 # ------------------------------------------------------------------------------------- outcomes
 
 
-def _setback(row: Row, worker: UUID, end: str, now: datetime) -> Setback:
+def _setback(row: messages.Row, worker: UUID, end: str, now: datetime, fence: int = 0) -> Setback:
     """What the product writes for that end, after its own decision."""
     errors: dict[str, Exception] = {
         "fail": RuntimeError("as told"),
@@ -416,7 +418,6 @@ def _setback(row: Row, worker: UUID, end: str, now: datetime) -> Setback:
         "defer until": Defer(until=now + 3 * HOUR),
         "reject": Reject("as told"),
     }
-    fence = row.get("fence", 0)
     if end not in errors:
         return Setback(row["id"], "pending", fence=fence)
     outcome = decide(errors[end], POLICY, row["attempts"], timedelta(0))

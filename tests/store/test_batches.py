@@ -15,6 +15,7 @@ from inboxd.store import batches, commands
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.session import Session
 from tests.support import Database
 from tests.support.locks import lock_awaited
@@ -72,17 +73,17 @@ async def _send_workflow(connection: Connection, steps: Sequence[Any]) -> int:
 
 async def _claim(
     connection: Connection, worker: UUID, type_: str = "test.noop", most: int = 1000
-) -> list[Row]:
+) -> list[ClaimedCommand]:
     lane = Lane(("default", type_, 0))
     return await commands.claim(connection, SQL, worker, {"default": most}, [lane], most)
 
 
-async def _settle(connection: Connection, worker: UUID, rows: Sequence[Row]) -> None:
+async def _settle(connection: Connection, worker: UUID, rows: Sequence[ClaimedCommand]) -> None:
     ended = [Settlement(row["id"], row["fence"], "succeeded", 0.1, None) for row in rows]
     assert len(await commands.settle(connection, SQL, worker, ended)) == len(rows)
 
 
-async def _fail(connection: Connection, worker: UUID, rows: Sequence[Row]) -> None:
+async def _fail(connection: Connection, worker: UUID, rows: Sequence[ClaimedCommand]) -> None:
     dead = [Setback(row["id"], "failed", 1, error=ERROR, fence=row["fence"]) for row in rows]
     assert len(await commands.set_back(connection, SQL, worker, dead)) == len(rows)
 

@@ -7,10 +7,12 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 
+from inboxd.api import messages
 from inboxd.api.messages import Event
 from inboxd.model.lane import BEGINNING, Lane, Lanes, Sighting
 from inboxd.store import commands, events, workers
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedCommand
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
@@ -24,12 +26,12 @@ async def _claim(
     rows: int = 100,
     room: int = 100,
     queue: str = "default",
-) -> list[Row]:
+) -> list[ClaimedCommand]:
     lane = Lane((queue, "test.noop", 0))
     return await commands.claim(connection, SQL, worker, {queue: room}, [lane], rows)
 
 
-def _ids(rows: list[Row]) -> list[int]:
+def _ids(rows: Sequence[messages.Row]) -> list[int]:
     return [row["id"] for row in rows]
 
 
@@ -148,7 +150,7 @@ async def test_two_reapers_bury_once(database: Database) -> None:
         worker = await join(session)
         sent = await send(session, 5, "test.noop")
         await _claim(session, worker)
-        returned: list[list[Row] | None] = []
+        returned: list[Sequence[messages.Row] | None] = []
 
         async def bury() -> None:
             returned.append(await workers.bury(pool, SQL, worker, 0, 3))
@@ -311,7 +313,7 @@ async def test_the_cursor_finds_what_committed_a_little_late(
         now = await session.fetchval("select date_part('epoch', now())")
         if place == "events":
             lane = Lane(("default", "test.noop"), now)
-            rows = await events.claim(session, SQL, [lane], 10)
+            rows: Sequence[messages.Row] = await events.claim(session, SQL, [lane], 10)
         else:
             lane = Lane(("default", "test.noop", 0), now)
             rows = await commands.claim(session, SQL, worker, {"default": 10}, [lane], 10)

@@ -11,7 +11,8 @@ import pytest
 from inboxd.commands.bodies import CommandBodies
 from inboxd.engine.parts import Parts
 from inboxd.store import bodies
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
 from tests.support import Database, eventually
 from tests.support.rows import SQL, daemon_pool, send
@@ -27,7 +28,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counted: list[int] = []
     original = bodies.read
 
-    async def read(connection: Connection, sql: Statements, rows: Sequence[Row]) -> dict[int, str]:
+    async def read(
+        connection: Connection, sql: Statements, rows: Sequence[ClaimedCommand]
+    ) -> dict[int, str]:
         counted.append(len(rows))
         return await original(connection, sql, rows)
 
@@ -37,7 +40,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @asynccontextmanager
 async def _opened(
-    database: Database, most: int, upcoming: Sequence[Row] = ()
+    database: Database, most: int, upcoming: Sequence[ClaimedCommand] = ()
 ) -> AsyncIterator[CommandBodies]:
     async with daemon_pool(database) as pool:
         settings = SimpleNamespace(commands=SimpleNamespace(in_flight_bytes=most))
@@ -45,11 +48,12 @@ async def _opened(
         yield CommandBodies(cast("Parts", parts), lambda: upcoming)
 
 
-async def _rows(database: Database, count: int) -> list[Row]:
+async def _rows(database: Database, count: int) -> list[ClaimedCommand]:
     await send(database, count, "test.noop", pad="x" * SIZE)
-    return await database.fetch(
+    rows = await database.fetch(
         "select id, body_id, body_at, body_bytes from inboxd.commands order by id"
     )
+    return cast("list[ClaimedCommand]", rows)
 
 
 async def test_one_read_serves_those_that_start_next(database: Database, reads: list[int]) -> None:
@@ -97,7 +101,7 @@ async def test_small_ones_do_not_keep_a_large_one_from_its_room(
     large, first, second, late = await _rows(database, 3)
     order: list[int] = []
 
-    async def take(row: Row) -> None:
+    async def take(row: ClaimedCommand) -> None:
         await payloads.take(row)
         order.append(row["id"])
 
@@ -135,7 +139,7 @@ async def test_a_failure_is_that_of_each_and_of_this_time_only(
             payloads.done(row)
         await database.execute("alter table inboxd.away rename to bodies")
         assert await payloads.take(rows[0])
-        assert payloads._used == 2 * rows[0]["body_bytes"]
+        assert payloads._used == 2 * (rows[0]["body_bytes"] or 0)
 
 
 async def test_one_that_is_given_back_while_it_is_read(database: Database) -> None:

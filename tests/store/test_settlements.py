@@ -9,6 +9,7 @@ import anyio
 import orjson
 import pytest
 
+from inboxd.api import messages
 from inboxd.api.drafts import CommandDraft
 from inboxd.commands.settler import Ended, Settler
 from inboxd.engine.batch_folder import Folder
@@ -20,9 +21,10 @@ from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Unsuccessful
 from inboxd.store import commands, events, workers
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.events import Setback
 from inboxd.store.pools import Pool
+from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, eventually
 from tests.support.locks import end_waiters, lock_awaited
@@ -31,7 +33,7 @@ from tests.support.rows import SQL, create_ledger, daemon_pool, daemon_session, 
 pytestmark = pytest.mark.anyio
 
 
-async def _claimed(connection: Connection, worker: UUID, count: int = 1) -> list[Row]:
+async def _claimed(connection: Connection, worker: UUID, count: int = 1) -> list[ClaimedCommand]:
     await send(connection, count, "test.noop")
     lane = Lane(("default", "test.noop", 0))
     rows = await commands.claim(connection, SQL, worker, {"default": 100}, [lane], 100)
@@ -39,11 +41,11 @@ async def _claimed(connection: Connection, worker: UUID, count: int = 1) -> list
     return rows
 
 
-def _succeeded(row: Row, result: str | None = None) -> Settlement:
+def _succeeded(row: messages.Row, result: str | None = None) -> Settlement:
     return Settlement(row["id"], row["fence"], "succeeded", 1.5, result)
 
 
-def _retry(row: Row) -> Setback:
+def _retry(row: ClaimedCommand) -> Setback:
     entry = orjson.dumps({"attempt": 1, "error": "as told"}).decode()
     return Setback(row["id"], "pending", 1, delay=60.0, error=entry, fence=row["fence"])
 
@@ -153,15 +155,15 @@ async def test_a_stale_commit_leaves_no_effect(
 # ------------------------------------------------------------ at the same time, in two sessions
 
 
-async def _gathered(session: Connection, worker: UUID, row: Row) -> bool:
+async def _gathered(session: Connection, worker: UUID, row: ClaimedCommand) -> bool:
     return bool(await commands.settle(session, SQL, worker, [_succeeded(row)]))
 
 
-async def _set_back(session: Connection, worker: UUID, row: Row) -> bool:
+async def _set_back(session: Connection, worker: UUID, row: ClaimedCommand) -> bool:
     return bool(await commands.set_back(session, SQL, worker, [_retry(row)]))
 
 
-async def _folded(session: Connection, worker: UUID, row: Row) -> bool:
+async def _folded(session: Connection, worker: UUID, row: ClaimedCommand) -> bool:
     """In the handler's transaction, which the ledger tells of; COMMIT comes with it."""
     await session.execute("BEGIN; insert into ledger values ('command', 1, 'mine')")
     try:
@@ -173,7 +175,7 @@ async def _folded(session: Connection, worker: UUID, row: Row) -> bool:
 
 
 SETTLEMENTS = [_gathered, _set_back, _folded]
-Settle = Callable[[Connection, UUID, Row], Awaitable[bool]]
+Settle = Callable[[Connection, UUID, ClaimedCommand], Awaitable[bool]]
 
 
 @pytest.mark.parametrize("settle", SETTLEMENTS)
@@ -443,7 +445,7 @@ def _settler(pool: Pool, worker: UUID) -> Settler:
     return Settler(cast("Parts", parts), _refuse, on_setback=lambda: None, on_written=lambda: None)
 
 
-def _refuse(row: Row, error: Exception) -> Unsuccessful:
+def _refuse(row: ClaimedCommand, error: Exception) -> Unsuccessful:
     raise error
 
 

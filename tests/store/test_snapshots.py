@@ -87,10 +87,11 @@ async def test_a_sweep_passes_what_is_dead_once(session: Connection, place: str)
 
     async def claim() -> None:
         if place == "commands":
-            rows = await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9)
+            leased = await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9)
+            assert [row["id"] for row in leased] == ids
         else:
             rows = await events.claim(session, SQL, [lane], 9)
-        assert [row["id"] for row in rows] == ids
+            assert [row["id"] for row in rows] == ids
 
     await undone(session, claim())  # the first time, the driver asks for types
     assert await pages(session, claim()) < 0.75 * once

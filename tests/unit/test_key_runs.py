@@ -43,7 +43,7 @@ def ids(found: list[Any]) -> list[int]:
 
 def end(runs: KeyRuns, number: int, *, well: bool) -> tuple[int | None, list[int]]:
     """This row ended, as the outcome with its number."""
-    following, back = runs.end({"id": number}, number, well=well)  # type: ignore[arg-type]
+    following, back = runs.end({"id": number}, number, well=well)  # type: ignore[typeddict-item]
     return (None if following is None else following["id"]), ids(back)
 
 

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from inboxd.model.turns import RUN
-from inboxd.store.connections import Row
+from inboxd.store.rows import ClaimedCommand
 
 # Seconds for which the rest of a run waits behind one command.
 _TOO_LATE = 1.0
@@ -34,7 +34,7 @@ class Key(NamedTuple):
 class _Run:
     key: Key
     strict: bool
-    rest: deque[Row]
+    rest: deque[ClaimedCommand]
     started_at: float
     # How many rows it was given when it was last asked for.
     given: int
@@ -72,17 +72,19 @@ class KeyRuns:
         """Whether so many of a key run here that no more may."""
         return self._running[key] >= self.at_once(key.queue)
 
-    def begin(self, rows: Sequence[Row], handed_over: int) -> tuple[list[Row], list[Row]]:
+    def begin(
+        self, rows: Sequence[ClaimedCommand], handed_over: int
+    ) -> tuple[list[ClaimedCommand], list[ClaimedCommand]]:
         """Runs of what was leased, in order, or more of those that expect it.
 
         Returns those that start at once, and those that go back into their lines. handed_over: how
         many outcomes were by now.
         """
-        lines = defaultdict[tuple[str, str], deque[Row]](deque)
+        lines = defaultdict[tuple[str, str], deque[ClaimedCommand]](deque)
         for row in rows:
-            lines[row["queue"], row["ordering_key"]].append(row)
-        first: list[Row] = []
-        back: list[Row] = []
+            lines[row["queue"], row["ordering_key"] or ""].append(row)
+        first: list[ClaimedCommand] = []
+        back: list[ClaimedCommand] = []
         for queue_and_key, line in lines.items():
             key = Key(*queue_and_key)
             run = self._expecting.pop(key, None)
@@ -133,7 +135,9 @@ class KeyRuns:
             if not run.running:
                 self._leave(run, handed_over)
 
-    def end(self, row: Row, handed_over: int, *, well: bool) -> tuple[Row | None, list[Row]]:
+    def end(
+        self, row: ClaimedCommand, handed_over: int, *, well: bool
+    ) -> tuple[ClaimedCommand | None, list[ClaimedCommand]]:
         """A row ended, well or not: what starts instead, and what goes back into its line.
 
         handed_over: how many outcomes were by now, that of this row among them; those that go back
@@ -153,13 +157,13 @@ class KeyRuns:
             self._leave(run, handed_over + len(back))
         return None, back
 
-    def stale(self) -> list[Row]:
+    def stale(self) -> list[ClaimedCommand]:
         """What has waited too long behind its run's first: it goes back into its line."""
         now = monotonic()
         runs = [run for run in self._all() if run.rest and now - run.started_at > _TOO_LATE]
         return [row for run in runs for row in _emptied(run)]
 
-    def give_back(self, which: Callable[[Row], bool]) -> list[Row]:
+    def give_back(self, which: Callable[[ClaimedCommand], bool]) -> list[ClaimedCommand]:
         """Those of these rows that have not started, and what stands behind them."""
         back = []
         for run in self._all():
@@ -169,7 +173,7 @@ class KeyRuns:
                 run.rest.extend(kept)
         return back
 
-    def remove(self, ids: frozenset[int]) -> list[Row]:
+    def remove(self, ids: frozenset[int]) -> list[ClaimedCommand]:
         """Those among these rows that have not started: they do not start any more."""
         removed = []
         for run in self._all():
@@ -186,7 +190,7 @@ class KeyRuns:
         while self.ended and self.ended[0][1] <= through:
             yield self.ended.popleft()[0].key
 
-    def _start(self, run: _Run) -> Row:
+    def _start(self, run: _Run) -> ClaimedCommand:
         row = run.rest.popleft()
         run.started_at = monotonic()
         run.running += 1
@@ -204,7 +208,7 @@ class KeyRuns:
         return {id(run): run for run in self._runs.values()}.values()
 
 
-def _emptied(run: _Run) -> list[Row]:
+def _emptied(run: _Run) -> list[ClaimedCommand]:
     """Take out what has not started."""
     rows = list(run.rest)
     if rows:

@@ -11,8 +11,9 @@ from inboxd.engine.processor import Survey
 from inboxd.model.lane import Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.store import commands
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.pools import borrow
+from inboxd.store.rows import ClaimedCommand
 
 
 class PlainLanes:
@@ -50,7 +51,7 @@ class PlainLanes:
         known = [lane for lane in self._lanes.ordered() if lane.key[0] not in limited]
         return self._order.together(self._admission.open(known))
 
-    async def claim(self, ask: Ask, most: int) -> list[Row]:
+    async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease from those lanes whose queue still has room."""
         queues = {str(lane.key[0]) for lane in ask.lanes}
         room = {queue: self._admission.room(queue) for queue in queues}

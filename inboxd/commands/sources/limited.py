@@ -28,9 +28,10 @@ from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.model.turns import RUN, Turns, share
 from inboxd.store import limits
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.limits import Claimed, KeyedSighting, Wanted
 from inboxd.store.pools import borrow
+from inboxd.store.rows import ClaimedCommand
 
 # Keys that one look reads, and that a round holds before no more are looked for.
 _PAGE = 1_000
@@ -182,13 +183,13 @@ class LimitedQueues:
         lanes = [known.arrivals[type_] for type_ in types if type_ in known.arrivals]
         rows = await limits.arrived(connection, self._parts.sql, queue, lanes, _PAGE)
         for row in rows:
-            if row["run_at"] is not None:
-                known.arrivals[row["type"]].advance(row["run_at"], row["id"])
+            if row.run_at is not None:
+                known.arrivals[row.type].advance(row.run_at, row.id)
         pause = _HEAR
         if len(rows) < _PAGE:
             pause = min(max(_HEAR, (monotonic() - now) / _HEAR_SHARE), _LONGEST_HEAR)
         known.next_hear = now + pause
-        keys = dict.fromkeys(row["key"] for row in rows)
+        keys = dict.fromkeys(row.key for row in rows)
         known.turns.add(key for key in keys if not self._is_full(queue, key))
 
     def _is_full(self, queue: str, key: str) -> bool:
@@ -231,7 +232,7 @@ class LimitedQueues:
         asked = dict.fromkeys([*lanes, *lines])
         return [queue for queue in asked if self._of(queue).until <= now]
 
-    async def claim(self, ask: Ask, most: int) -> list[Row]:
+    async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease from a queue with limits, or from its lines."""
         if not self._has_room(ask.queue):
             return []
@@ -242,7 +243,7 @@ class LimitedQueues:
         advance(ask.lanes, rows)
         return rows
 
-    async def _claim(self, ask: Ask, room: int) -> list[Row]:
+    async def _claim(self, ask: Ask, room: int) -> list[ClaimedCommand]:
         queue = ask.queue
         known, bounds = self._of(queue), self._admission.bounds(queue)
         if self._key_runs.ended:
@@ -260,7 +261,7 @@ class LimitedQueues:
 
     async def claim_suspects(
         self, queue: str, group: UUID, types: Sequence[str], room: int, *, alone: bool
-    ) -> list[Row]:
+    ) -> list[ClaimedCommand]:
         """Lease up to `room` commands of a group of suspects, within the queue's limits."""
         known = self._of(queue)
         if known.until > monotonic():

@@ -8,15 +8,15 @@ without limits; `limited`, queues with limits over all workers, and the lines of
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Protocol
 
 from inboxd.engine.processor import Survey
 from inboxd.model.lane import Lane, Sighting
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, limits
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.limits import KeyedSighting
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
 
 
@@ -49,14 +49,14 @@ class Source(Protocol):
     def asks(self) -> list[Ask]:
         """The claims that are worth making now, each with its level."""
 
-    async def claim(self, ask: Ask, most: int) -> list[Row]:
+    async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease up to `most` commands; of each queue no more than it has room."""
 
 
-def advance(lanes: Sequence[Lane], rows: Sequence[Row]) -> list[Lane]:
+def advance(lanes: Sequence[Lane], rows: Sequence[ClaimedCommand]) -> list[Lane]:
     """Move the lanes, which rows name by number, behind what was claimed of them; which moved."""
     moved = []
-    for number, taken in itertools.groupby(rows, key=itemgetter("lane")):
+    for number, taken in itertools.groupby(rows, key=lambda row: row["lane"]):
         if number:  # else from no lane, but from a key's line
             lane, last = lanes[number - 1], list(taken)[-1]
             lane.advance(last["run_at"], last["id"])

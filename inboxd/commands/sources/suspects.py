@@ -28,8 +28,9 @@ from inboxd.model.outcome import explain
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.pools import borrow
+from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -110,7 +111,7 @@ class Suspects:
         # Where among the groups the next look begins, if none of those before had anything.
         self._first = 0
         # The command that runs alone; whether this worker empties itself for one.
-        self._alone: Row | None = None
+        self._alone: ClaimedCommand | None = None
         self._wants = False
         self._ending = False
         self._over = anyio.Event()
@@ -182,7 +183,7 @@ class Suspects:
         """One claim, before all others, when it is time to look for them."""
         return [Ask(-inf, "")] if self.due else []
 
-    async def claim(self, _ask: Ask, most: int) -> list[Row]:
+    async def claim(self, _ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease up to `most` commands of one group; or one, that is to run alone."""
         if self._leased and not self._wants:  # as after a lost connection
             await self._free_lease()
@@ -226,7 +227,7 @@ class Suspects:
         if self._leased:
             await self._free_lease()
 
-    def _hold(self, group: Group, rows: Sequence[Row]) -> None:
+    def _hold(self, group: Group, rows: Sequence[ClaimedCommand]) -> None:
         """These run now; what is left of the group is looked for as soon as there is room."""
         if group.id != self._group:
             self._held.clear()
@@ -235,8 +236,8 @@ class Suspects:
         self._held.update(row["id"] for row in rows)
         self._look_at = 0.0
 
-    async def _take(self, group: Group, most: int, *, alone: bool = False) -> list[Row]:
-        rows: list[Row] = []
+    async def _take(self, group: Group, most: int, *, alone: bool = False) -> list[ClaimedCommand]:
+        rows: list[ClaimedCommand] = []
         plain: dict[str, int] = {}
         for queue in sorted({part.queue for part in group.parts}):
             own = [part for part in group.parts if part.queue == queue]
@@ -265,7 +266,7 @@ class Suspects:
 
     # ----------------------------------------------------------------------------------- alone
 
-    async def _claim_alone(self, group: Group) -> list[Row]:
+    async def _claim_alone(self, group: Group) -> list[ClaimedCommand]:
         """Empty this worker for it, or lease it when that is done."""
         if self._admission.in_flight or self._settler.waiting:
             if self._wants or group.since >= _PATIENCE:
@@ -298,7 +299,7 @@ class Suspects:
             await leases.free(connection, self._parts.sql, _LEASE, self._parts.me.id)
         self._leased = False
 
-    async def _let_company_in(self, row: Row) -> None:
+    async def _let_company_in(self, row: ClaimedCommand) -> None:
         """It has come through for a while: that is written down, then others may start."""
         with anyio.move_on_after(time_of(row["crashes"])):
             await self._over.wait()
@@ -326,7 +327,7 @@ class Suspects:
 
     # ------------------------------------------------------------------------------- what ends
 
-    def ended(self, row: Row) -> None:
+    def ended(self, row: ClaimedCommand) -> None:
         """A command has ended here, or was given back."""
         if row["id"] in self._held:
             self._held.discard(row["id"])
