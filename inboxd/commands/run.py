@@ -7,21 +7,21 @@ lost lease leaves nothing behind (promise 3). Known limit: effects outside the d
 least once; `ctx.idempotency_key` is for them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import CommandContext, Results
-from inboxd.api.drafts import CommandDraft, EventDraft, encode
 from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.progress import Say
 from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
+from inboxd.commands.ended import Ended, succeeded
 from inboxd.commands.judge import Judge
-from inboxd.commands.settler import Ended, Settler
+from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import BlockingStepResults, StepResults
 from inboxd.engine import telling
 from inboxd.engine.execution import Stopped, Task
@@ -29,12 +29,10 @@ from inboxd.engine.losses import Losses
 from inboxd.engine.outcomes import is_ours, name, setback
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import FOR_ANOTHER, Versions
-from inboxd.errors import InboxdError, LeaseLost, PayloadError, Reject, TooNew
-from inboxd.model.lineage import Lineage, child_of
+from inboxd.errors import InboxdError, LeaseLost, Reject, TooNew
 from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
-from inboxd.store.batches import Planned
-from inboxd.store.commands import Parent, Settlement
+from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, is_passing
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import OwnTransaction
@@ -43,8 +41,6 @@ from inboxd.telemetry.logs import bound, get_logger
 
 _log = get_logger(__name__)
 _handler_log = get_logger("inboxd.handler")
-
-D = TypeVar("D", CommandDraft, EventDraft)
 
 # How long a command that trouble of ours kept from its end waits, in seconds.
 _LATER = 1.0
@@ -198,14 +194,8 @@ class CommandRun:
             context.close()
             own.close()
         own.check()
-        result = None if value is None else _encode_result(value)
-        plan = context.plan()
-        planned = () if plan is None else (Planned(plan, _parent(row)),)
-        sent = _with_parent(row, context.drafts) if context.drafts else ()
-        events = _with_parent(row, context.events) if context.events else ()
         seconds = monotonic() - started
-        settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
-        ended = Ended(row, settlement, sent, planned, events)
+        ended = succeeded(row, context, value, seconds)
         written = True
         if own.held is None and row["ordering_key"] is not None and ended.writes:
             # What it sent may be refused: nothing of its key starts before that is known.
@@ -303,21 +293,3 @@ class CommandRun:
         self._parts.metrics.tally.add(
             "command", row["type"], outcome, seconds, row["waited"], row["queue"]
         )
-
-
-def _encode_result(value: object) -> str:
-    try:
-        return encode(value)
-    except PayloadError as error:
-        raise PayloadError(f"the result cannot be stored: {error.message}", error.path) from None
-
-
-def _with_parent(row: ClaimedCommand, drafts: Sequence[D]) -> list[tuple[D, Parent]]:
-    """What a command sent or emitted, with the lineage that it hands on."""
-    parent = _parent(row)
-    return [(draft, parent) for draft in drafts]
-
-
-def _parent(row: ClaimedCommand) -> Parent:
-    mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
-    return Parent("command", row["id"], child_of(mine, row["command_id"]))

@@ -15,8 +15,9 @@ from time import monotonic
 from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
+from inboxd.commands.ended import Ended
 from inboxd.commands.run import CommandRun, RunEnd
-from inboxd.commands.settler import Ended, Settler
+from inboxd.commands.settler import Settler
 from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.engine.execution import Breath
 from inboxd.model.outcome import explain

@@ -12,19 +12,17 @@ dies runs again, as every effect outside the database may.
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import AsyncExitStack
 from time import monotonic
-from typing import NamedTuple
 
 import anyio
 
-from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.commands.ended import Ended
 from inboxd.engine import telling
 from inboxd.engine.outcomes import setback, site_of
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, Unsuccessful, explain
 from inboxd.store import batches, commands, emitted, wakeups
-from inboxd.store.batches import Planned
-from inboxd.store.commands import Parent, Settlement
+from inboxd.store.commands import Settlement
 from inboxd.store.connections import is_passing
 from inboxd.store.events import Setback
 from inboxd.store.pools import lend, transaction
@@ -35,21 +33,6 @@ _log = get_logger(__name__)
 
 _MOST_GATHERED = 2_000
 _PAUSE = 0.5
-
-
-class Ended(NamedTuple):
-    """A command's outcome, and what its handler sent and emitted."""
-
-    row: ClaimedCommand
-    outcome: Settlement | Setback
-    sent: Sequence[tuple[CommandDraft, Parent]] = ()
-    planned: Sequence[Planned] = ()
-    emitted: Sequence[tuple[EventDraft, Parent]] = ()
-
-    @property
-    def writes(self) -> bool:
-        """Whether there is more to write than the outcome."""
-        return bool(self.sent or self.planned or self.emitted)
 
 
 class Settler:

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio
 import pytest
 
-from inboxd.commands.settler import Ended, Settler
+from inboxd.commands.ended import Ended
+from inboxd.commands.settler import Settler
 from inboxd.embedded import Server
 from inboxd.engine.batch_folder import Folder
 from inboxd.engine.parts import Parts

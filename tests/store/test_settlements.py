@@ -11,7 +11,8 @@ import pytest
 
 from inboxd.api import messages
 from inboxd.api.drafts import CommandDraft
-from inboxd.commands.settler import Ended, Settler
+from inboxd.commands.ended import Ended
+from inboxd.commands.settler import Settler
 from inboxd.engine.batch_folder import Folder
 from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import Fleet

@@ -9,6 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from inboxd.commands.admission import Admission
+from inboxd.commands.sources import key_finder
 from inboxd.commands.sources import limited as module
 from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.commands.sources.limited import LimitedQueues
@@ -42,13 +43,14 @@ class Site:
         admission.prefetch.took = 0.001
         self.key_runs = KeyRuns(admission.key_concurrency)
         self.limited = LimitedQueues(parts, settler, self.key_runs, admission, PriorityOrder({}))
-        self.limited._of("q").turns.add(keys)
+        self.limited._of("q").keys.turns.add(keys)
 
         async def claim(*arguments: Any) -> Claimed:
             self.asked.append(arguments[-1])
             return self.answers.pop(0)
 
-        monkeypatch.setattr(module, "monotonic", lambda: self.now)
+        for each in (module, key_finder):
+            monkeypatch.setattr(each, "monotonic", lambda: self.now)
         monkeypatch.setattr(module, "borrow", _borrow)
         monkeypatch.setattr(limits, "claim", claim)
 
@@ -142,19 +144,19 @@ async def test_a_line_goes_on_where_nobody_waits_for_a_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = Site(monkeypatch, "a")
-    known, runs = site.limited._of("q"), site.key_runs
+    keys, runs = site.limited._of("q").keys, site.key_runs
     rows: Any = [
         {"id": n, "queue": "q", "ordering_key": "a", "crashes": 0, "lane": 0, "type": "t"}
         for n in range(40)
     ]
     await site.claim(Claimed(rows[:20], at=7.0))
     runs.begin(rows[:20], 0)
-    known.next_hear = site.now + 1
+    keys._next_hear = site.now + 1
     await site.claim(Claimed(rows[20:], passed=["a"], at=8.0))
     assert (site.asked[-1].keys, site.asked[-1].following) == (["a"], 7.0)
-    assert len(known.turns) == 0, "it has no turn of its own, passed or not"
+    assert len(keys.turns) == 0, "it has no turn of its own, passed or not"
     runs.begin(rows[20:], 0)
-    known.turns.add(["b"])
+    keys.turns.add(["b"])
     await site.claim(Claimed())
     assert (site.asked[-1].keys, site.asked[-1].following) == (["b"], None)
 

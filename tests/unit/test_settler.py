@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from inboxd.commands import settler as module
-from inboxd.commands.settler import Ended, Settler
+from inboxd.commands.ended import Ended
+from inboxd.commands.settler import Settler
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, explain
 from inboxd.store.commands import Settlement

@@ -13,8 +13,10 @@ import pytest
 
 from inboxd.commands.run import CommandRun, _Later
 from inboxd.commands.settler import Settler
+from inboxd.commands.sources import suspect_groups
 from inboxd.commands.sources import suspects as module
-from inboxd.commands.sources.suspects import Suspects, grouped, time_of
+from inboxd.commands.sources.suspect_groups import grouped, time_of
+from inboxd.commands.sources.suspects import Suspects
 from inboxd.engine.solitude import Solitude
 from inboxd.errors import Defer, TooNew
 from inboxd.model.outcome import Deferred
@@ -287,7 +289,7 @@ async def test_a_death_beside_a_thread_that_was_given_up_is_nobodys(
 async def test_what_came_through_alone_is_written_before_others_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_WHILE", 0.01)
+    monkeypatch.setattr(suspect_groups, "_WHILE", 0.01)
     site = Site(monkeypatch, _part(A, alone=True))
     await site.claim()
     site.solitude.rest()

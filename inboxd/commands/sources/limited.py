@@ -1,49 +1,40 @@
 """Claims from queues with limits over all workers, and from the lines of ordering keys.
 
-Owns what this worker knows of such queues: the round of their keys, how far it has looked for more,
-and when a queue that was full may be asked again. Promises that a queue that lets nothing run costs
-the others nothing: it is left alone until a time, or until something of it has ended here. New rows
-are found by time, from where the last look ended; keys that others freed are found by looks from
-the first key on, a page of them at a time, which never take more than a small share of the time.
-Where nobody else waits for a turn, the keys that this worker runs are asked for more while the rest
-of theirs runs or is being written, so that claims, runs and settlements of one key overlap. Known
-limit: with very many blocked keys such a look takes seconds, and so does finding a key that an
-operator freed.
+Owns what this worker knows of such queues: their keys (`key_finder`), and when a full one may
+be asked again. Promises that a queue that lets nothing run costs the others nothing: it is left
+alone until a time, or until something of it has ended here. Where nobody else waits for a turn, the
+keys that this worker runs are asked for more while the rest of theirs runs or is being written, so
+that claims, runs and settlements of one key overlap.
+*See:* `inboxd.store.limits.claim`, `key_runs`.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from time import monotonic
 from uuid import UUID
 
 from inboxd.commands.admission import Admission
 from inboxd.commands.settler import Settler
-from inboxd.commands.sources.key_runs import Key, KeyRuns
+from inboxd.commands.sources.key_finder import KeyFinder
+from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.commands.sources.source import Look, advance
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
-from inboxd.model.turns import RUN, Turns, share
+from inboxd.model.turns import RUN, share
 from inboxd.store import limits
 from inboxd.store.connections import Connection
-from inboxd.store.limits import Claimed, KeyedSighting, Wanted
+from inboxd.store.limits import Claimed, Wanted
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
 
-# Keys that one look reads, and that a round holds before no more are looked for.
-_PAGE = 1_000
-# Looks from the first key on take this share of the time at most.
-_LOOK_SHARE = 1 / 20
 # A full queue is asked again after so many seconds; the wait doubles.
 _FULL, _LONGEST_FULL = 0.05, 1.0
 # Commands of one key that are leased together end within so many seconds.
 _RUN_SECONDS = 0.1
-# New rows are looked for so often, in seconds, while there are keys enough, and for this share of
-# the time at most, but never later; a look that brings a whole page is not the last.
-_HEAR, _HEAR_SHARE, _LONGEST_HEAR = 0.05, 1 / 50, 0.25
 # A claim is over soon: so often in a row one waits for another's, which is shorter than looking at
 # everything before one sleeps.
 _PATIENCE = 10
@@ -57,17 +48,7 @@ _LOOK_AGAIN = 1.0
 class _Known:
     """One queue, as this worker knows it."""
 
-    turns: Turns = field(default_factory=Turns)
-    # How many rows a key had to give at the last claim.
-    of_each: float = 1.0
-    # How far each type's new rows were read.
-    arrivals: dict[str, Lane] = field(default_factory=dict)
-    # The look from the first key on: where it is, since when; None: there is none.
-    looking: bool = False
-    after: str | None = None
-    look_began: float = 0.0
-    next_look: float = 0.0
-    next_hear: float = 0.0
+    keys: KeyFinder
     lanes_first: bool = False
     # Why and until when nothing of it can run; the wait so far.
     held_back: str | None = None
@@ -75,10 +56,6 @@ class _Known:
     wait: float = _FULL
     # How often in a row somebody else was claiming from it.
     in_vain: int = 0
-
-    @property
-    def has_lines(self) -> bool:
-        return bool(self.arrivals)
 
 
 class LimitedQueues:
@@ -137,63 +114,14 @@ class LimitedQueues:
             and served(str(each.key[0]), str(each.key[1]))
         ]
         lines = [line for line in seen.lines if served(line.queue, line.type)]
-        self._hear_of(lines)
+        for line in lines:
+            self._of(line.queue).keys.hear_of(line)
         times = [each.next for each in lanes if each.next is not None]
         times += [line.next for line in lines if line.next is not None]
         if self._key_runs:
             times.append(_LOOK_AGAIN)
         due = self._lanes.sweep(lanes) or any(line.oldest is not None for line in lines)
         return Survey(due, min(times, default=None))
-
-    def _hear_of(self, lines: Iterable[KeyedSighting]) -> None:
-        now = monotonic()
-        for line in lines:
-            known = self._of(line.queue)
-            if line.type not in known.arrivals:
-                known.arrivals[line.type] = Lane((line.queue, line.type), line.seen_at)
-                known.next_look = 0.0
-            if line.oldest is not None and not known.looking and now >= known.next_look:
-                known.looking, known.after, known.look_began = True, None, now
-
-    async def _look(self, connection: Connection, queue: str, known: _Known) -> None:
-        """Read the next keys of a look from the first one on."""
-        if not known.looking or len(known.turns) >= _PAGE:
-            return
-        bounds = self._admission.bounds(queue)
-        keys = await limits.find_keys(
-            connection, self._parts.sql, queue, known.after, bounds, _PAGE
-        )
-        known.turns.add(
-            each.key for each in keys if each.free and not self._is_full(queue, each.key)
-        )
-        if len(keys) == _PAGE:
-            known.after = keys[-1].key
-        else:
-            known.looking = False
-            now = monotonic()
-            known.next_look = now + (now - known.look_began) / _LOOK_SHARE
-
-    async def _hear(
-        self, connection: Connection, queue: str, known: _Known, types: Sequence[str], room: int
-    ) -> None:
-        """The keys of rows that are new, or due again."""
-        now = monotonic()
-        if len(known.turns) * known.of_each >= room and now < known.next_hear:
-            return
-        lanes = [known.arrivals[type_] for type_ in types if type_ in known.arrivals]
-        rows = await limits.arrived(connection, self._parts.sql, queue, lanes, _PAGE)
-        for row in rows:
-            if row.run_at is not None:
-                known.arrivals[row.type].advance(row.run_at, row.id)
-        pause = _HEAR
-        if len(rows) < _PAGE:
-            pause = min(max(_HEAR, (monotonic() - now) / _HEAR_SHARE), _LONGEST_HEAR)
-        known.next_hear = now + pause
-        keys = dict.fromkeys(row.key for row in rows)
-        known.turns.add(key for key in keys if not self._is_full(queue, key))
-
-    def _is_full(self, queue: str, key: str) -> bool:
-        return self._key_runs.full(Key(queue, key))
 
     # ----------------------------------------------------------------------------------- claims
 
@@ -228,7 +156,7 @@ class LimitedQueues:
     def ready(self, lanes: Mapping[str, Sequence[Lane]]) -> list[str]:
         """The queues that may have something to run now; `lanes`: those that are claimed here."""
         now = self._told_at = monotonic()
-        lines = (q for q, known in self._known.items() if known.has_lines)
+        lines = (q for q, known in self._known.items() if known.keys.has_lines)
         asked = dict.fromkeys([*lanes, *lines])
         return [queue for queue in asked if self._of(queue).until <= now]
 
@@ -248,7 +176,7 @@ class LimitedQueues:
         known, bounds = self._of(queue), self._admission.bounds(queue)
         if self._key_runs.ended:
             for key in self._key_runs.written(self._settler.through):
-                self._of(key.queue).turns.add([key.key])
+                self._of(key.queue).keys.turns.add([key.key])
         async with borrow(self._parts.pool) as connection:
             want = await self._want(connection, ask, known, room)
             if want is None:
@@ -289,23 +217,22 @@ class LimitedQueues:
         # Who has just looked for other keys and has none goes on with those that run here.
         following = (
             self._going_on(queue, room, longest)
-            if may_follow and not known.turns and monotonic() < known.next_hear
+            if may_follow and not known.keys.turns and known.keys.has_just_heard
             else []
         )
-        if known.has_lines and not following:
-            await self._hear(connection, queue, known, types, room)
-            await self._look(connection, queue, known)
-            if may_follow and not known.turns:
+        if known.keys.has_lines and not following:
+            await known.keys.find(connection, types, room)
+            if may_follow and not known.keys.turns:
                 following = self._going_on(queue, room, longest)
-        if not (lanes or known.turns or following):
+        if not (lanes or known.keys.turns or following):
             return None
         first = known.lanes_first = not known.lanes_first
         if following:
             of_each = share(room, len(following), longest)
             return Wanted(room, types, lanes, first, following, of_each, self._claimed_until)
-        of_each = share(room, len(known.turns), longest)
+        of_each = share(room, len(known.keys.turns), longest)
         # Twice as many as should do: what others hold has nothing to give.
-        keys = known.turns.take(min(room, ceil(2 * room / known.of_each)))
+        keys = known.keys.turns.take(min(room, ceil(2 * room / known.keys.of_each)))
         return Wanted(room, types, lanes, first, keys, of_each)
 
     def _going_on(self, queue: str, room: int, longest: int) -> list[str]:
@@ -325,22 +252,22 @@ class LimitedQueues:
                 self._any_full = True
             self._parts.metrics.held_back.labels(queue, claimed.held_back).inc()
             if not passed:  # no key was asked
-                known.turns.put_back(keys)
+                known.keys.turns.put_back(keys)
                 return
         else:
             known.wait = _FULL
         # Somebody asks those just now: their turn comes after that of all others.
-        known.turns.add(key for key in claimed.passed if not self._is_full(queue, key))
+        known.keys.add(claimed.passed)
         keys = [key for key in keys if key not in passed]
         given = Counter([row["ordering_key"] for row in claimed.rows])
         del given[None]
         # It did not come to the turn of the last of them; a limit may have left less room.
         if len(claimed.rows) >= room or (claimed.rows and self._admission.bounds(queue).over_all):
             last = max((n for n, key in enumerate(keys) if key in given), default=-1)
-            known.turns.put_back(keys[last + 1 :])
+            known.keys.turns.put_back(keys[last + 1 :])
             keys = keys[: last + 1]
         if keys:
-            known.of_each = max(1.0, given.total() / len(keys))
+            known.keys.of_each = max(1.0, given.total() / len(keys))
 
     # --------------------------------------------------------------------------------- what ends
 
@@ -372,9 +299,13 @@ class LimitedQueues:
         for queue, known in self._known.items():
             if known.until > self._told_at:  # perhaps not any more: others were asked meanwhile
                 times.append(max(0.0, known.until - now))
-            elif queue in asked and (known.held_back or known.looking or known.turns):
+            elif queue in asked and (known.held_back or known.keys.looking or known.keys.turns):
                 times.append(0.0)
         return min(times, default=None)
 
     def _of(self, queue: str) -> _Known:
-        return self._known.setdefault(queue, _Known())
+        known = self._known.get(queue)
+        if known is None:
+            keys = KeyFinder(queue, self._parts.sql, self._admission, self._key_runs)
+            known = self._known[queue] = _Known(keys)
+        return known

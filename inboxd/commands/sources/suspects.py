@@ -9,8 +9,7 @@ alone. Known limit: who wants to run one alone claims nothing until all that it 
 however long that takes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic
 from uuid import UUID
@@ -22,12 +21,12 @@ from inboxd.commands.admission import Admission
 from inboxd.commands.settler import Settler
 from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import Look
+from inboxd.commands.sources.suspect_groups import Group, grouped, time_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.model.outcome import explain
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
-from inboxd.store.commands import Suspected
 from inboxd.store.connections import Connection
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
@@ -39,10 +38,6 @@ _log = get_logger(__name__)
 _AGAIN = 0.5
 # A worker that is busy leaves a suspect that is to run alone to others for so long, in seconds.
 _PATIENCE = 2.0
-# Who has come through for so long, in seconds, doubled for each death, may have others beside it:
-# 16 minutes at the most, since a worker rests meanwhile.
-_WHILE = 15.0
-_MOST_DOUBLINGS = 6
 # Groups that one look tries: some may wait for what is before them in their lines, or for room.
 _TRIES = 10
 # Who was to run alone and could not, though nothing else ran here (its queue was full, its key was
@@ -50,38 +45,6 @@ _TRIES = 10
 _VAIN, _LONGEST_VAIN = 1.0, 60.0
 # The lease of the worker that stops claiming, so that it can run a suspect alone.
 _LEASE = "alone"
-
-
-@dataclass(slots=True)
-class Group:
-    """What is due of a group, and served here."""
-
-    id: UUID
-    parts: list[Suspected] = field(default_factory=list)
-
-    @property
-    def alone(self) -> bool:
-        """Whether it is a single command that is to run alone."""
-        return any(part.alone for part in self.parts)
-
-    @property
-    def since(self) -> float:
-        """For how long it has waited, in seconds."""
-        return max(part.since for part in self.parts)
-
-
-def grouped(parts: Iterable[Suspected]) -> list[Group]:
-    """The groups that have something due; those that run alone come last."""
-    groups: dict[UUID, Group] = {}
-    for part in parts:
-        if part.oldest is not None:
-            groups.setdefault(part.group, Group(part.group)).parts.append(part)
-    return sorted(groups.values(), key=lambda group: group.alone)
-
-
-def time_of(crashes: int) -> float:
-    """How long one is watched that has died so often, in seconds."""
-    return float(_WHILE * 2 ** min(crashes, _MOST_DOUBLINGS))
 
 
 class Suspects:

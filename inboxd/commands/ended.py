@@ -1,0 +1,62 @@
+"""What a command leaves when it has ended: its outcome, and what its handler sent and emitted.
+
+Promises that what it sent carries on its lineage. *See:* `run`, `settler`.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from inboxd.api.context import CommandContext
+from inboxd.api.drafts import CommandDraft, EventDraft, encode
+from inboxd.errors import PayloadError
+from inboxd.model.lineage import Lineage, child_of
+from inboxd.store.batches import Planned
+from inboxd.store.commands import Parent, Settlement
+from inboxd.store.events import Setback
+from inboxd.store.rows import ClaimedCommand
+
+D = TypeVar("D", CommandDraft, EventDraft)
+
+
+class Ended(NamedTuple):
+    """A command's outcome, and what its handler sent and emitted."""
+
+    row: ClaimedCommand
+    outcome: Settlement | Setback
+    sent: Sequence[tuple[CommandDraft, Parent]] = ()
+    planned: Sequence[Planned] = ()
+    emitted: Sequence[tuple[EventDraft, Parent]] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is more to write than the outcome."""
+        return bool(self.sent or self.planned or self.emitted)
+
+
+def succeeded(row: ClaimedCommand, context: CommandContext, value: object, seconds: float) -> Ended:
+    """The outcome of a handler that returned `value`. Raises PayloadError: it cannot be stored."""
+    result = None if value is None else _encode_result(value)
+    plan = context.plan()
+    planned = () if plan is None else (Planned(plan, _parent(row)),)
+    sent = _with_parent(row, context.drafts) if context.drafts else ()
+    events = _with_parent(row, context.events) if context.events else ()
+    settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
+    return Ended(row, settlement, sent, planned, events)
+
+
+def _encode_result(value: object) -> str:
+    try:
+        return encode(value)
+    except PayloadError as error:
+        raise PayloadError(f"the result cannot be stored: {error.message}", error.path) from None
+
+
+def _with_parent(row: ClaimedCommand, drafts: Sequence[D]) -> list[tuple[D, Parent]]:
+    """What a command sent or emitted, with the lineage that it hands on."""
+    parent = _parent(row)
+    return [(draft, parent) for draft in drafts]
+
+
+def _parent(row: ClaimedCommand) -> Parent:
+    mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
+    return Parent("command", row["id"], child_of(mine, row["command_id"]))

@@ -1,0 +1,113 @@
+"""Which keys of a queue may have something to run.
+
+Owns the round of a queue's keys, and how far this worker has looked for more. New rows are found by
+time, from where the last look ended; keys that others freed are found by looks from the first key
+on, a page of them at a time. Promises that looks from the first key on never take more than a small
+share of the time. Known limit: with very many blocked keys such a look takes seconds, and so does
+finding a key that an operator freed. *See:* `limited`, which claims of these keys.
+"""
+
+from collections.abc import Iterable, Sequence
+from time import monotonic
+
+from inboxd.commands.admission import Admission
+from inboxd.commands.sources.key_runs import Key, KeyRuns
+from inboxd.model.lane import Lane
+from inboxd.model.turns import Turns
+from inboxd.store import limits
+from inboxd.store.connections import Connection
+from inboxd.store.limits import KeyedSighting
+from inboxd.store.statements import Statements
+
+# Keys that one look reads, and that a round holds before no more are looked for.
+_PAGE = 1_000
+# Looks from the first key on take this share of the time at most.
+_LOOK_SHARE = 1 / 20
+# New rows are looked for so often, in seconds, while there are keys enough, and for this share of
+# the time at most, but never later; a look that brings a whole page is not the last.
+_HEAR, _HEAR_SHARE, _LONGEST_HEAR = 0.05, 1 / 50, 0.25
+
+
+class KeyFinder:
+    """The keys of one queue, as this worker knows them."""
+
+    def __init__(
+        self, queue: str, sql: Statements, admission: Admission, key_runs: KeyRuns
+    ) -> None:
+        """Find keys of `queue` of which less runs here than may."""
+        # Whose turn it is; how many rows a key had to give at the last claim.
+        self.turns = Turns()
+        self.of_each = 1.0
+        # Whether there is a look from the first key on.
+        self.looking = False
+        self._queue = queue
+        self._sql = sql
+        self._admission = admission
+        self._key_runs = key_runs
+        # How far each type's new rows were read, and when they are read again at the latest.
+        self._arrivals: dict[str, Lane] = {}
+        self._next_hear = 0.0
+        # Where the look from the first key on is, since when, and when the next one is due.
+        self._after: str | None = None
+        self._look_began = 0.0
+        self._next_look = 0.0
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether the queue has, or had, commands with keys."""
+        return bool(self._arrivals)
+
+    @property
+    def has_just_heard(self) -> bool:
+        """Whether new rows were read a moment ago."""
+        return monotonic() < self._next_hear
+
+    def hear_of(self, line: KeyedSighting) -> None:
+        """A survey saw the queue's commands of one type: look for what is due of them."""
+        now = monotonic()
+        if line.type not in self._arrivals:
+            self._arrivals[line.type] = Lane((self._queue, line.type), line.seen_at)
+            self._next_look = 0.0
+        if line.oldest is not None and not self.looking and now >= self._next_look:
+            self.looking, self._after, self._look_began = True, None, now
+
+    async def find(self, connection: Connection, types: Sequence[str], room: int) -> None:
+        """Look for keys with rows of these types, if those of the round may leave room."""
+        await self._hear(connection, types, room)
+        await self._look(connection)
+
+    def add(self, keys: Iterable[str]) -> None:
+        """These may have something: their turn comes after that of all others."""
+        self.turns.add(key for key in keys if not self._key_runs.full(Key(self._queue, key)))
+
+    async def _hear(self, connection: Connection, types: Sequence[str], room: int) -> None:
+        """The keys of rows that are new, or due again."""
+        now = monotonic()
+        if len(self.turns) * self.of_each >= room and now < self._next_hear:
+            return
+        lanes = [self._arrivals[type_] for type_ in types if type_ in self._arrivals]
+        rows = await limits.arrived(connection, self._sql, self._queue, lanes, _PAGE)
+        for row in rows:
+            if row.run_at is not None:
+                self._arrivals[row.type].advance(row.run_at, row.id)
+        pause = _HEAR
+        if len(rows) < _PAGE:
+            pause = min(max(_HEAR, (monotonic() - now) / _HEAR_SHARE), _LONGEST_HEAR)
+        self._next_hear = now + pause
+        self.add(dict.fromkeys(row.key for row in rows))
+
+    async def _look(self, connection: Connection) -> None:
+        """Read the next keys of a look from the first one on."""
+        if not self.looking or len(self.turns) >= _PAGE:
+            return
+        bounds = self._admission.bounds(self._queue)
+        keys = await limits.find_keys(
+            connection, self._sql, self._queue, self._after, bounds, _PAGE
+        )
+        self.add(each.key for each in keys if each.free)
+        if len(keys) == _PAGE:
+            self._after = keys[-1].key
+        else:
+            self.looking = False
+            now = monotonic()
+            self._next_look = now + (now - self._look_began) / _LOOK_SHARE
