@@ -24,7 +24,7 @@ from inboxd.commands.settler import Settler
 from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.commands.sources.lanes import PlainLanes
 from inboxd.commands.sources.limited import LimitedQueues
-from inboxd.commands.sources.source import Source, look
+from inboxd.commands.sources.source import CommandSource, look
 from inboxd.commands.sources.suspects import Suspects
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Page, Survey
@@ -83,7 +83,7 @@ class CommandProcessing:
         self._suspects = Suspects(
             parts, limited, self.settler, tasks, self._admission, on_change=self._look_again
         )
-        self._sources: Sequence[Source] = (self._suspects, self._lanes, limited)
+        self._sources: Sequence[CommandSource] = (self._suspects, self._lanes, limited)
         # The next page is claimed when no more than these are left.
         self._refill_at = 0
         self._freed = asyncio.Event()
@@ -143,7 +143,7 @@ class CommandProcessing:
         soon = [source.again for source in self._sources if source.again is not None]
         return Page(taken, full=full, busy=busy, again=min(soon, default=None))
 
-    async def _claim(self, sources: Sequence[Source], free: int) -> int:
+    async def _claim(self, sources: Sequence[CommandSource], free: int) -> int:
         """Ask for smaller priorities of all queues first; an empty level costs one look."""
         asks = [(ask, source) for source in sources for ask in source.asks()]
         taken = 0

@@ -5,7 +5,7 @@ that waited longest first. *See:* `inboxd.store.commands.claim`, `inboxd.command
 """
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.sources.source import Look, advance
+from inboxd.commands.sources.source import Sightings, advance
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.model.lane import Lanes
@@ -33,7 +33,7 @@ class PlainLanes:
         """Look at each lane from its beginning again."""
         self._lanes.forget()
 
-    async def survey(self, connection: Connection, seen: Look) -> Survey:  # noqa: ARG002 - it was seen
+    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - it was seen
         """Rewind the lanes that have something due."""
         mine = [
             each

@@ -19,7 +19,7 @@ from inboxd.commands.admission import Admission
 from inboxd.commands.settler import Settler
 from inboxd.commands.sources.key_finder import KeyFinder
 from inboxd.commands.sources.key_runs import KeyRuns
-from inboxd.commands.sources.source import Look, advance
+from inboxd.commands.sources.source import Sightings, advance
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.model.lane import Lane, Lanes
@@ -103,7 +103,7 @@ class LimitedQueues:
 
     # ------------------------------------------------------------------------------------ looks
 
-    async def survey(self, connection: Connection, seen: Look) -> Survey:  # noqa: ARG002 - it was seen
+    async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - it was seen
         """Rewind the lanes that have something due; look for keys whose lines have."""
         served = self._admission.serves
         lanes = [

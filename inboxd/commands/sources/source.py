@@ -21,19 +21,19 @@ from inboxd.store.statements import Statements
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Sightings:
     """What was seen from the beginning, once for all sources: every lane, and every line."""
 
     lanes: Sequence[Sighting]
     lines: Sequence[KeyedSighting]
 
 
-async def look(connection: Connection, sql: Statements) -> Look:
+async def look(connection: Connection, sql: Statements) -> Sightings:
     """Look at everything from the beginning."""
-    return Look(await commands.survey(connection, sql), await limits.survey(connection, sql))
+    return Sightings(await commands.survey(connection, sql), await limits.survey(connection, sql))
 
 
-class Source(Protocol):
+class CommandSource(Protocol):
     """A source of commands."""
 
     @property
@@ -43,7 +43,7 @@ class Source(Protocol):
     def forget(self) -> None:
         """The connection was lost: another server may answer next, and a claim may be unknown."""
 
-    async def survey(self, connection: Connection, seen: Look) -> Survey:
+    async def survey(self, connection: Connection, seen: Sightings) -> Survey:
         """Judge a look from the beginning: whether anything is due here, and when it will be."""
 
     def asks(self) -> list[Ask]:

@@ -16,7 +16,7 @@ _MOST_DOUBLINGS = 6
 
 
 @dataclass(slots=True)
-class Group:
+class SuspectGroup:
     """What is due of a group, and served here."""
 
     id: UUID
@@ -33,12 +33,12 @@ class Group:
         return max(part.since for part in self.parts)
 
 
-def grouped(parts: Iterable[Suspected]) -> list[Group]:
+def grouped(parts: Iterable[Suspected]) -> list[SuspectGroup]:
     """The groups that have something due; those that run alone come last."""
-    groups: dict[UUID, Group] = {}
+    groups: dict[UUID, SuspectGroup] = {}
     for part in parts:
         if part.oldest is not None:
-            groups.setdefault(part.group, Group(part.group)).parts.append(part)
+            groups.setdefault(part.group, SuspectGroup(part.group)).parts.append(part)
     return sorted(groups.values(), key=lambda group: group.alone)
 
 

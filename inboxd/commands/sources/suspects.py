@@ -20,8 +20,8 @@ from anyio.abc import TaskGroup
 from inboxd.commands.admission import Admission
 from inboxd.commands.settler import Settler
 from inboxd.commands.sources.limited import LimitedQueues
-from inboxd.commands.sources.source import Look
-from inboxd.commands.sources.suspect_groups import Group, grouped, time_of
+from inboxd.commands.sources.source import Sightings
+from inboxd.commands.sources.suspect_groups import SuspectGroup, grouped, time_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.model.outcome import explain
@@ -111,7 +111,7 @@ class Suspects:
 
     # ----------------------------------------------------------------------------------- looks
 
-    async def survey(self, connection: Connection, seen: Look) -> Survey:
+    async def survey(self, connection: Connection, seen: Sightings) -> Survey:
         """Whether some are due that this worker may take; in how many seconds others may be."""
         serves = self._admission.serves
         plain = any(lane.key[2] is None for lane in seen.lanes)
@@ -169,7 +169,7 @@ class Suspects:
         await self._give_up()  # somebody else has it
         return []
 
-    def _in_turn(self, groups: list[Group]) -> list[Group]:
+    def _in_turn(self, groups: list[SuspectGroup]) -> list[SuspectGroup]:
         """So many as one look tries, after those that the last one tried in vain."""
         if len(groups) <= _TRIES:
             return groups
@@ -190,7 +190,7 @@ class Suspects:
         if self._leased:
             await self._free_lease()
 
-    def _hold(self, group: Group, rows: Sequence[ClaimedCommand]) -> None:
+    def _hold(self, group: SuspectGroup, rows: Sequence[ClaimedCommand]) -> None:
         """These run now; what is left of the group is looked for as soon as there is room."""
         if group.id != self._group:
             self._held.clear()
@@ -199,7 +199,9 @@ class Suspects:
         self._held.update(row["id"] for row in rows)
         self._look_at = 0.0
 
-    async def _take(self, group: Group, most: int, *, alone: bool = False) -> list[ClaimedCommand]:
+    async def _take(
+        self, group: SuspectGroup, most: int, *, alone: bool = False
+    ) -> list[ClaimedCommand]:
         rows: list[ClaimedCommand] = []
         plain: dict[str, int] = {}
         for queue in sorted({part.queue for part in group.parts}):
@@ -229,7 +231,7 @@ class Suspects:
 
     # ----------------------------------------------------------------------------------- alone
 
-    async def _claim_alone(self, group: Group) -> list[ClaimedCommand]:
+    async def _claim_alone(self, group: SuspectGroup) -> list[ClaimedCommand]:
         """Empty this worker for it, or lease it when that is done."""
         if self._admission.in_flight or self._settler.waiting:
             if self._wants or group.since >= _PATIENCE:
