@@ -56,8 +56,8 @@ async def listen(
     sql: Statements,
     *,
     on_wakeup: Callable[[Place], None],
-    on_control: Callable[[], None] = lambda: None,
-    on_joining: Callable[[], None] = lambda: None,
+    on_control: Callable[[], None],
+    on_joining: Callable[[], None],
     on_connected: Callable[[], None],
     check_interval: float,
 ) -> None:

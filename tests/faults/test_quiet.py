@@ -210,6 +210,8 @@ async def test_a_long_schema_name_listens(database: Database) -> None:
             settings_of(database),
             Statements("a" * 40),
             on_wakeup=lambda _: None,
+            on_control=lambda: None,
+            on_joining=lambda: None,
             on_connected=lambda: None,
             check_interval=5.0,
         )

@@ -198,6 +198,8 @@ async def _worker(
                 settings_of(database),
                 SQL,
                 on_wakeup=lambda which: wakeup.wake("notify") if which == place else None,
+                on_control=lambda: None,
+                on_joining=lambda: None,
                 on_connected=lambda: wakeup.wake("reconnect"),
                 check_interval=10.0,
             )

@@ -13,7 +13,7 @@ import pytest
 
 from inboxd.commands.run import CommandRun, _Later
 from inboxd.commands.settler import Settler
-from inboxd.commands.sources import suspect_groups
+from inboxd.commands.sources import alone_lease, suspect_groups
 from inboxd.commands.sources import suspects as module
 from inboxd.commands.sources.suspect_groups import grouped, time_of
 from inboxd.commands.sources.suspects import Suspects
@@ -63,7 +63,8 @@ class Site:
             on_change=lambda: None,
         )
         patch.setattr(module, "monotonic", lambda: self.now)
-        patch.setattr(module, "borrow", _borrow)
+        for each in (module, alone_lease):
+            patch.setattr(each, "borrow", _borrow)
         patch.setattr(commands, "find_suspects", self._find)
         patch.setattr(commands, "claim_suspects", self._claim)
         patch.setattr(commands, "end_alone", self._end_alone)

@@ -7,16 +7,17 @@ share of the time. Known limit: with very many blocked keys such a look takes se
 finding a key that an operator freed. *See:* `limited`, which claims of these keys.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from time import monotonic
 
 from inboxd.commands.admission import Admission
 from inboxd.commands.sources.key_runs import Key, KeyRuns
+from inboxd.model.key_round_robin import KeyRoundRobin
 from inboxd.model.lane import Lane
-from inboxd.model.turns import Turns
 from inboxd.store import limits
 from inboxd.store.connections import Connection
-from inboxd.store.limits import KeyedSighting
+from inboxd.store.limits import Claimed, KeyedSighting
 from inboxd.store.statements import Statements
 
 # Keys that one look reads, and that a round holds before no more are looked for.
@@ -36,7 +37,7 @@ class KeyFinder:
     ) -> None:
         """Find keys of `queue` of which less runs here than may."""
         # Whose turn it is; how many rows a key had to give at the last claim.
-        self.turns = Turns()
+        self.turns = KeyRoundRobin()
         self.of_each = 1.0
         # Whether there is a look from the first key on.
         self.looking = False
@@ -79,6 +80,21 @@ class KeyFinder:
     def add(self, keys: Iterable[str]) -> None:
         """These may have something: their turn comes after that of all others."""
         self.turns.add(key for key in keys if not self._key_runs.full(Key(self._queue, key)))
+
+    def gave(self, keys: Sequence[str], claimed: Claimed, *, cut: bool) -> None:
+        """A claim asked these keys; cut: it may not have come to the turn of the last of them."""
+        # Somebody asks those just now: their turn comes after that of all others.
+        self.add(claimed.passed)
+        passed = set(claimed.passed)
+        keys = [key for key in keys if key not in passed]
+        given = Counter([row["ordering_key"] for row in claimed.rows])
+        del given[None]
+        if cut:
+            last = max((n for n, key in enumerate(keys) if key in given), default=-1)
+            self.turns.put_back(keys[last + 1 :])
+            keys = keys[: last + 1]
+        if keys:
+            self.of_each = max(1.0, given.total() / len(keys))
 
     async def _hear(self, connection: Connection, types: Sequence[str], room: int) -> None:
         """The keys of rows that are new, or due again."""

@@ -16,7 +16,7 @@ from itertools import takewhile
 from time import monotonic
 from typing import NamedTuple
 
-from inboxd.model.turns import RUN
+from inboxd.model.key_round_robin import RUN
 from inboxd.store.rows import ClaimedCommand
 
 # Seconds for which the rest of a run waits behind one command.

@@ -8,7 +8,6 @@ that claims, runs and settlements of one key overlap.
 *See:* `inboxd.store.limits.claim`, `key_runs`.
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -22,9 +21,9 @@ from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.commands.sources.source import Sightings, advance
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
+from inboxd.model.key_round_robin import RUN, share
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
-from inboxd.model.turns import RUN, share
 from inboxd.store import limits
 from inboxd.store.connections import Connection
 from inboxd.store.limits import Claimed, Wanted
@@ -244,30 +243,19 @@ class LimitedQueues:
             self._claimed_until = claimed.at
         known.held_back = claimed.held_back
         known.in_vain = known.in_vain + 1 if claimed.held_back == "busy" else 0
-        passed = set(claimed.passed)
         if claimed.held_back is not None:
             known.until = monotonic() + (known.wait if claimed.again is None else claimed.again)
             if claimed.held_back == "full":
                 known.wait = min(2 * known.wait, _LONGEST_FULL)
                 self._any_full = True
             self._parts.metrics.held_back.labels(queue, claimed.held_back).inc()
-            if not passed:  # no key was asked
+            if not claimed.passed:  # no key was asked
                 known.keys.turns.put_back(keys)
                 return
         else:
             known.wait = _FULL
-        # Somebody asks those just now: their turn comes after that of all others.
-        known.keys.add(claimed.passed)
-        keys = [key for key in keys if key not in passed]
-        given = Counter([row["ordering_key"] for row in claimed.rows])
-        del given[None]
-        # It did not come to the turn of the last of them; a limit may have left less room.
-        if len(claimed.rows) >= room or (claimed.rows and self._admission.bounds(queue).over_all):
-            last = max((n for n, key in enumerate(keys) if key in given), default=-1)
-            known.keys.turns.put_back(keys[last + 1 :])
-            keys = keys[: last + 1]
-        if keys:
-            known.keys.of_each = max(1.0, given.total() / len(keys))
+        limited = bool(claimed.rows) and self._admission.bounds(queue).over_all
+        known.keys.gave(keys, claimed, cut=len(claimed.rows) >= room or limited)
 
     # --------------------------------------------------------------------------------- what ends
 

@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
 from inboxd.commands.settler import Settler
+from inboxd.commands.sources.alone_lease import AloneLease
 from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import Sightings
 from inboxd.commands.sources.suspect_groups import SuspectGroup, grouped, time_of
@@ -26,7 +27,7 @@ from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.model.outcome import explain
 from inboxd.model.priority_order import Ask
-from inboxd.store import commands, leases
+from inboxd.store import commands
 from inboxd.store.connections import Connection
 from inboxd.store.pools import borrow
 from inboxd.store.rows import ClaimedCommand
@@ -43,8 +44,6 @@ _TRIES = 10
 # Who was to run alone and could not, though nothing else ran here (its queue was full, its key was
 # held), is left alone for so many seconds; the wait doubles.
 _VAIN, _LONGEST_VAIN = 1.0, 60.0
-# The lease of the worker that stops claiming, so that it can run a suspect alone.
-_LEASE = "alone"
 
 
 class Suspects:
@@ -78,8 +77,7 @@ class Suspects:
         self._wants = False
         self._ending = False
         self._over = anyio.Event()
-        # Whether the lease may be this worker's.
-        self._leased = False
+        self._lease = AloneLease(parts)
         # Since when one runs alone, and until when it is the turn of all others.
         self._alone_at = 0.0
         self._rest_until = 0.0
@@ -148,8 +146,8 @@ class Suspects:
 
     async def claim(self, _ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease up to `most` commands of one group; or one, that is to run alone."""
-        if self._leased and not self._wants:  # as after a lost connection
-            await self._free_lease()
+        if not self._wants:  # as after a lost connection
+            await self._lease.free()
         async with borrow(self._parts.pool) as connection:
             found = await commands.find_suspects(connection, self._parts.sql)
         serves = self._admission.serves
@@ -187,8 +185,7 @@ class Suspects:
         """This worker empties itself for nobody."""
         if self._wants:
             self._company()
-        if self._leased:
-            await self._free_lease()
+        await self._lease.free()
 
     def _hold(self, group: SuspectGroup, rows: Sequence[ClaimedCommand]) -> None:
         """These run now; what is left of the group is looked for as soon as there is room."""
@@ -235,11 +232,7 @@ class Suspects:
         """Empty this worker for it, or lease it when that is done."""
         if self._admission.in_flight or self._settler.waiting:
             if self._wants or group.since >= _PATIENCE:
-                self._leased = True  # before it is: the answer may be lost
-                async with borrow(self._parts.pool) as connection:
-                    self._leased = self._wants = await leases.hold(
-                        connection, self._parts.sql, _LEASE, self._parts.me.id
-                    )
+                self._wants = await self._lease.hold()
             return []
         self._wants = True
         if not self._parts.solitude.want():
@@ -252,17 +245,11 @@ class Suspects:
             await self._give_up()
             return []
         self._wants = False
-        if self._leased:
-            await self._free_lease()
+        await self._lease.free()
         (self._alone,), self._over, self._alone_at = rows, anyio.Event(), monotonic()
         self._hold(group, rows)
         self._tasks.start_soon(self._let_company_in, self._alone)
         return rows
-
-    async def _free_lease(self) -> None:
-        async with borrow(self._parts.pool) as connection:
-            await leases.free(connection, self._parts.sql, _LEASE, self._parts.me.id)
-        self._leased = False
 
     async def _let_company_in(self, row: ClaimedCommand) -> None:
         """It has come through for a while: that is written down, then others may start."""

@@ -1,10 +1,10 @@
 """Whose turn it is: each key once, in the order in which they came, an equal share for all."""
 
-from inboxd.model.turns import Turns, share
+from inboxd.model.key_round_robin import KeyRoundRobin, share
 
 
 def test_a_key_stands_in_the_round_once() -> None:
-    turns = Turns()
+    turns = KeyRoundRobin()
     turns.add(["a", "b", "a"])
     turns.add(["b", "c"])
     assert len(turns) == 3
@@ -15,7 +15,7 @@ def test_a_key_stands_in_the_round_once() -> None:
 
 
 def test_who_was_not_asked_comes_first_again() -> None:
-    turns = Turns()
+    turns = KeyRoundRobin()
     turns.add(["a", "b", "c", "d"])
     taken = turns.take(3)
     turns.add(["b"])  # has been heard of meanwhile

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Turns:
+class KeyRoundRobin:
     """The keys, the one that has waited longest for its turn first."""
 
     _round: deque[str] = field(default_factory=deque)
