@@ -74,7 +74,7 @@ class CommandProcessing:
             self._admission,
             tasks,
             on_ended=self._ended,
-            on_left=self._lanes.forget,
+            on_left=self._left,
             on_loss=self._lost_claims.soon,
         )
         limited = self._limited = LimitedQueues(
@@ -200,6 +200,11 @@ class CommandProcessing:
         self._free()
         if self._key_runs.ended and not self.settler.waiting:
             self._wake()
+
+    def _left(self) -> None:
+        """Another worker should have the first go at the lane of what it alone can read."""
+        self._lanes.forget()
+        self._limited.forget_lanes()
 
     def _written(self) -> None:
         self._suspects.written()

@@ -8,6 +8,7 @@ import pytest
 
 from inboxd.commands import lost_claims
 from inboxd.commands.processing import CommandProcessing
+from inboxd.model.lane import Sighting
 from inboxd.settings import Settings
 from inboxd.store import commands
 
@@ -70,6 +71,16 @@ async def test_who_waited_for_anothers_claim_waits_for_room_as_ever() -> None:
             work._freed.set()
             await anyio.wait_all_tasks_blocked()
             assert ended, "and is woken by it"
+
+
+async def test_lanes_are_left_to_the_worker_that_can_read_what_is_in_them() -> None:
+    """Those of queues with limits, too."""
+    work = _work()
+    sources = (work._lanes, work._limited)
+    for source in sources:
+        source._lanes.sweep([Sighting(("q", "t", 0), 1.0, None)])
+    work._runners._on_left()
+    assert [source._lanes.ordered() for source in sources] == [[], []]
 
 
 async def test_the_look_for_what_is_held_unknown_takes_a_hundredth_of_the_time(

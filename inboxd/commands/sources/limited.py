@@ -94,6 +94,10 @@ class LimitedQueues:
         for known in self._known.values():
             known.held_back, known.until = None, 0.0
 
+    def forget_lanes(self) -> None:
+        """Look at each lane from its beginning again."""
+        self._lanes.forget()
+
     def forget(self) -> None:
         """The connection was lost: another server may answer next, and a claim may be unknown."""
         self._lanes.forget()
