@@ -6,111 +6,146 @@ Known limit: an action on many rows that is interrupted has been done to those o
 """
 
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import rows
-from inboxd.cli.options import ask, load_settings, named_in, read_id, read_since
-from inboxd.cli.output import print_json, print_table
+from inboxd.cli.groups import Options
+from inboxd.cli.options import (
+    Acting,
+    DryRun,
+    Force,
+    Since,
+    Tenant,
+    Yes,
+    actor,
+    named_in,
+    read_id,
+    read_since,
+)
+from inboxd.cli.output import (
+    CREATED,
+    ERROR,
+    ID,
+    LANE,
+    STATUS,
+    TENANT,
+    TYPE,
+    Table,
+    print_json,
+    print_table,
+)
 from inboxd.errors import UsageError
+from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
-    from inboxd.operations import Action, ActionPreview, Done, RowId, Selection
-    from inboxd.settings import Settings
+    from inboxd.operations import Action, ActionPreview, Done, Named, RowId, Selection
+    from inboxd.store.listing import Filter
     from inboxd.store.session import Session
     from inboxd.store.wakeups import Place
 
-Ids = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="ID", help="Row numbers or uuids; or else a filter.", show_default=False
+
+@dataclass(frozen=True, kw_only=True)
+class RowFilter(Options):
+    """Which rows: what lists and actions have in common; `row_filter` adds what more there is."""
+
+    type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")] = (
+        None
+    )
+    tenant: Tenant = None
+    since: Since = None
+
+    def given(self) -> dict[str, Any]:
+        """What was asked for, read."""
+        read = {"since": read_since, "batch": read_id}
+        return {
+            name: read[name](value) if name in read else value
+            for name, value in asdict(self).items()
+            if value is not None
+        }
+
+
+_MORE = {
+    "error": typer.Option(
+        "--error", metavar="TEXT", help="Only where the newest error contains this."
     ),
-]
-ByError = Annotated[
-    str | None,
-    typer.Option("--error", metavar="TEXT", help="Only where the newest error contains this."),
-]
-ByGroup = Annotated[
-    str | None,
-    typer.Option(
+    "group": typer.Option(
         "--group",
         metavar="GROUP",
         help="Only this group of `inboxd failures list`, or the beginning of its name.",
     ),
-]
-ByBatch = Annotated[
-    str | None, typer.Option("--batch", metavar="ID", help="Only what is in this batch.")
-]
-All = Annotated[bool, typer.Option("--all", help="All whose status allows it: no filter.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Change nothing: say how many match, and show a few.")
-]
-Rate = Annotated[float | None, typer.Option(metavar="N", help="At most so many rows a second.")]
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")
-]
+    "batch": typer.Option("--batch", metavar="ID", help="Only what is in this batch."),
+}
+
+
+def row_filter(place: "Place", *more: str) -> type[RowFilter]:
+    """The filter of a table's rows: with its lane, and with `more` of error, group and batch."""
+    lane = "topic" if place == "events" else "queue"
+    option = typer.Option(f"--{lane}", metavar="TEXT", help=f"Only this {lane}.")
+    options = {"lane": option, **{name: _MORE[name] for name in more}}
+    fields = [(name, Annotated[str | None, each], None) for name, each in options.items()]
+    return make_dataclass("RowFilter", fields, bases=(RowFilter,), frozen=True, kw_only=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Careful(Acting):
+    """How an action on many rows is done."""
+
+    dry_run: DryRun = False
+    rate: Annotated[
+        float | None, typer.Option(metavar="N", help="At most so many rows a second.")
+    ] = None
+    yes: Yes = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActingOnRows(Careful):
+    """How an action on rows that are named or match is done."""
+
+    everything: Annotated[
+        bool, typer.Option("--all", help="All whose status allows it: no filter.")
+    ] = False
+    force: Force = False
+
 
 _DONE = {"replay": "Replayed", "dismiss": "Dismissed", "cancel": "Cancelled"}
-
-
-class Options:
-    """What was given to an action besides ids and filter."""
-
-    def __init__(
-        self,
-        reason: str | None,
-        rate: float | None,
-        config: Path | None,
-        *,
-        everything: bool,
-        dry_run: bool,
-        yes: bool,
-        force: bool,
-        json: bool,
-    ) -> None:
-        """Hold them."""
-        self.reason, self.rate, self.config = reason, rate, config
-        self.everything, self.dry_run, self.yes, self.json = everything, dry_run, yes, json
-        self.force = force
+_SAMPLE = (ID, TYPE, LANE, STATUS, TENANT, CREATED, ERROR)
 
 
 def act(
-    place: "Place", action: "Action", ids: Sequence[str] | None, given: Options, **filters: Any
+    place: "Place",
+    action: "Action",
+    ids: Sequence[str] | None,
+    wanted: RowFilter,
+    given: ActingOnRows,
 ) -> None:
     """Do it to the rows named, or to all that match; print what was done."""
     from inboxd.operations import Selection
 
-    wanted = {name: value for name, value in filters.items() if value is not None}
-    if "since" in wanted:
-        wanted["since"] = read_since(wanted["since"])
-    if "batch" in wanted:
-        wanted["batch"] = read_id(wanted["batch"])
-    if bool(ids) + bool(wanted) + given.everything != 1:
+    filters = wanted.given()
+    if bool(ids) + bool(filters) + given.everything != 1:
         raise UsageError(
             f"what is to be {_DONE[action].lower()}? Give ids, or a filter such as --type, "
             "or --all; one of these."
         )
-    if not ids:
-        _on_matching(place, action, Selection(**wanted), given)
-    else:
+    if ids:
         _on_named(place, action, [read_id(each) for each in ids], given)
+    else:
+        act_on_all(place, action, Selection(**filters), given, force=given.force)
 
 
-def _on_named(place: "Place", action: "Action", ids: "list[RowId]", given: Options) -> None:
+def _on_named(place: "Place", action: "Action", ids: "list[RowId]", given: Careful) -> None:
     from inboxd import operations
 
-    settings = load_settings(given.config)
     if given.dry_run:
-        found = ask(settings, lambda session: operations.preview(session, place, action, ids))
+        found = given.ask(lambda session: operations.preview(session, place, action, ids))
         _print_preview(place, action, found, json=given.json)
         return
-    who = rows.actor()
-    done = ask(
-        settings,
-        lambda session: operations.act(session, place, action, ids, actor=who, reason=given.reason),
+    who, why = actor(), given.reason
+    done = given.ask(
+        lambda session: operations.act(session, place, action, ids, actor=who, reason=why)
     )
     if given.json:
         print_json(_as_json(action, done))
@@ -130,66 +165,54 @@ def _as_json(action: "Action", done: "Done") -> dict[str, Any]:
     return {**found, "requested": done.requested} if action == "cancel" else found
 
 
-def _on_matching(place: "Place", action: "Action", wanted: "Selection", given: Options) -> None:
-    settings = load_settings(given.config)
+def act_on_all(
+    place: "Place", action: "Action", wanted: "Selection", given: Careful, *, force: bool = False
+) -> None:
+    """Do it to all that match; print how many, and before that what they are."""
+    from inboxd import operations
+
+    async def look(session: "Session") -> "ActionPreview":
+        found = await operations.preview(session, place, action, wanted)
+        await check(session, found.count)
+        return found
+
+    async def do(session: "Session") -> int:
+        count = await operations.act_on_all(session, place, action, wanted, terms)
+        await check(session, count)
+        return count
+
+    async def check(session: "Session", count: int) -> None:
+        """Raise UnknownName where nothing matched a name that nobody declared and no row has."""
+        for kind, name in () if count or force else names_of(place, wanted):
+            also = named_in(given.settings, kind)
+            await operations.check_known(session, kind, name, also=also)
+
+    def tell(done: int) -> None:
+        typer.echo(f"\r{plural(done, place.removesuffix('s'))}", nl=False, err=True)
+
     if given.dry_run or (sys.stdin.isatty() and not (given.yes or given.json)):
-        from inboxd.operations import preview
-
-        async def look(session: "Session") -> "ActionPreview":
-            found = await preview(session, place, action, wanted)
-            await _check_names(session, settings, place, wanted, given, found.count)
-            return found
-
-        found = ask(settings, look)
+        found = given.ask(look)
         _print_preview(place, action, found, json=given.json)
         if given.dry_run or not found.count:
             return
         typer.confirm(f"{action.capitalize()} them now?", abort=True)
-
-    async def run(session: "Session") -> int:
-        count = await _in_pages(session, place, action, wanted, given)
-        await _check_names(session, settings, place, wanted, given, count)
-        return count
-
-    count = ask(settings, run)
+    on_page = tell if sys.stderr.isatty() else None
+    terms = operations.Terms(actor=actor(), reason=given.reason, rate=given.rate, on_page=on_page)
+    count = given.ask(do)
     if given.json:
         print_json({"action": action, "count": count})
     else:
-        typer.echo(f"{_DONE[action]}: {count:,} {place}")
+        typer.echo(f"{_DONE[action]}: {plural(count, place.removesuffix('s'))}")
 
 
-async def _check_names(
-    session: "Session",
-    settings: "Settings",
-    place: "Place",
-    wanted: "Selection",
-    given: Options,
-    count: int,
-) -> None:
-    """Raise UnknownName where nothing matched a name that nobody declared and no row has."""
-    if count or given.force:
-        return
-    from inboxd import operations
-
-    for kind, name in rows.names_of(place, wanted):
-        await operations.check_known(session, kind, name, also=named_in(settings, kind))
-
-
-async def _in_pages(
-    session: "Session", place: "Place", action: "Action", wanted: "Selection", given: Options
-) -> int:
-    from inboxd import operations
-
-    def tell(done: int) -> None:
-        typer.echo(f"\r{done:,} {place}", nl=False, err=True)
-
-    terms = operations.Terms(
-        actor=rows.actor(),
-        reason=given.reason,
-        rate=given.rate,
-        on_page=tell if sys.stderr.isatty() else None,
+def names_of(place: "Place", wanted: "Filter | Selection") -> "Iterator[tuple[Named, str]]":
+    """What a filter names that somebody may have declared, by kind."""
+    given: dict[Named, str | None] = (
+        {"event type": wanted.type, "topic": wanted.lane}
+        if place == "events"
+        else {"command type": wanted.type, "queue": wanted.lane}
     )
-    return await operations.act_on_all(session, place, action, wanted, terms)
+    return ((kind, name) for kind, name in given.items() if name is not None)
 
 
 def _print_preview(place: "Place", action: "Action", found: "ActionPreview", *, json: bool) -> None:
@@ -197,7 +220,6 @@ def _print_preview(place: "Place", action: "Action", found: "ActionPreview", *, 
         print_json({"action": action, "count": found.count, "sample": found.sample})
         return
     if found.sample:
-        columns = ("id", "type", "lane", "status", "tenant", "created_at", "error")
-        print_table(columns, ([row[name] for name in columns] for row in found.sample))
-    what = place.removesuffix("s") if found.count == 1 else place
-    typer.echo(f"{found.count:,} {what} would be {_DONE[action].lower()}.")
+        print_table(Table(_SAMPLE, found.sample))
+    what = plural(found.count, place.removesuffix("s"))
+    typer.echo(f"{what} would be {_DONE[action].lower()}.")

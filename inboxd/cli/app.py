@@ -11,18 +11,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from inboxd.cli import batches, commands, events, failures, history, queues, schedules, topics
+from inboxd.cli import batches, failures, history, queues, schedules, topics
 from inboxd.cli.audit import audit
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
 from inboxd.cli.declare import declare
 from inboxd.cli.dev import dev
 from inboxd.cli.doctor import doctor
-from inboxd.cli.erasure import erase
-from inboxd.cli.exits import exit_code
-from inboxd.cli.help import CommandGroup
+from inboxd.cli.erase import erase
+from inboxd.cli.exits import Exit, exit_code
+from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import examples
 from inboxd.cli.produce import emit, send
+from inboxd.cli.rows import row_commands
 from inboxd.cli.running import run
 from inboxd.cli.schema import migrate
 from inboxd.cli.status import status, workers
@@ -84,8 +85,8 @@ app.command(
     epilog=examples("""inboxd send email.welcome '{"user_id": 7}' --queue email --delay 10m""")
 )(send)
 app.command(epilog=examples("inboxd status", "inboxd status --watch"))(status)
-app.add_typer(events.app, name="events")
-app.add_typer(commands.app, name="commands")
+app.add_typer(row_commands("events"), name="events")
+app.add_typer(row_commands("commands"), name="commands")
 app.add_typer(queues.app, name="queues")
 app.add_typer(topics.app, name="topics")
 app.add_typer(schedules.app, name="schedules")
@@ -119,13 +120,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (`sys.argv` if no arguments are given), and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(given, prog_name="inboxd")
+        sys.exit(app(given, prog_name="inboxd", standalone_mode=False) or Exit.OK)
+    except typer.Abort:
+        typer.echo("inboxd: aborted; nothing was changed", err=True)
+        sys.exit(Exit.PROBLEMS)
+    except typer.TyperException as error:  # of what was typed
+        if told := error.format_message():  # none, where the help was printed instead
+            context = getattr(error, "ctx", None)
+            usage = "" if context is None else f"\n{context.get_usage()}"
+            typer.echo(f"inboxd: {told}{usage}", err=True)
+        sys.exit(error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last place; each kind has its exit code
         if "--debug" in given:
             traceback.print_exception(error)
         typer.echo(f"inboxd: {_message(error)}", err=True)
         sys.exit(exit_code(error))
-    sys.exit(0)
 
 
 def _message(error: Exception) -> str:

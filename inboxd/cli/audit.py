@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from inboxd.cli import rows
-from inboxd.cli.options import Config, Json, ask, load_settings, read_since
-from inboxd.cli.output import print_json, print_table
+from inboxd.cli.options import Looking, Page, Since, read_since
+from inboxd.cli.output import BY, ID, WHY, Column, Table
 
-_COLUMNS = ("id", "at", "actor", "action", "target", "count", "reason")
+_COLUMNS = (
+    *(ID, Column("at", kind="time"), BY, Column("action"), Column("target", cut="right")),
+    *(Column("rows", "count", kind="number"), WHY),
+)
 
 
 def audit(
@@ -22,31 +24,24 @@ def audit(
     target: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Only what was done to this.")
     ] = None,
-    since: rows.Since = None,
-    limit: rows.Limit = 20,
-    after: rows.After = None,
-    config: Config = None,
-    json: Json = False,
+    *,
+    since: Since = None,
+    page: Page,
+    given: Looking,
 ) -> None:
     """List what operators did: who, when, what, why, and to how many rows; the newest first."""
     from inboxd.operations import actions
 
-    found = ask(
-        load_settings(config),
+    found = given.ask(
         lambda session: actions(
             session,
             actor=actor,
             action=action,
             target=target,
             since=None if since is None else read_since(since),
-            below=after,
-            limit=limit,
-        ),
+            below=page.after,
+            limit=page.limit,
+        )
     )
-    following = found[-1]["id"] if len(found) == limit else None
-    if json:
-        print_json({"audit": found, "next": following})
-        return
-    print_table(_COLUMNS, ([row[name] for name in _COLUMNS] for row in found))
-    if following is not None:
-        typer.echo(f"There may be more: add --after {following}", err=True)
+    next_ = found[-1]["id"] if len(found) == page.limit else None
+    given.print({"audit": found, "next": next_}, Table(_COLUMNS, found))

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from inboxd.cli.exits import Exit, exit_code
-from inboxd.cli.options import Config, Json
-from inboxd.cli.output import print_json, print_table
+from inboxd.cli.findings import Finding, print_findings
+from inboxd.cli.options import Looking
+from inboxd.cli.output import Column, Table, print_json, print_table
 from inboxd.errors import DatabaseError, PluginError, SchemaError, SettingsError
+from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
-    from inboxd.operations.doctor import Finding
+    from inboxd.operations import doctor
     from inboxd.registry.registry import Registry
     from inboxd.settings import Settings
     from inboxd.store.connections import Row
@@ -32,6 +34,11 @@ _VERDICTS: dict[str, Literal["ok", "warn", "fail"]] = {
 }
 
 
+_SETTINGS = (
+    Column("setting", lambda each: each[0]),
+    Column("value", lambda each: each[1], cut="right"),
+    Column("from", lambda each: each[2], cut="left"),
+)
 _CORRECT = "correct what it names, in the settings"
 _IF_MEANT = "correct it; if a producer or a plugin to come will name it so, nothing"
 
@@ -55,28 +62,28 @@ def check(
     grants: Annotated[
         bool, typer.Option("--grants", help="List each missing privilege by itself.")
     ] = False,
-    config: Config = None,
-    json: Json = False,
+    *,
+    given: Looking,
 ) -> None:
     """Check settings, database, schema, privileges, partitions and plugins."""
     import anyio
 
     from inboxd.settings import read
 
-    reading = read(config)
+    reading = read(given.config)
     wrong = [_fail("settings", each, _CORRECT, Exit.CONFIG) for each in reading.problems]
     lines, declared = anyio.run(_database, reading.settings, grants)
     lines += _plugins(reading.settings, declared)
-    listed = _settings(reading.settings, everything=everything or json)
-    if json:
+    listed = _settings(reading.settings, everything=everything or given.json)
+    if given.json:
         keyed = {key: {"value": value, "source": source} for key, value, source in listed}
         print_json({"settings": keyed, "checks": [asdict(line) for line in (*wrong, *lines)]})
     else:
         if listed:
-            print_table(("setting", "value", "from"), listed)
-        print_table(
-            ("check", "verdict", "found", "what to do"),
-            ([line.subject, line.verdict, line.found, line.remedy] for line in lines),
+            print_table(Table(_SETTINGS, listed), wide=given.wide)
+            typer.echo()
+        print_findings(
+            Finding("Checks", line.subject, line.verdict, line.found, line.remedy) for line in lines
         )
     if wrong:
         raise SettingsError("\n".join(reading.problems))
@@ -172,7 +179,7 @@ def _quoted(name: str) -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-def _line(finding: "Finding", subject: str | None = None) -> Line:
+def _line(finding: "doctor.Finding", subject: str | None = None) -> Line:
     """What `inboxd doctor` says too."""
     verdict = _VERDICTS[finding.verdict]
     code = Exit.PROBLEMS if verdict == "fail" else Exit.OK
@@ -232,9 +239,9 @@ def _installed(registry: "Registry", settings: "Settings") -> Line:
     from inboxd.registry.schedules import scheduled
 
     events, commands = len(registry.events), len(registry.commands)
-    found = f"{events} event types, {commands} command types"
+    found = f"{plural(events, 'event type')}, {plural(commands, 'command type')}"
     if times := scheduled(registry, judgeable(settings).schedules):
-        found += f", {len(times)} schedules"
+        found += f", {plural(len(times), 'schedule')}"
     if events or commands:
         return Line("plugins", "ok", found)
     return Line("plugins", "warn", found, "install a plugin into this Python environment")

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from inboxd.cli.options import Config, Json, ask
-from inboxd.cli.output import print_json, print_table
+from inboxd.cli.lanes import count
+from inboxd.cli.options import Looking, ask
+from inboxd.cli.output import Column, Table, print_json, print_table
+from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
     from inboxd.daemon.declaring import DeclaredByName, WorkerDeclaration
@@ -31,6 +33,18 @@ class _Change(NamedTuple):
     change: str
 
 
+_CHANGES = (
+    Column("kind", lambda each: each.kind),
+    Column("name", lambda each: each.name, cut="left"),
+    Column("change", lambda each: each.change, cut="right"),
+)
+_WAITING = (
+    Column("type", lambda each: each[0], cut="left"),
+    Column("events that wait", lambda each: count(each[1]), kind="number"),
+    Column("would go to", lambda each: each[2], cut="right"),
+)
+
+
 class _Told(NamedTuple):
     """What was, or would be, declared. waiting: type, events, topics; left: topics held still."""
 
@@ -41,7 +55,6 @@ class _Told(NamedTuple):
 
 
 def declare(
-    config: Config = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")
     ] = False,
@@ -52,7 +65,8 @@ def declare(
             help="How long to wait for producers that write meanwhile; then workers go on.",
         ),
     ] = "1m",
-    json: Json = False,
+    *,
+    given: Looking,
 ) -> None:
     """Declare topics, subscriptions, schedules and types as a worker that joins does; run none.
 
@@ -63,7 +77,7 @@ def declare(
     from inboxd.settings import read
     from inboxd.telemetry import logs
 
-    settings, patience = accepted(read(config)), duration.parse(wait)
+    settings, patience = accepted(read(given.config)), duration.parse(wait)
     logs.configure("warning", settings.log.format)
     declaration = _declaration(settings)
 
@@ -76,10 +90,10 @@ def declare(
         return await _declare(session, declaration, patience)
 
     told = ask(settings, run, patient=True)
-    if json:
+    if given.json:
         _print_json(told, dry_run=dry_run)
     else:
-        _print(told, dry_run=dry_run)
+        _print(told, dry_run=dry_run, wide=given.wide)
 
 
 def _declaration(settings: "Settings") -> "WorkerDeclaration":
@@ -145,28 +159,21 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return f"changed: {', '.join(key for key in after if before.get(key) != after[key])}"
 
 
-def _print(told: _Told, *, dry_run: bool) -> None:
+def _print(told: _Told, *, dry_run: bool, wide: bool) -> None:
     if told.changes:
-        print_table(_Change._fields, told.changes)
+        print_table(Table(_CHANGES, told.changes), wide=wide)
     else:
         typer.echo("Nothing would change." if dry_run else "Nothing has changed.")
     if told.waiting:
-        rows = [[type_, _count(events), ", ".join(to)] for type_, events, to in told.waiting]
-        print_table(("type", "events that wait", "would go to"), rows)
+        print_table(Table(_WAITING, told.waiting), wide=wide)
     if told.taken:
-        typer.echo(f"{told.taken} events that waited were taken into their topics.")
+        were = "was taken into its topics" if told.taken == 1 else "were taken into their topics"
+        typer.echo(f"{plural(told.taken, 'event')} that waited {were}.")
     if told.left:
         typer.echo(
             f"Not finished: {', '.join(told.left)}. Somebody who wrote events before this"
             " has not ended yet; a worker goes on when he has. `inboxd doctor` names him."
         )
-
-
-def _count(events: int) -> str | None:
-    from inboxd.cli.status import count
-    from inboxd.store.listing import COUNTED
-
-    return count(events, COUNTED)
 
 
 def _print_json(told: _Told, *, dry_run: bool) -> None:

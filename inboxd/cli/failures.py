@@ -8,10 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from inboxd.cli.help import CommandGroup
-from inboxd.cli.options import Config, Json, ask, examples, load_settings
-from inboxd.cli.output import print_fields, print_json, print_table
+from inboxd.cli.groups import CommandGroup
+from inboxd.cli.options import Looking, examples
+from inboxd.cli.output import (
+    CREATED,
+    ERROR,
+    ID,
+    LANE,
+    TENANT,
+    TYPE,
+    Column,
+    Table,
+    print_fields,
+    print_json,
+    print_table,
+)
 from inboxd.cli.output import show as shown
+from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
     from inboxd.operations import ActionPreview, Group
@@ -20,33 +33,42 @@ if TYPE_CHECKING:
 
 app = CommandGroup(no_args_is_help=True, help="Read dead letters as groups of equal failures.")
 
-_TYPES = 2  # named in a line
 _GroupName = Annotated[
     str, typer.Argument(metavar="GROUP", help="As listed, or its beginning.", show_default=False)
 ]
 
 
+_LIST = (
+    Column("group", "fingerprint"),
+    Column("of", lambda group: f"{group['kind']}s"),
+    Column("rows", lambda group: f"{group['count']:,}", kind="number"),
+    Column("types", lambda group: list(group["types"]), cut="left"),
+    Column("first", "first_at", kind="time", extra=True),
+    Column("last", "last_at", kind="time"),
+    Column("newest error", "error", cut="right"),
+)
+_SAMPLE = (ID, TYPE, LANE, TENANT, CREATED, ERROR)
+
+
 @app.command("list", epilog=examples("inboxd failures list", "inboxd failures list --json"))
 def list_(
+    *,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="Most groups to list.")] = 50,
-    config: Config = None,
-    json: Json = False,
+    given: Looking,
 ) -> None:
     """List groups, the largest first: how many rows, of which types, and the newest error."""
     from inboxd.operations import failures
 
-    found = ask(load_settings(config), failures)
-    if json:
-        print_json({"groups": [asdict(group) for group in found[:limit]]})
-        return
-    columns = ("group", "of", "rows", "types", "first", "last", "newest error")
-    print_table(columns, map(_row, found[:limit]))
-    total = sum(group.count for group in found)
-    typer.echo(f"{total:,} dead letters in {len(found):,} groups.", err=True)
+    found = given.ask(failures)
+    groups = [asdict(group) for group in found[:limit]]
+    given.print({"groups": groups}, Table(_LIST, groups))
+    if not given.json:
+        total = plural(sum(group.count for group in found), "dead letter")
+        typer.echo(f"{total} in {plural(len(found), 'group')}.", err=True)
 
 
 @app.command(epilog=examples("inboxd failures show 5f2c1e0d9a7b3344"))
-def show(group: _GroupName, config: Config = None, json: Json = False) -> None:
+def show(group: _GroupName, given: Looking) -> None:
     """Show one group: its rows by type, the newest error in full, and a few rows."""
     from inboxd import operations
     from inboxd.operations import Selection
@@ -58,15 +80,15 @@ def show(group: _GroupName, config: Config = None, json: Json = False) -> None:
             for name in [each.fingerprint]
         ]
 
-    found = ask(load_settings(config), look)
-    if json:
+    found = given.ask(look)
+    if given.json:
         print_json({"groups": [{**asdict(each), "sample": few.sample} for each, few in found]})
         return
     for each, few in found:
         name = each.fingerprint
         print_fields(f"Group {name}", _fields(each))
-        columns = ("id", "type", "lane", "tenant", "created_at", "error")
-        print_table(columns, ([row[name] for name in columns] for row in few.sample))
+        typer.echo()
+        print_table(Table(_SAMPLE, few.sample), wide=given.wide)
         typer.echo(f"Run them again: inboxd {_place(each)} replay --group {name} --dry-run")
 
 
@@ -74,24 +96,9 @@ def _place(group: "Group") -> "Place":
     return "events" if group.kind == "event" else "commands"
 
 
-def _row(group: "Group") -> list[object]:
-    types = list(group.types)
-    more = f" and {len(types) - _TYPES} more" if len(types) > _TYPES else ""
-    error = (group.error or "").splitlines()
-    return [
-        group.fingerprint,
-        f"{group.kind}s",
-        f"{group.count:,}",
-        ", ".join(types[:_TYPES]) + more,
-        group.first_at,
-        group.last_at,
-        error[0] if error else None,
-    ]
-
-
 def _fields(group: "Group") -> dict[str, object]:
     return {
-        "rows": f"{group.count:,} {group.kind}s",
+        "rows": plural(group.count, group.kind),
         "types": ", ".join(f"{type_} ({count:,})" for type_, count in group.types.items()),
         "first": shown(group.first_at),
         "last": f"{shown(group.last_at)}, {group.kind} {group.last_id}",

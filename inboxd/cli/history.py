@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from inboxd.cli import rows
-from inboxd.cli.actions import DryRun, Yes
-from inboxd.cli.help import CommandGroup
-from inboxd.cli.options import Config, Json, Reason, ask, examples, load_settings
-from inboxd.cli.output import print_json, print_table
+from inboxd.cli.groups import CommandGroup
+from inboxd.cli.options import Acting, DryRun, Looking, Yes, actor, examples
+from inboxd.cli.output import Column, Table, print_json, print_table
+from inboxd.model.wording import plural, size
 
 if TYPE_CHECKING:
     from inboxd.store.partitions import Partition
@@ -37,8 +36,8 @@ def list_(
     all_: Annotated[
         bool, typer.Option("--all", help="List the empty ones too, such as those of days to come.")
     ] = False,
-    config: Config = None,
-    json: Json = False,
+    *,
+    given: Looking,
 ) -> None:
     """List partitions: their day, size and state, and which retention lets go next."""
     from inboxd.maintenance.partitions.retention import kept, served
@@ -47,16 +46,15 @@ def list_(
     async def look(session: "Session") -> "list[Partition]":
         return await partitions.listed(session.connection, session.sql, sizes=True)
 
-    settings = load_settings(config)
-    listed, keep = ask(settings, look), kept(settings)
+    listed, keep = given.ask(look), kept(given.settings)
     going = {each.part for each in served(listed, keep)}
     found = [{**_plain(each), "due": each.part in going} for each in listed]
-    if json:
+    if given.json:
         print_json({"retention": dict(keep), "partitions": found})
         return
-    columns = ("partition", "from", "to", "rows", "size", "state", "exported", "due")
     hidden = [] if all_ else [each for each in found if _is_dull(each)]
-    print_table(columns, (_cells(each) for each in found if all_ or not _is_dull(each)))
+    shown = [each for each in found if all_ or not _is_dull(each)]
+    print_table(Table(_LIST, shown), wide=given.wide)
     if hidden:
         last = max(each["from"] for each in hidden)
         typer.echo(
@@ -64,24 +62,25 @@ def list_(
             f"{last:%Y-%m-%d}: --all shows them."
         )
     for table, age in keep.items():
-        typer.echo(f"{table}: kept {'for ever' if age is None else f'for {age.days} days'}")
+        keeps = "ever" if age is None else plural(age.days, "day")
+        typer.echo(f"{table}: kept for {keeps}")
 
 
 @app.command("make", epilog=examples("inboxd history make --days 30"))
 def make(
     days: Annotated[int, typer.Option(metavar="N", min=1, max=366, help="How far ahead.")] = 14,
-    reason: Reason = None,
-    config: Config = None,
-    json: Json = False,
+    *,
+    given: Acting,
 ) -> None:
     """Make the partitions that are missing for the days ahead, as workers do."""
     from inboxd.maintenance.partitions import manual
 
-    made = ask(
-        load_settings(config),
-        lambda session: manual.make(session, days, actor=rows.actor(), reason=reason),
-    )
-    print_json({"made": made}) if json else typer.echo(f"Made {made} partitions.")
+    who, why = actor(), given.reason
+    made = given.ask(lambda session: manual.make(session, days, actor=who, reason=why))
+    if given.json:
+        print_json({"made": made})
+    else:
+        typer.echo(f"Made {plural(made, 'partition')}.")
 
 
 @app.command("export", epilog=examples(_EXAMPLE.format("export") + " --to /var/backups/inboxd"))
@@ -89,29 +88,28 @@ def export(
     parts: Parts,
     to: Annotated[Path, typer.Option(metavar="DIR", help="The folder.", show_default=False)],
     form: Form = "jsonl",
-    reason: Reason = None,
-    config: Config = None,
-    json: Json = False,
+    *,
+    given: Acting,
 ) -> None:
     """Write partitions of history to files; they stay."""
     from inboxd.maintenance.partitions import manual
     from inboxd.maintenance.partitions.export import Exporter
 
     async def do(session: "Session") -> dict[str, int]:
-        who = rows.actor()
+        who, why = actor(), given.reason
         wanted = await manual.chosen(session, parts, to_drop=False)
         writer = Exporter(to, form)
         return {
-            each.part: await manual.export(session, each, writer, actor=who, reason=reason)
+            each.part: await manual.export(session, each, writer, actor=who, reason=why)
             for each in wanted
         }
 
-    done = ask(load_settings(config), do, patient=True)
-    if json:
+    done = given.ask(do, patient=True)
+    if given.json:
         print_json({"exported": done})
         return
     for part, count in done.items():
-        typer.echo(f"Exported: {part}, {count:,} rows")
+        typer.echo(f"Exported: {part}, {plural(count, 'row')}")
 
 
 @app.command(
@@ -124,39 +122,37 @@ def drop(
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
-    reason: Reason = None,
-    config: Config = None,
-    json: Json = False,
+    *,
+    given: Acting,
 ) -> None:
     """Drop partitions now, whatever retention says; payloads that rows need are kept."""
     from inboxd.maintenance.partitions import manual
     from inboxd.maintenance.partitions.retention import exporter
 
-    settings = load_settings(config)
-    writer = None if no_export else exporter(settings)
+    writer = None if no_export else exporter(given.settings)
 
     async def choose(session: "Session") -> list[Any]:
         return [_plain(each) for each in await manual.chosen(session, parts, to_drop=True)]
 
     async def do(session: "Session") -> dict[str, bool]:
-        who = rows.actor()
+        who, why = actor(), given.reason
         return {
-            each.part: await manual.drop(session, each, writer, actor=who, reason=reason)
+            each.part: await manual.drop(session, each, writer, actor=who, reason=why)
             for each in await manual.chosen(session, parts, to_drop=True)
         }
 
-    asks = sys.stdin.isatty() and not (yes or json)
+    asks = sys.stdin.isatty() and not (yes or given.json)
     if dry_run or asks:
-        wanted = ask(settings, choose)
-        if json:
+        wanted = given.ask(choose)
+        if given.json:
             print_json({"partitions": wanted, "export": writer is not None})
         else:
             _print_wanted(wanted, exported=writer is not None)
         if dry_run:
             return
         typer.confirm("Let them go now?", abort=True)
-    done = ask(settings, do, patient=True)
-    if json:
+    done = given.ask(do, patient=True)
+    if given.json:
         print_json({"dropped": done})
         return
     for part, gone in done.items():
@@ -182,17 +178,8 @@ def _is_dull(each: dict[str, Any]) -> bool:
     return bool(each["empty"]) and each["state"] == "attached" and not each["due"]
 
 
-def _cells(each: dict[str, Any]) -> list[Any]:
-    days = [each[name].strftime("%Y-%m-%d") for name in ("from", "to")]
-    return [
-        *(each["partition"], *days, _about(each["rows"]), _size(each["bytes"])),
-        *(each["state"], each["exported"], "yes" if each["due"] else ""),
-    ]
-
-
 def _print_wanted(wanted: list[dict[str, Any]], *, exported: bool) -> None:
-    cells = ([each["partition"], _about(each["rows"]), _size(each["bytes"])] for each in wanted)
-    print_table(("partition", "rows", "size"), cells)
+    print_table(Table((_LIST[0], *_SIZE), wanted))
     typer.echo(f"They would be {'exported and ' if exported else ''}dropped.")
 
 
@@ -201,11 +188,16 @@ def _about(rows: int | None) -> str:
     return "not known" if rows is None else f"{rows:,}"
 
 
-def _size(count: int) -> str:
-    """Bytes, short: 12 kB, 3.4 GB."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:  # noqa: PLR2004 - the step from unit to unit
-            return f"{value:.3g} {unit}"
-        value /= 1000
-    return f"{value:.3g} TB"
+_SIZE = (
+    Column("rows", lambda each: _about(each["rows"]), kind="number"),
+    Column("size", lambda each: size(each["bytes"]), kind="number"),
+)
+_LIST = (
+    Column("partition"),
+    Column("from", lambda each: f"{each['from']:%Y-%m-%d}"),
+    Column("to", lambda each: f"{each['to']:%Y-%m-%d}", extra=True),
+    *_SIZE,
+    Column("state"),
+    Column("exported", kind="number", extra=True),
+    Column("due", lambda each: "yes" if each["due"] else ""),
+)

@@ -4,15 +4,22 @@ Promises: `-c` means the same before and after the command's name, and the neare
 that cannot be read is refused before anything is asked of the database.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+import getpass
+import socket
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 from uuid import UUID
 
 import typer
 
+from inboxd.cli.groups import Options
+from inboxd.cli.output import Table, print_json, print_tables
 from inboxd.errors import UsageError
+from inboxd.model.lifecycle import Status
 
 if TYPE_CHECKING:
     from inboxd.settings import Settings
@@ -52,6 +59,82 @@ At = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Insist on a name that nothing declares.")]
 Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; it is kept in the audit.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TEXT", help="Only this tenant.")]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Only what was created since: 2h, 7d, or a time in ISO 8601."
+    ),
+]
+Statuses = Annotated[
+    list[Status] | None,
+    typer.Option(
+        "--status",
+        metavar="STATUS",
+        help=f"Only this status ({', '.join(Status)}); may be given several times.",
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Change nothing: say how many match, and show a few.")
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common(Options):
+    """What every command has that asks the database."""
+
+    config: Config = None
+    json: Json = False
+
+    @cached_property
+    def settings(self) -> "Settings":
+        """The settings in force. Raises SettingsError."""
+        return load_settings(self.config)
+
+    def ask(self, question: "Callable[[Session], Awaitable[T]]", *, patient: bool = False) -> T:
+        """As the function `ask`, with these settings."""
+        return ask(self.settings, question, patient=patient)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looking(Common):
+    """What every command has that prints tables."""
+
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Show all columns and whole values, however wide.")
+    ] = False
+
+    def print(self, document: Mapping[str, object], *tables: Table) -> None:
+        """The document as JSON, or the tables; and how a list with `next` goes on."""
+        if self.json:
+            print_json(document)
+            return
+        print_tables(tables, wide=self.wide)
+        if (next_ := document.get("next")) is not None:
+            typer.echo(f"There may be more: add --after {next_}", err=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acting(Common):
+    """What every command has that is in the audit."""
+
+    reason: Reason = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page(Options):
+    """Which part of a list."""
+
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10_000, help="Most rows to list.")
+    ] = 20
+    after: Annotated[
+        int | None,
+        typer.Option(metavar="ID", min=1, help="Go on below this row number: the last one listed."),
+    ] = None
 
 
 def examples(*lines: str) -> str:
@@ -132,3 +215,12 @@ def _read_time(text: str, direction: int) -> datetime:
         raise UsageError(
             f"{text!r} is neither a duration such as 2h nor a time such as 2026-01-31T08:00."
         ) from None
+
+
+def actor() -> str:
+    """Who acts, for the audit: the operating system's user at this host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user id without a name
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Config, Force, Json, ask, load_settings, named_in, read_uuid
+from inboxd.cli.options import Common, Force, named_in, read_uuid
 from inboxd.cli.output import print_json
 from inboxd.errors import UsageError
 
@@ -67,8 +67,7 @@ def emit(
         str | None, typer.Option(metavar="TEXT", help="The same one twice is one event.")
     ] = None,
     force: Force = False,
-    config: Config = None,
-    json: Json = False,
+    given: Common,
 ) -> None:
     """Emit one event, of a type that somebody handles."""
     from inboxd.store import producing
@@ -96,8 +95,8 @@ def emit(
         return receipt, [dict(row) for row in await producing.dead_copies(session, receipt.uuid)]
 
     names: Names = {} if force else {"event type": type, "topic": topic}
-    receipt, dead = _produce(config, names, write)
-    _confirm("event", receipt, dead, json=json)
+    receipt, dead = _produce(given, names, write)
+    _confirm("event", receipt, dead, json=given.json)
     if receipt.conflict:
         raise typer.Exit(Exit.DEAD_LETTER)
 
@@ -134,8 +133,7 @@ def send(
         str, typer.Option(metavar="keep|replace|reject", help="What happens to the one there is.")
     ] = "keep",
     force: Force = False,
-    config: Config = None,
-    json: Json = False,
+    given: Common,
 ) -> None:
     """Send one command, of a type that somebody handles."""
     from inboxd.store import producing
@@ -158,26 +156,22 @@ def send(
         on_conflict=on_conflict,
     )
     names: Names = {} if force else {"command type": type, "queue": queue}
-    receipt = _produce(config, names, lambda session: producing.send(session, entry))
-    _confirm("command", receipt, json=json)
+    receipt = _produce(given, names, lambda session: producing.send(session, entry))
+    _confirm("command", receipt, json=given.json)
 
 
-def _produce(
-    config: Path | None, names: "Names", write: "Callable[[Session], Awaitable[T]]"
-) -> "T":
+def _produce(given: Common, names: "Names", write: "Callable[[Session], Awaitable[T]]") -> "T":
     """Write on a session of its own. Raises UnknownName for a name that nothing declares."""
     from inboxd import operations
-
-    settings = load_settings(config)
 
     async def run(session: "Session") -> T:
         for kind, name in names.items():
             if name:
-                also = named_in(settings, kind)
+                also = named_in(given.settings, kind)
                 await operations.check_declared(session, kind, name, also=also)
         return await write(session)
 
-    return ask(settings, run)
+    return given.ask(run)
 
 
 def _read_payload(given: str) -> str:

@@ -8,45 +8,58 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli.help import CommandGroup
-from inboxd.cli.options import Config, Json, ask, examples, load_settings
-from inboxd.cli.output import print_fields, print_json, print_table
-from inboxd.cli.status import count, seconds
+from inboxd.cli.groups import CommandGroup
+from inboxd.cli.lanes import IN_LINE, UNMET, count, counted
+from inboxd.cli.options import Looking, examples
+from inboxd.cli.output import (
+    ATTEMPTS,
+    ID,
+    TYPE,
+    Column,
+    Table,
+    print_fields,
+    print_json,
+    print_table,
+)
+from inboxd.model.wording import span
 
 if TYPE_CHECKING:
     from inboxd.settings import Queue
 
 app = CommandGroup(no_args_is_help=True, help="Look at queues, their limits and ordering keys.")
 
-_FROM = "Limits: the settings that this command reads. Give all workers the same."
+_KEYS = (
+    Column("key", cut="right"),
+    Column("blocked by", "held_by"),
+    *(ID, TYPE, ATTEMPTS),
+    Column("next time", "next_at", kind="time"),
+    counted("behind", legend="due commands that wait for it"),
+    Column("waiting for", "oldest", kind="span"),
+)
 
 
 @app.command("list", epilog=examples("inboxd queues list", "inboxd queues list --json"))
-def list_(config: Config = None, json: Json = False) -> None:
+def list_(given: Looking) -> None:
     """List queues: limits, what runs and waits, and keys that stand still."""
     from inboxd.store import listing, queues
 
-    settings = load_settings(config)
-    found = ask(settings, lambda session: queues.listed(session, settings.queues))
+    settings = given.settings
+    found = given.ask(lambda session: queues.listed(session, settings.queues))
     for row in found:
         row["limits"] = _limits(settings.queues.get(row["queue"]))
-    if json:
-        print_json({"counted_to": listing.COUNTED, "queues": found})
-        return
-    columns = ("queue", "running", "pending", "in line", "keys", "blocked", "for others")
-    table = [_shown(row, listing.COUNTED) for row in found]
-    print_table((*columns, "failed", "oldest due", "limits"), table)
-    typer.echo(_FROM)
+    given.print({"counted_to": listing.COUNTED, "queues": found}, Table(_LIST, found))
+    if not given.json:
+        typer.echo("Limits: the settings that this command reads. Give all workers the same.")
 
 
 @app.command("show", epilog=examples("inboxd queues show email", "inboxd queues show email --json"))
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The queue.", show_default=False)],
+    *,
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=1000, help="How many blocked keys.")
     ] = 20,
-    config: Config = None,
-    json: Json = False,
+    given: Looking,
 ) -> None:
     """Show one queue, and the ordering keys that stand still in it: who holds them, since when."""
     from inboxd.errors import UnknownName
@@ -54,7 +67,7 @@ def show(
     from inboxd.settings import Queue
     from inboxd.store import listing, queues
 
-    settings = load_settings(config)
+    settings = given.settings
     own = settings.queues.get(name)
 
     async def look(session: Any) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
@@ -62,7 +75,7 @@ def show(
         keys = await queues.blocked_keys(session, name, own or Queue(), limit)
         return {row["queue"]: row for row in listed}, keys
 
-    rows, keys = ask(settings, look)
+    rows, keys = given.ask(look)
     if name not in rows:
         hint = did_you_mean(name, rows) or "; `inboxd queues list` has the names."
         raise UnknownName(
@@ -70,13 +83,15 @@ def show(
             f"and no settings{hint}"
         )
     row = rows[name] | {"limits": _limits(own)}
-    if json:
+    if given.json:
         print_json({"counted_to": listing.COUNTED, **row, "blocked_keys": keys})
         return
-    _print_fields(row, listing.COUNTED)
+    fields = {each.title: each.of(row) for each in _LIST[1:]}
+    fields["limits"] = fields["limits"] or "none in these settings"
+    print_fields(f"Queue {name}", fields)
     if keys:
-        columns = ("key", "held by", "id", "type", "attempts", "next time", "behind", "waiting for")
-        print_table(columns, (_key(each, listing.COUNTED) for each in keys))
+        typer.echo()
+        print_table(Table(_KEYS, keys), wide=given.wide)
 
 
 def _limits(queue: "Queue | None") -> dict[str, Any]:
@@ -84,44 +99,30 @@ def _limits(queue: "Queue | None") -> dict[str, Any]:
     return {} if queue is None else queue.model_dump(mode="json", exclude_unset=True)
 
 
-def _print_fields(row: dict[str, Any], most: int) -> None:
-    counts = ("running", "pending", "in_line", "keys", "unmet", "failed")
-    fields: dict[str, object] = {"limits": _told(row["limits"]) or "none in these settings"}
-    fields |= {_NAMES.get(name, name): count(row[name], most) for name in counts}
-    fields |= {"blocked keys": _blocked(row), "oldest due": seconds(row["oldest"])}
-    print_fields(f"Queue {row['queue']}", fields)
-
-
-_NAMES = {"in_line": "in line", "keys": "keys in line", "unmet": "waiting for others"}
-
-
-def _shown(row: dict[str, Any], most: int) -> list[Any]:
-    return [
-        row["queue"],
-        *(count(row[name], most) for name in ("running", "pending", "in_line", "keys")),
-        _blocked(row),
-        *(count(row[name], most) for name in ("unmet", "failed")),
-        *(seconds(row["oldest"]), _told(row["limits"])),
-    ]
-
-
 def _blocked(row: dict[str, Any]) -> str | None:
     """How many keys stand still, why, and how long the first one behind has waited."""
     from inboxd.store.queues import HOLDERS
 
     parts = [
-        f"{count(each['keys'], HOLDERS)} by {held_by} ({seconds(each['oldest'])})"
+        f"{count(each['keys'], HOLDERS)} by {held_by} ({span(each['oldest'])})"
         for held_by, each in row["blocked"].items()
     ]
     return ", ".join(parts) or None
 
 
-def _key(each: dict[str, Any], most: int) -> list[Any]:
-    return [
-        *(each["key"], each["held_by"], each["id"], each["type"], each["attempts"]),
-        *(each["next_at"], count(each["behind"], most), seconds(each["oldest"])),
-    ]
-
-
 def _told(limits: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in limits.items())
+
+
+_LIST = (
+    Column("queue", cut="left"),
+    counted("running"),
+    counted("pending"),
+    IN_LINE,
+    counted("keys", extra=True, legend="ordering keys that have a line"),
+    Column("blocked", _blocked, cut="right", legend="keys that stand still, and for how long"),
+    UNMET,
+    counted("failed"),
+    Column("oldest due", "oldest", kind="span"),
+    Column("limits", lambda row: _told(row["limits"]), cut="right"),
+)

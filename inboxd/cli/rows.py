@@ -1,150 +1,198 @@
-"""Lists and single rows, the same for events and commands.
+"""`inboxd events`, `inboxd commands`: the same commands for both kinds of rows.
 
-Promises: a list never reads more than a page; its `next` leads to the page after it. Payloads,
-headers and results are shown only when asked for.
-Known limit: of what a row created, a hundred are shown; `inboxd trace` counts them all.
+Owns `row_commands`, which makes a group of them for a table: list, show, replay, dismiss,
+reschedule; and for commands cancel and prioritize. Promises: a list never reads more than a page;
+its `next` leads to the page after it.
+Known limits: a running command is asked to end; whether it did is seen by `show`. An event cannot
+be cancelled: it is a fact, and its page is one transaction.
 """
 
-import getpass
-import socket
-from dataclasses import asdict
-from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
 
 import typer
 
-from inboxd.cli.options import ask, load_settings, named_in, read_id, read_until
-from inboxd.cli.output import print_fields, print_json, print_table, show
-from inboxd.errors import NotFound
-from inboxd.model.lifecycle import Status
+from inboxd.cli import actions, show
+from inboxd.cli.groups import CommandGroup
+from inboxd.cli.options import (
+    Acting,
+    Id,
+    Looking,
+    Page,
+    Statuses,
+    actor,
+    examples,
+    named_in,
+    read_id,
+    read_until,
+)
+from inboxd.cli.output import (
+    ATTEMPTS,
+    CREATED,
+    ERROR,
+    ID,
+    STATUS,
+    TENANT,
+    TOOK,
+    TYPE,
+    Column,
+    Table,
+    print_json,
+)
+from inboxd.cli.output import show as shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from inboxd.operations import Named, Selection
+    from inboxd.operations import Action
     from inboxd.settings import Settings
     from inboxd.store.listing import Filter
     from inboxd.store.session import Session
     from inboxd.store.wakeups import Place
 
-ByType = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")]
-ByStatus = Annotated[
-    list[Status] | None,
-    typer.Option(
-        "--status",
-        metavar="STATUS",
-        help=f"Only this status ({', '.join(Status)}); may be given several times.",
+Ids = Annotated[
+    list[str],
+    typer.Argument(metavar="ID", help="Row numbers or uuids.", show_default=False),
+]
+IdsOrNone = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ID", help="Row numbers or uuids; or else a filter.", show_default=False
     ),
 ]
-ByTenant = Annotated[str | None, typer.Option("--tenant", metavar="TEXT", help="Only this tenant.")]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME", help="Only what was created since: 2h, 7d, or a time in ISO 8601."
-    ),
-]
-Limit = Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Most rows to list.")]
-After = Annotated[
-    int | None,
-    typer.Option(metavar="ID", min=1, help="Go on below this row number: the last one listed."),
-]
-WithPayload = Annotated[
-    bool, typer.Option("--payload", help="Show the payload, headers and result too.")
-]
 
-# What a table shows of a list; JSON has every column.
-_COLUMNS = ("id", "type", "lane", "status", "attempts", "tenant", "created_at", "duration", "error")
-# What `show` begins with, and what it says in sections of its own.
-_FIRST = (
-    *("id", "event_id", "command_id", "type", "schema_version", "topic", "queue", "status"),
-    *("attempts", "run_at", "created_at", "finished_at", "duration"),
-)
-_OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
-_DIED = "WorkerDied"
-_RULE = ("made", "left", "next_at", "policy", "source")
-_APART = {
-    *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
-    *("waits_for", "elsewhere", "suspect"),
-    *("origin_kind", "origin_id", "correlation_id", "causation_id"),
-    *("replay_of", "batch_id", "traceparent"),
-}
+_REPLAY = "Let dead letters run again now: those named, all or none; or all that match."
+_DISMISS = "Put dead letters away for good: those named, all or none; or all that match."
+_BY_HAND = "4711 --reason 'sent by hand'"
+_CANCEL = "Cancel what has not ended: at once, or by asking its worker when it runs."
 
 
-def print_list(
-    place: "Place", lane: str, wanted: "Filter", config: Path | None, *, json: bool
+def row_commands(place: "Place") -> CommandGroup:
+    """The group of commands for a table."""
+    events = place == "events"
+    app = CommandGroup(
+        no_args_is_help=True,
+        help=f"Look at {place}, replay dead letters{'' if events else ', cancel'}.",
+    )
+    _add_looks(app, place)
+    batch = () if events else ("batch",)
+    failed = actions.row_filter(place, "error", "group", *batch)
+    why = "the shop is back" if events else "the mail server is back"
+    group = "--group 5f2c1e0d9a7b3344 --dry-run"
+    since = "--type email.send --since 2h --rate 50"
+    _add_action(app, place, "replay", failed, _REPLAY, f"4711 4712 --reason '{why}'", group, since)
+    _add_action(app, place, "dismiss", failed, _DISMISS, _BY_HAND, group)
+    if not events:
+        unsettled = actions.row_filter(place, *batch)
+        tenant = "--type email.send --tenant acme --dry-run"
+        _add_action(app, place, "cancel", unsettled, _CANCEL, _BY_HAND, tenant)
+        _add_prioritize(app)
+    _add_reschedule(app, place)
+    return app
+
+
+def _add_looks(app: CommandGroup, place: "Place") -> None:
+    more = "--type order.created --since 2h --json"
+    if place == "commands":
+        more = "--queue email --limit 100 --after 4711"
+
+    @app.command(
+        "list",
+        options={"wanted": actions.row_filter(place)},
+        help=f"List {place}, newest first; payloads are not shown.",
+        epilog=_examples(place, "list", "--status failed --since 1d", more),
+    )
+    def _list(*, wanted: Any, status: Statuses = None, page: Page, given: Looking) -> None:
+        from inboxd.store.listing import Filter
+
+        filter_ = Filter(
+            **wanted.given(), statuses=status or (), below=page.after, limit=page.limit
+        )
+        _print_list(place, filter_, given)
+
+    @app.command(
+        "show",
+        help=f"Show one {place.removesuffix('s')}: attempts, errors, lineage, what it created, "
+        "how it is retried.",
+        epilog=_examples(place, "show", "4711", "4711 --payload"),
+    )
+    def _show(id: Id, given: show.Showing) -> None:
+        show.print_one(place, id, given)
+
+
+def _add_action(
+    app: CommandGroup,
+    place: "Place",
+    action: "Action",
+    filters: type[actions.RowFilter],
+    told: str,
+    *lines: str,
 ) -> None:
-    """Print a page of a list; `lane` is what a lane is called here: topic or queue."""
-    settings = load_settings(config)
-    found, doubts = ask(settings, lambda session: _page(session, settings, place, wanted))
+    @app.command(
+        action, options={"wanted": filters}, help=told, epilog=_examples(place, action, *lines)
+    )
+    def _run(ids: IdsOrNone = None, *, wanted: Any, given: actions.ActingOnRows) -> None:
+        actions.act(place, action, ids, wanted, given)
+
+
+def _add_reschedule(app: CommandGroup, place: "Place") -> None:
+    @app.command(
+        help=f"Let {place} that have not begun run at another time: all of those named, or none.",
+        epilog=_examples(place, "reschedule", "4711 --at 2h"),
+    )
+    def reschedule(
+        ids: Ids,
+        at: Annotated[
+            str,
+            typer.Option(metavar="TIME", help="When: now, 2h from now, or a time in ISO 8601."),
+        ],
+        given: Acting,
+    ) -> None:
+        from inboxd import operations
+
+        when, who, why = read_until(at), actor(), given.reason
+        wanted = [read_id(each) for each in ids]
+        done = given.ask(
+            lambda session: operations.reschedule(
+                session, place, wanted, when, actor=who, reason=why
+            )
+        )
+        if given.json:
+            print_json({"rescheduled": done.ids, "run_at": when})
+        else:
+            numbers = ", ".join(map(str, done.ids))
+            typer.echo(f"Rescheduled to {shown(when)}: {place.removesuffix('s')} {numbers}")
+
+
+def _add_prioritize(app: CommandGroup) -> None:
+    @app.command(epilog=_examples("commands", "prioritize", "4711 --priority -5"))
+    def prioritize(
+        ids: Ids,
+        priority: Annotated[int, typer.Option(metavar="N", help="The smallest runs first.")],
+        given: Acting,
+    ) -> None:
+        """Give commands that have not begun another priority: all of those named, or none."""
+        from inboxd import operations
+
+        who, why = actor(), given.reason
+        wanted = [read_id(each) for each in ids]
+        done = given.ask(
+            lambda session: operations.prioritize(session, wanted, priority, actor=who, reason=why)
+        )
+        if given.json:
+            print_json({"prioritized": done.ids, "priority": priority})
+        else:
+            typer.echo(f"Priority {priority}: command {', '.join(map(str, done.ids))}")
+
+
+def _examples(place: str, command: str, *lines: str) -> str:
+    return examples(*(f"inboxd {place} {command} {line}" for line in lines))
+
+
+def _print_list(place: "Place", wanted: "Filter", given: Looking) -> None:
+    found, doubts = given.ask(lambda session: _page(session, given.settings, place, wanted))
     for doubt in doubts:
         typer.echo(doubt, err=True)
-    if json:
-        print_json(found)
-        return
-    columns = [lane if name == "lane" else name for name in _COLUMNS]
-    print_table(columns, ([row[name] for name in columns] for row in found[place]))
-    if found["next"] is not None:
-        typer.echo(f"There may be more: add --after {found['next']}", err=True)
-
-
-def print_one(place: "Place", id: str, config: Path | None, *, payload: bool, json: bool) -> None:
-    """Print one row with its retry rules and the commands that it created. Raises NotFound."""
-    wanted, settings = read_id(id), load_settings(config)
-    found = ask(
-        settings, lambda session: _details(session, settings, place, wanted, payload=payload)
-    )
-    if json:
-        print_json(found)
-    else:
-        _print_details(found)
-
-
-def reschedule(
-    place: "Place", ids: list[str], at: str, reason: str | None, config: Path | None, *, json: bool
-) -> None:
-    """Give rows another time. Raises UsageError, NotFound or Conflict."""
-    from inboxd import operations
-
-    wanted, who, when = [read_id(each) for each in ids], actor(), read_until(at)
-    changed = ask(
-        load_settings(config),
-        lambda session: operations.reschedule(
-            session, place, wanted, when, actor=who, reason=reason
-        ),
-    )
-    if json:
-        print_json({"rescheduled": changed.ids, "run_at": when})
-    else:
-        numbers = ", ".join(map(str, changed.ids))
-        typer.echo(f"Rescheduled to {show(when)} UTC: {place.removesuffix('s')} {numbers}")
-
-
-def print_waits(waits: list[dict[str, Any]]) -> None:
-    """Print what a command or a batch waits for."""
-    columns = ("type", "status", "condition")
-    table = ([f"{each['kind']} {each['id']}", *(each[c] for c in columns)] for each in waits)
-    print_table(("waits for", *columns), table)
-
-
-def actor() -> str:
-    """Who acts, for the audit: the operating system's user at this host."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user id without a name
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
-
-
-def names_of(place: "Place", wanted: "Filter | Selection") -> "Iterator[tuple[Named, str]]":
-    """What a filter names that somebody may have declared, by kind."""
-    given: dict[Named, str | None] = (
-        {"event type": wanted.type, "topic": wanted.lane}
-        if place == "events"
-        else {"command type": wanted.type, "queue": wanted.lane}
-    )
-    return ((kind, name) for kind, name in given.items() if name is not None)
+    lane = Column("topic" if place == "events" else "queue", cut="left")
+    columns = (ID, TYPE, lane, STATUS, ATTEMPTS, TENANT, CREATED, TOOK, ERROR)
+    given.print(found, Table(columns, found[place]))
 
 
 async def _page(
@@ -160,142 +208,7 @@ async def _page(
     rows = [dict(row) for row in await listing.rows(session, place, wanted)]
     told = [
         await operations.unknown(session, kind, name, also=named_in(settings, kind))
-        for kind, name in (() if rows else names_of(place, wanted))
+        for kind, name in (() if rows else actions.names_of(place, wanted))
     ]
     next_ = rows[-1]["id"] if len(rows) == wanted.limit else None
     return {place: rows, "next": next_}, [each for each in told if each]
-
-
-async def _details(
-    session: "Session", settings: "Settings", place: "Place", id: int | UUID, *, payload: bool
-) -> dict[str, Any]:
-    """One row with its retry rules and the commands that it created. Raises NotFound."""
-    from inboxd import operations
-    from inboxd.registry.retry_rules import default_rule, rules_in
-    from inboxd.store import listing
-
-    row = await listing.one(session, place, id, payload=payload)
-    if row is None:
-        one = place.removesuffix("s")
-        raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {place} list`")
-    kind = place.removesuffix("s")
-    rules = await listing.rules(session, kind, row["type"])
-    if kind == "event":
-        rules = rules_in(row["topic"], rules, lists=row["mode"] == "batch")
-    row["retry"] = [_retry(rule, row) for rule in rules or [asdict(default_rule(settings))]]
-    uuid = UUID(row[f"{kind}_id"])
-    made_at = datetime.fromisoformat(row["created_at"])
-    created = await operations.created_by(session, kind, row["id"], uuid, made_at)
-    # A row without a story begins one: it is what its descendants carry.
-    row["correlation_id"] = row["correlation_id"] or row[f"{kind}_id"]
-    row["children"] = [
-        {key: getattr(each, key) for key in ("kind", "id", "uuid", "type", "lane", "status")}
-        for each in created
-    ]
-    row["replays"] = await operations.replays_of(session, kind, row["id"])
-    waits = row["status"] == Status.WAITING
-    row["waits_for"] = await operations.waits_of(session, uuid) if waits else []
-    row["suspect"] = await _suspicion(session, row)
-    return row
-
-
-async def _suspicion(session: "Session", row: dict[str, Any]) -> dict[str, Any] | None:
-    """Of a command that ran on a worker when it died: on which, and how it runs until it ends."""
-    from inboxd.store import suspects
-
-    group, lone, _ = (row.pop(key, None) for key in _OF_SUSPECTS)
-    if group is None:
-        return None
-    died = [each for each in row["errors"] or () if each.get("error", "").startswith(_DIED)]
-    return {
-        "died_on": died[-1].get("process", died[-1].get("worker")) if died else None,
-        "others": await suspects.others(session, UUID(group), row["id"]),
-        "alone": lone is not None,
-        "deaths_alone": lone or 0,
-    }
-
-
-def _print_details(row: dict[str, Any]) -> None:
-    """Print what `details` found, for a person."""
-    told = {key: row[key] for key in (*_FIRST, *sorted(row)) if key in row.keys() - _APART}
-    if told.get("duration") is not None:
-        told["duration"] = timedelta(seconds=row["duration"])
-    print_fields("", told)
-    if _is_skipped(row):
-        typer.echo("\nSkipped: it was not needed, since what it waited for ended otherwise.")
-    _print_suspicion(row["suspect"])
-    if row.get("elsewhere"):
-        others = ((each["topic"], each["id"], each["status"]) for each in row["elsewhere"])
-        print_table(("also in", "id", "status"), others)
-    print_fields("Lineage", _lineage(row))
-    rules = (
-        (rule["handler"] or "(nobody)", *(rule[name] for name in _RULE)) for rule in row["retry"]
-    )
-    print_table(("handler", "attempts", "left", "next", "retry rule", "from"), rules)
-    if row["waits_for"]:
-        print_waits(row["waits_for"])
-    if row["replays"]:
-        columns = ("at", "actor", "reason", "new_id")
-        print_table(
-            ("replayed at", "by", "why", "as"), ([r[c] for c in columns] for r in row["replays"])
-        )
-    if row["children"]:
-        print_table(("created", "type", "in", "status"), map(_child, row["children"]))
-    for error in row["errors"] or ():
-        print_fields(f"Error at {error.get('at')}", {k: v for k, v in error.items() if k != "at"})
-    for key in ("headers", "payload", "progress", "result"):
-        if row.get(key) is not None:
-            typer.echo(f"\n{key}:")
-            print_json(row[key], indent=True)
-
-
-def _is_skipped(row: dict[str, Any]) -> bool:
-    """Cancelled by nobody: by the end of what it waited for."""
-    return row["status"] == Status.CANCELLED and not row.get("cancel_requested")
-
-
-def _print_suspicion(suspect: dict[str, Any] | None) -> None:
-    """Say why a suspect waits, and how it runs."""
-    if suspect is None:
-        return
-    where = suspect["died_on"] or "(unknown)"
-    others = suspect["others"]
-    how = "beside ordinary commands"
-    if others:
-        how = f"with {others} other{'s' * (others > 1)} of its group, {how}"
-    if suspect["alone"]:
-        how = f"alone; deaths at which it ran alone: {suspect['deaths_alone']}"
-    typer.echo(f"\nSuspect: ran on worker {where} when it died. It runs {how}.")
-
-
-def _child(row: dict[str, Any]) -> list[Any]:
-    return [f"{row['kind']} {row['id']}", row["type"], row["lane"], row["status"]]
-
-
-def _lineage(row: dict[str, Any]) -> dict[str, Any]:
-    origin = " ".join(str(row[k]) for k in ("origin_kind", "origin_id") if row.get(k) is not None)
-    keys = ("correlation_id", "causation_id", "replay_of", "batch_id", "traceparent")
-    return {"origin": origin or "producer", **{key: row.get(key) for key in keys}}
-
-
-def _has_a_time(row: dict[str, Any]) -> bool:
-    """Whether it runs by its own time: it is in no line, or holds the one that it stands in."""
-    if row["status"] == Status.WAITING:
-        return bool(row.get("head")) or row.get("line_at") is not None
-    return bool(row["status"] == Status.PENDING)
-
-
-def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """A rule as it applies to a row, which may allow attempts of its own."""
-    own = row.get("max_attempts")
-    policy = rule["policy"] if own is None else f"{rule['policy']}; the row itself: attempts {own}"
-    most = rule["attempts"] if own is None else own
-    waits = row["status"] in (Status.PENDING, Status.WAITING)
-    return {
-        "handler": rule["handler"],
-        "policy": policy,
-        "source": rule["source"],
-        "made": row["attempts"],
-        "left": max(most - row["attempts"], 0) if waits or row["status"] == Status.RUNNING else 0,
-        "next_at": row["run_at"] if _has_a_time(row) else None,
-    }

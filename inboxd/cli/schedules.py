@@ -5,29 +5,34 @@ Known limit: it shows what workers have declared; what the settings say now is s
 
 from typing import Any
 
-from inboxd.cli.help import CommandGroup
-from inboxd.cli.options import Config, Json, ask, examples, load_settings
-from inboxd.cli.output import print_json, print_table
+from inboxd.cli.groups import CommandGroup
+from inboxd.cli.options import Looking, examples
+from inboxd.cli.output import Column, Table
 
 app = CommandGroup(no_args_is_help=True, help="Look at schedules.")
 
 
+def _held(row: dict[str, Any]) -> str:
+    return "undeclared" if row["undeclared_at"] else "paused" if row["paused_at"] else ""
+
+
+_COLUMNS = (
+    Column("name", cut="left"),
+    Column("cron"),
+    Column("zone", cut="left"),
+    Column("sends", lambda row: f"{row['kind']} {row['type']}", cut="left"),
+    Column("missed", extra=True, legend="what becomes of runs that nobody was there for"),
+    Column("next run", lambda row: None if _held(row) else row["next_at"], kind="time"),
+    Column("last run", "last_at", kind="time"),
+    Column("from", "source", cut="left", extra=True),
+    Column("state", _held),
+)
+
+
 @app.command("list", epilog=examples("inboxd schedules list", "inboxd schedules list --json"))
-def list_(config: Config = None, json: Json = False) -> None:
+def list_(given: Looking) -> None:
     """List schedules: what is sent when, the next and the last run, and who declares it."""
     from inboxd.store import schedules
 
-    found = [dict(row) for row in ask(load_settings(config), schedules.listed)]
-    if json:
-        print_json({"schedules": found})
-        return
-    columns = ("name", "cron", "zone", "sends", "missed", "next run", "last run", "from", "")
-    print_table(columns, map(_shown, found))
-
-
-def _shown(row: dict[str, Any]) -> list[Any]:
-    held = "undeclared" if row["undeclared_at"] else "paused" if row["paused_at"] else ""
-    return [
-        *(row["name"], row["cron"], row["zone"], f"{row['kind']} {row['type']}", row["missed"]),
-        *(None if held else row["next_at"], row["last_at"], row["source"], held),
-    ]
+    found = [dict(row) for row in given.ask(schedules.listed)]
+    given.print({"schedules": found}, Table(_COLUMNS, found))

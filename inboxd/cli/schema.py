@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Config, Json, load_settings
+from inboxd.cli.options import Common, Yes
 from inboxd.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -19,33 +19,31 @@ if TYPE_CHECKING:
 
 
 def migrate(
-    config: Config = None,
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit 1 if something is pending.")
     ] = False,
     to: Annotated[
         int | None, typer.Option(metavar="N", help="Stop after migration N.", min=1)
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")
-    ] = False,
-    json: Json = False,
+    yes: Yes = False,
+    *,
+    given: Common,
 ) -> None:
     """Bring the database's schema up to this release; show the plan first."""
     import anyio
 
     from inboxd.store import migrations
 
-    database = load_settings(config).database
+    database = given.settings.database
     ran = anyio.run(_applied, database)
     todo = migrations.pending(ran, to)
-    if not json:
+    if not given.json:
         _show_plan(database.schema_name, ran, todo)
     if todo and not check:
-        if not (yes or json) and sys.stdin.isatty():
+        if not (yes or given.json) and sys.stdin.isatty():
             typer.confirm("Run them now?", abort=True)
         todo = anyio.run(migrations.migrate, database, to)
-    if json:
+    if given.json:
         _print_json(database.schema_name, ran, todo, check=check)
     elif todo and not check:
         typer.echo(f"Done: schema {database.schema_name!r} is at version {todo[-1].version}.")

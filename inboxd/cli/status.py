@@ -8,25 +8,87 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli.options import Config, Json, ask, load_settings
-from inboxd.cli.output import print_json, print_table, table
+from inboxd.cli.lanes import IN_LINE, KEPT, UNMET, counted
+from inboxd.cli.options import Looking
+from inboxd.cli.output import TYPE, Column, Table, numbers, print_json, terminal_width
+from inboxd.model.wording import plural, span
 
 if TYPE_CHECKING:
     from inboxd.store.session import Session
 
-LINES = "(lines)"
-
+_LINES = "(lines)"
 _MOST_WORKERS = 1000
-_OUTCOMES = ("succeeded", "retried", "deferred", "failed", "cancelled", "ignored")
 _MOST_PROGRESS = 50
-# Commands that ran on a worker when it died; shown while there are any.
-_SUSPECTS = ("suspects waiting", "running", "alone", "groups", "oldest")
-# What is counted of a lane, and how it is called.
-_COUNTS = {
-    **{name: name for name in ("pending", "due", "running", "failed")},
-    "in_line": "in line",
-    "unmet": "for others",
-}
+
+
+def _share(row: dict[str, Any]) -> str:
+    """How far it has come: 30 of 100 (30 %)."""
+    done, total = row["done"], row["total"]
+    return f"{done:g} of {total:g} ({100 * done / total:.0f} %)" if total else f"{done:g}"
+
+
+def _heartbeat(row: dict[str, Any]) -> str:
+    return f"{span(row['silence'])} ago"
+
+
+def _type(lane: dict[str, Any]) -> str:
+    return "(in line)" if lane["type"] == _LINES else str(lane["type"])
+
+
+def _notes(lane: dict[str, Any]) -> str:
+    return ", ".join(mark for mark in ("paused", "kept") if lane.get(mark))
+
+
+_LEADS = Column("leads", lambda row: "yes" if row["leads"] else "")
+_SUSPECTS = (*numbers("waiting", "running", "alone", "groups"), Column("oldest", kind="span"))
+_LIVING = (
+    Column("worker", "name", cut="left"),
+    Column("state"),
+    _LEADS,
+    Column("in flight", kind="number"),
+    Column("heartbeat", _heartbeat),
+)
+_WORKERS = (
+    Column("name", cut="left"),
+    Column("host", cut="left"),
+    Column("pid", kind="number"),
+    Column("version", extra=True),
+    Column("state"),
+    _LEADS,
+    Column("in flight", kind="number"),
+    Column("heartbeat", _heartbeat),
+    Column("started", "started_at", kind="time"),
+    Column("queues", cut="right", extra=True),
+    Column("topics", cut="right", extra=True),
+)
+_RARE = numbers("deferred", "cancelled", "ignored", extra=True)
+_DONE = (
+    *(Column("kind"), TYPE),
+    Column("per second", lambda row: f"{row['succeeded'] / row['seconds']:.1f}", kind="number"),
+    *(*numbers("succeeded", "retried", "failed"), *_RARE),
+    Column("mean", kind="span"),
+    Column("longest", "maximum", kind="span", extra=True),
+)
+_PROGRESS = (
+    *(Column("command", "id", kind="number"), TYPE),
+    Column("queue", cut="left", extra=True),
+    Column("progress", _share),
+    Column("note", cut="right"),
+    Column("runs for", "running", kind="span"),
+    Column("worker", cut="left", extra=True),
+)
+_LANES = (
+    Column("kind"),
+    Column("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
+    Column(
+        "type", lambda lane: "(in line)" if lane["type"] == _LINES else lane["type"], cut="left"
+    ),
+    *(counted(name) for name in ("pending", "due", "running", "failed")),
+    IN_LINE,
+    UNMET,
+    Column("oldest due", "oldest", kind="span"),
+    Column("note", _notes, legend=f"kept: {KEPT}"),
+)
 
 
 def status(
@@ -37,47 +99,34 @@ def status(
     minutes: Annotated[
         int, typer.Option(metavar="N", min=1, max=1440, help="How far back throughput looks.")
     ] = 5,
-    config: Config = None,
-    json: Json = False,
+    *,
+    given: Looking,
 ) -> None:
-    """Show lanes, workers and throughput."""
+    """Show workers, throughput and lanes."""
 
     async def look_once(session: "Session") -> None:
         found = await look(session, minutes)
-        print_json(found) if json else _print(found)
+        given.print(found, *_tables(found, minutes))
 
     async def keep_looking(session: "Session") -> None:
-        await _watch(session, minutes, interval, json=json)
+        await _watch(session, minutes, interval, given)
 
-    ask(load_settings(config), keep_looking if watch else look_once)
+    given.ask(keep_looking if watch else look_once)
 
 
 def workers(
     ended: Annotated[
         bool, typer.Option("--all", help="Those too that ended during the last week.")
     ] = False,
-    config: Config = None,
-    json: Json = False,
+    *,
+    given: Looking,
 ) -> None:
     """List the workers."""
     from inboxd.store import listing
 
-    found = ask(
-        load_settings(config),
-        lambda session: listing.workers(session, ended=ended, limit=_MOST_WORKERS),
-    )
+    found = given.ask(lambda session: listing.workers(session, ended=ended, limit=_MOST_WORKERS))
     rows = [dict(row) for row in found]
-    if json:
-        print_json({"workers": rows})
-        return
-    about = ("name", "host", "pid", "version", "state", "leads")
-    columns = (*about, "in_flight", "silence", "started_at")
-    serves = ("queues", "topics")
-    named = (
-        [*(row[name] for name in columns), *(", ".join(row[name]) for name in serves)]
-        for row in rows
-    )
-    print_table((*columns, *serves), named)
+    given.print({"workers": rows}, Table(_WORKERS, rows))
 
 
 async def look(session: "Session", minutes: int) -> dict[str, Any]:
@@ -117,7 +166,7 @@ def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "kind": "event",
         "topic": row["topic"],
-        "type": LINES,
+        "type": _LINES,
         **zeros,
         "pending": waiting,
         "in_line": waiting,
@@ -128,102 +177,38 @@ def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _watch(session: "Session", minutes: int, interval: float, *, json: bool) -> None:
+async def _watch(session: "Session", minutes: int, interval: float, given: Looking) -> None:
     import anyio
     from rich.live import Live
+    from rich.text import Text
 
-    if json:
+    if given.json:
         while True:
             print_json(await look(session, minutes))
             await anyio.sleep(interval)
-    with Live(_drawn(await look(session, minutes)), screen=True, auto_refresh=False) as live:
+    width = None if given.wide else terminal_width()
+
+    async def drawn() -> Text:
+        tables = _tables(await look(session, minutes), minutes)
+        return Text("\n\n".join("\n".join(table.lines(width)) for table in tables))
+
+    with Live(await drawn(), screen=True, auto_refresh=False) as live:
         while True:
             await anyio.sleep(interval)
-            live.update(_drawn(await look(session, minutes)), refresh=True)
+            live.update(await drawn(), refresh=True)
 
 
-def _print(found: dict[str, Any]) -> None:
-    for columns, rows in _tables(found):
-        print_table(columns, rows)
-
-
-def _drawn(found: dict[str, Any]) -> Any:
-    from rich.console import Group
-
-    return Group(*(table(columns, rows) for columns, rows in _tables(found)))
-
-
-def _tables(found: dict[str, Any]) -> list[tuple[tuple[str, ...], list[list[Any]]]]:
-    most = found["counted_to"]
-    lanes = [
-        [
-            *(lane["kind"], lane.get("topic") or lane.get("queue"), lane["type"]),
-            *(count(lane[name], most) for name in _COUNTS),
-            seconds(lane["oldest"]),
-            ", ".join(mark for mark in ("paused", "kept") if lane.get(mark)),
-        ]
-        for lane in found["lanes"]
-    ]
-    workers = [
-        [
-            *(each["name"], each["state"], "yes" if each["leads"] else "", each["in_flight"]),
-            seconds(each["silence"]),
-        ]
-        for each in found["workers"]
-    ]
-    done = [
-        [
-            *(each["kind"], each["type"], f"{each['succeeded'] / each['seconds']:.1f}"),
-            *(each[name] for name in _OUTCOMES),
-            *(seconds(each[name]) for name in ("mean", "maximum")),
-        ]
-        for each in found["throughput"]
-    ]
-    progress = [
-        [
-            *(each["id"], each["type"], each["queue"], _share(each["done"], each["total"])),
-            *(each["note"], seconds(each["running"]), each["worker"]),
-        ]
-        for each in found["progress"]
-    ]
-    doubted = found["suspects"]
-    suspects = [
-        [
-            *(doubted[name] for name in ("waiting", "running", "alone", "groups")),
-            seconds(doubted["oldest"]),
-        ]
-    ]
-    return [
-        *([(_SUSPECTS, suspects)] if doubted["groups"] else []),
-        (("worker", "state", "leads", "in flight", "silence"), workers),
-        (("kind", "type", "per second", *_OUTCOMES, "mean", "maximum"), done),
-        (("command", "type", "queue", "progress", "note", "for", "worker"), progress),
+def _tables(found: dict[str, Any], minutes: int) -> list[Table]:
+    """Those that have something to say; the workers and the lanes always have."""
+    suspects = [found["suspects"]] if found["suspects"]["groups"] else []
+    since = plural(minutes, "minute")
+    last = since.removeprefix("1 ")
+    tables = [
+        Table(_SUSPECTS, suspects, "Suspects: commands that ran on a worker when it died"),
+        Table(_LIVING, found["workers"], f"Workers: {len(found['workers'])}"),
+        Table(_DONE, found["throughput"], f"Done in the last {last}"),
+        Table(_PROGRESS, found["progress"], "Progress of running commands"),
         # Last, because it is the longest: a small screen cuts the end.
-        (("kind", "topic/queue", "type", *_COUNTS.values(), "oldest due", ""), lanes),
+        Table(_LANES, found["lanes"], "Lanes"),
     ]
-
-
-def count(rows: int | None, most: int) -> str | None:
-    """A count that stops at `most`."""
-    if rows is None:
-        return None
-    return f"{rows}+" if rows >= most else str(rows)
-
-
-def _share(done: float, total: float | None) -> str:
-    """How far it has come: 30 of 100 (30 %)."""
-    if not total:
-        return f"{done:g}"
-    return f"{done:g} of {total:g} ({100 * done / total:.0f} %)"
-
-
-def seconds(span: float | None) -> str | None:
-    """Short, since it stands in a column: 12ms, 3.4s, 2h05m."""
-    if span is None:
-        return None
-    minutes, rest = divmod(int(span), 60)
-    if minutes >= 60:  # noqa: PLR2004 - minutes in an hour
-        return f"{minutes // 60}h{minutes % 60:02d}m"
-    if minutes:
-        return f"{minutes}m{rest:02d}s"
-    return f"{span:.1f}s" if span >= 1 else f"{span * 1000:.1f}ms"
+    return [table for table in tables if table.rows or table.columns in (_LIVING, _LANES)]

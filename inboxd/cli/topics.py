@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import rows
-from inboxd.cli.help import CommandGroup
-from inboxd.cli.options import Config, Json, Reason, ask, examples, load_settings, named_in
-from inboxd.cli.output import print_fields, print_json, print_table
-from inboxd.cli.status import count, seconds
+from inboxd.cli.groups import CommandGroup
+from inboxd.cli.lanes import KEPT, count, counted
+from inboxd.cli.options import Acting, Common, Looking, actor, examples, named_in
+from inboxd.cli.output import ATTEMPTS, ERROR, ID, TYPE, Column, Table, print_fields, print_json
+from inboxd.model.wording import plural, span
 
 if TYPE_CHECKING:
     from inboxd.store.session import Session
@@ -20,89 +20,103 @@ app = CommandGroup(no_args_is_help=True, help="Look at topics, their modes and s
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
 
-_OF_LISTS = ("key", "events", "since", "due_at", "attempts")
-_COLUMNS = (
-    "topic",
-    "mode",
-    "pending",
-    "arrived",
-    "filed",
-    "blocked",
-    "kept",
-    "failed",
-    "oldest",
-    "types",
+
+def _blocked(topic: dict[str, Any]) -> str | None:
+    if not topic["blocked"]:
+        return None
+    return f"{count(topic['blocked'])} ({span(topic['blocked_for'])})"
+
+
+_LIST = (
+    Column("topic", cut="left"),
+    Column("mode"),
+    counted("pending"),
+    counted("arrived", "new", extra=True, legend="have arrived and stand in no line yet"),
+    counted("filed", "in line", legend="wait behind others of the same ordering key"),
+    Column("blocked", _blocked, legend="keys that stand still, and for how long"),
+    counted("kept", extra=True, legend=KEPT),
+    counted("failed"),
+    Column("oldest due", "oldest", kind="span"),
+    Column("types", cut="left", extra=True),
+)
+_BLOCKED = (
+    Column("topic", cut="left"),
+    Column("key", cut="right"),
+    Column("blocked by", "held_by"),
+    *(ID, TYPE, ATTEMPTS),
+    Column("length", kind="number", legend="events in line, the first one included"),
+    Column("for", "age", kind="span"),
+    Column("next time", "next_at", kind="time"),
+    ERROR,
+)
+_LISTS = (
+    Column("key", cut="right"),
+    Column("events", kind="number"),
+    Column("since", kind="time"),
+    Column("due", "due_at", kind="time"),
+    Column("attempts", kind="number"),
 )
 
 
 @app.command("list", epilog=examples("inboxd topics list", "inboxd topics list --json"))
-def list_(config: Config = None, json: Json = False) -> None:
+def list_(given: Looking) -> None:
     """List topics: their modes, what waits, and lines that stand still."""
     from inboxd.store import listing, topics
 
-    found = ask(load_settings(config), topics.listed)
-    if json:
-        print_json({"counted_to": listing.COUNTED, "topics": found})
-        return
-    print_table(_COLUMNS, [_shown(topic, listing.COUNTED) for topic in found])
+    found = given.ask(topics.listed)
+    given.print({"counted_to": listing.COUNTED, "topics": found}, Table(_LIST, found))
 
 
 @app.command(
     "show", epilog=examples("inboxd topics show rewards", "inboxd topics show rewards --json")
 )
-def show(name: Name, config: Config = None, json: Json = False) -> None:
+def show(name: Name, given: Common) -> None:
     """Show one topic: what was declared, by whom, and what waits in it."""
     from inboxd.errors import UnknownName
     from inboxd.model.spelling import did_you_mean
     from inboxd.store import listing, topics
 
-    found = ask(load_settings(config), topics.listed)
+    found = given.ask(topics.listed)
     topic = next((each for each in found if each["topic"] == name), None)
     if topic is None:
         hint = did_you_mean(name, [each["topic"] for each in found]) or "."
         raise UnknownName(
             f"there is no topic {name!r}: nobody declares it, and no event waits in it{hint}"
         )
-    if json:
+    if given.json:
         print_json({"counted_to": listing.COUNTED, **topic})
-        return
-    print_fields(f"Topic {name}", _fields(topic, listing.COUNTED))
+    else:
+        print_fields(f"Topic {name}", _fields(topic))
 
 
 @app.command(
     "blocked", epilog=examples("inboxd topics blocked", "inboxd topics blocked --topic rewards")
 )
 def blocked(
+    *,
     topic: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this topic.", show_default=False)
     ] = None,
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=1000, help="How many ordering keys.")
     ] = 20,
-    config: Config = None,
-    json: Json = False,
+    given: Looking,
 ) -> None:
     """List ordering keys of sequential topics that stand still: since when, behind which event."""
     from inboxd import operations
     from inboxd.errors import UnknownName
     from inboxd.store import lines
 
-    settings = load_settings(config)
-
     async def look(session: "Session") -> list[dict[str, Any]]:
         found = await lines.blocked(session, topic, limit)
         if topic is not None and not found:
-            also = named_in(settings, "topic")
+            also = named_in(given.settings, "topic")
             if told := await operations.unknown(session, "topic", topic, also=also):
                 raise UnknownName(told)
         return found
 
-    found = ask(settings, look)
-    if json:
-        print_json({"lines": found})
-        return
-    columns = ("topic", "key", "held by", "id", "type", "attempts", "length", "for", "next time")
-    print_table((*columns, "error"), [_line(each) for each in found])
+    found = given.ask(look)
+    given.print({"lines": found}, Table(_BLOCKED, found))
 
 
 @app.command(
@@ -117,22 +131,20 @@ def unsubscribe(
     type: Annotated[
         str | None, typer.Argument(metavar="TYPE", help="Only this type.", show_default=False)
     ] = None,
-    reason: Reason = None,
-    config: Config = None,
-    json: Json = False,
+    *,
+    given: Acting,
 ) -> None:
     """Give no more events to a topic that no living worker declares; by itself, after a week."""
     from inboxd import operations
 
-    who = rows.actor()
-    ended = ask(
-        load_settings(config),
-        lambda session: operations.unsubscribe(session, name, type, actor=who, reason=reason),
+    who, why = actor(), given.reason
+    ended = given.ask(
+        lambda session: operations.unsubscribe(session, name, type, actor=who, reason=why)
     )
-    if json:
+    if given.json:
         print_json({"topic": name, "ended": ended})
-        return
-    typer.echo(f"Topic {name} gets no more events of: {', '.join(ended)}")
+    else:
+        typer.echo(f"Topic {name} gets no more events of: {', '.join(ended)}")
 
 
 @app.command(
@@ -141,9 +153,9 @@ def unsubscribe(
 )
 def lists(
     name: Name,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most lists.")] = 20,
-    config: Config = None,
-    json: Json = False,
+    *,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Most lists.")] = 20,
+    given: Looking,
 ) -> None:
     """Show the lists of a batch topic that wait: key, events, since when, when due."""
     from inboxd.errors import NotFound, UnknownName
@@ -155,7 +167,7 @@ def lists(
         modes = await topics.modes(session.connection, session.sql)
         return modes, *await store.waiting(session, name, limit)
 
-    known, arrived, found = ask(load_settings(config), look)
+    known, arrived, found = given.ask(look)
     mode = known.get(name)
     if mode != "batch" and not found:  # lists of the time when it was batch are shown
         what = f"There is no batch topic {name!r}"
@@ -163,12 +175,10 @@ def lists(
             raise NotFound(f"{what}: it is {mode}; see `inboxd topics list`.")
         hint = did_you_mean(name, known) or "; see `inboxd topics list`."
         raise UnknownName(f"{what}: nobody declares it{hint}")
-    if json:
-        print_json({"topic": name, "arrived": arrived, "lists": found})
-        return
-    print_table(_OF_LISTS, [[each[column] for column in _OF_LISTS] for each in found])
-    if arrived:
-        typer.echo(f"{arrived} events have arrived since and are in no list yet")
+    given.print({"topic": name, "arrived": arrived, "lists": found}, Table(_LISTS, found))
+    if arrived and not given.json:
+        have = "have arrived since and are" if arrived > 1 else "has arrived since and is"
+        typer.echo(f"{plural(arrived, 'event')} {have} in no list yet")
 
 
 @app.command(
@@ -182,41 +192,21 @@ def flush(
     key: Annotated[
         str | None, typer.Argument(metavar="KEY", help="Only this key.", show_default=False)
     ] = None,
-    reason: Reason = None,
-    config: Config = None,
-    json: Json = False,
+    *,
+    given: Acting,
 ) -> None:
     """Run the lists of a batch topic now, whatever they wait for."""
     from inboxd import operations
 
-    who = rows.actor()
-    keys = ask(
-        load_settings(config),
-        lambda session: operations.flush(session, name, key, actor=who, reason=reason),
-    )
-    if json:
+    who, why = actor(), given.reason
+    keys = given.ask(lambda session: operations.flush(session, name, key, actor=who, reason=why))
+    if given.json:
         print_json({"topic": name, "flushed": len(keys), "keys": keys})
         return
-    typer.echo(f"{len(keys)} lists of {name} are due now")
+    typer.echo(f"{plural(len(keys), 'list')} of {name} {'is' if len(keys) == 1 else 'are'} due now")
 
 
-def _shown(topic: dict[str, Any], most: int) -> list[Any]:
-    counts = (count(topic[name], most) for name in ("pending", "arrived", "filed"))
-    return [
-        *(topic["topic"], topic["mode"], *counts, _blocked(topic, most)),
-        *(count(topic[name], most) for name in ("kept", "failed")),
-        *(seconds(topic["oldest"]), ", ".join(topic["types"])),
-    ]
-
-
-def _line(each: dict[str, Any]) -> list[Any]:
-    return [
-        *(each["topic"], each["key"], each["held_by"], each["id"], each["type"]),
-        *(each["attempts"], each["length"], seconds(each["age"]), each["next_at"], each["error"]),
-    ]
-
-
-def _fields(topic: dict[str, Any], most: int) -> dict[str, object]:
+def _fields(topic: dict[str, Any]) -> dict[str, object]:
     fields: dict[str, object] = {
         "mode": topic["mode"],
         "declared by": topic["source"] or "nobody: it is processed as single",
@@ -227,19 +217,12 @@ def _fields(topic: dict[str, Any], most: int) -> dict[str, object]:
         "dedup key": "event_id" if topic["dedup_path"] == [] else _pointer(topic["dedup_path"]),
         **{name.replace("_", " "): _told(value) for name, value in topic["rules"].items()},
     }
-    fields |= {name: count(topic[name], most) for name in ("pending", "arrived", "filed")}
-    fields["blocked lines"] = _blocked(topic, most)
-    fields["kept, as nobody handles them"] = count(topic["kept"], most) if topic["kept"] else None
-    fields["takes in what waited, for"] = seconds(topic["held_for"])
-    fields["dead letters"] = count(topic["failed"], most)
-    fields["oldest due"] = seconds(topic["oldest"])
+    counts = (each for each in _LIST[2:] if each.title not in ("types", "kept"))
+    fields |= {each.title: each.of(topic) for each in counts}
+    fields["kept"] = count(topic["kept"]) if topic["kept"] else None
+    held_for = topic["held_for"]
+    fields["takes in what waited, for"] = None if held_for is None else span(held_for)
     return {name: value for name, value in fields.items() if value not in (None, "")}
-
-
-def _blocked(topic: dict[str, Any], most: int) -> str | None:
-    if not topic["blocked"]:
-        return None
-    return f"{count(topic['blocked'], most)} ({seconds(topic['blocked_for'])})"
 
 
 def _pointer(path: list[str] | None) -> str | None:

@@ -11,10 +11,11 @@ from uuid import UUID
 
 import typer
 
-from inboxd.cli.options import Config, Json, ask, load_settings, read_id
+from inboxd.cli.options import Common, read_id
 from inboxd.cli.output import print_json, show
 from inboxd.errors import UsageError
 from inboxd.model.story import ENDS, Key, Member, StoryNode
+from inboxd.model.wording import plural, span
 
 _KINDS = ("event", "command", "batch")
 _ABOUT = Annotated[
@@ -41,23 +42,22 @@ def trace(
     each: Annotated[
         int, typer.Option(metavar="N", min=1, max=1_000, help="Most children shown of one row.")
     ] = 10,
-    config: Config = None,
     mermaid: Annotated[
         bool, typer.Option("--mermaid", help="Print a Mermaid diagram instead of a tree.")
     ] = False,
-    json: Json = False,
+    *,
+    given: Common,
 ) -> None:
     """Show where a row came from, and everything that came from it."""
     kind, id = _read(about)
-    if json and mermaid:
+    if given.json and mermaid:
         raise UsageError("Give --json or --mermaid, not both.")
     from inboxd import operations
 
-    found = ask(
-        load_settings(config),
-        lambda session: operations.trace(session, id, kind=kind, rows=limit, each=each),
+    found = given.ask(
+        lambda session: operations.trace(session, id, kind=kind, rows=limit, each=each)
     )
-    if json:
+    if given.json:
         print_json({"asked": found.asked, "earlier": found.earlier, "rows": as_json(found.top)})
         return
     if found.earlier:
@@ -125,13 +125,14 @@ def _topic(member: Member) -> str:
 def _figures(member: Member) -> Iterator[str]:
     yield show(member.created_at)
     if member.seconds is not None:
-        yield f"took {member.seconds:.3f}s"
+        yield f"took {span(member.seconds)}"
     if member.attempts > 1 or (member.attempts and member.status == "failed"):
-        yield f"{member.attempts} attempt{'s' if member.attempts > 1 else ''}"
+        yield plural(member.attempts, "attempt")
     if member.counts is not None:
         ended = ((member.counts[status], status) for status in ENDS)
         counted = ", ".join(f"{count:,} {status}" for count, status in ended if count)
-        yield f"{member.counts['size']:,} commands{': ' if counted else ''}{counted}"
+        size = plural(member.counts["size"], "command")
+        yield f"{size}{': ' if counted else ''}{counted}"
         if member.counts["open"]:
             yield "open"
 

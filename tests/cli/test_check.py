@@ -72,12 +72,11 @@ def test_what_is_as_by_default_is_not_listed(
     assert "events.page_rows" not in out
     assert "worker.lease" in out
     assert "events.page_rows" in cli("check", "-c", copied, "--all").out
-    for name in ("DATABASE__DSN", "WORKER__PLUGINS"):
+    for name in ("DATABASE__DSN", "WORKER__PLUGINS", "HTTP__PORT"):
         monkeypatch.delenv(f"INBOXD_{name}")
     monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://localhost/postgres")
     bare = cli("check").out
-    assert "setting" not in bare.splitlines()[0], "no empty table"
-    assert "verdict" in bare
+    assert bare.startswith("Checks\n"), "no empty table"
 
 
 def test_no_secret_is_shown(cli: Cli, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ def test_what_is_still_to_be_processed(
     assert "--unsettled" in refused.err
     done = cli("erase", *USER, "--yes", "--unsettled")
     assert done.code == 1, "one runs still"
-    assert "1 rows still run" in done.err
+    assert "1 row still runs" in done.err
     (left,) = sql("select status, cancel_requested from inboxd.commands where entity_id like '%42'")
     assert tuple(left) == ("running", True)
     sql("update inboxd.commands set status = 'failed', worker_id = null where status = 'running'")

@@ -40,7 +40,7 @@ def test_what_waits(cli: Cli) -> None:
     table = cli("topics", "lists", "shipments", "--limit", "1").out
     assert "o1" in table
     assert "o0" not in table
-    assert "1 events have arrived" in table
+    assert "1 event has arrived" in table
 
 
 def test_a_list_that_waits_for_its_count_alone(cli: Cli, sql: Sql) -> None:
@@ -76,7 +76,7 @@ def test_a_list_is_wanted_now(cli: Cli, sql: Sql) -> None:
     due = "select ordering_key from inboxd.events where head and run_at <= clock_timestamp()"
     assert cli("topics", "flush", "shipments", "o0", "--json").json["keys"] == ["o0"]
     assert [row[0] for row in sql(due)] == ["o0"]
-    assert "1 lists of shipments are due now" in cli("topics", "flush", "shipments").out
+    assert "1 list of shipments is due now" in cli("topics", "flush", "shipments").out
     assert sorted(row[0] for row in sql(due)) == ["o0", "o1"]
     audit = sql("select action, target, count from inboxd.audit order by id")
     assert [tuple(row) for row in audit] == [("flush", "topic shipments", 1)] * 2

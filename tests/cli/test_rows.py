@@ -229,9 +229,7 @@ def test_reschedule_moves_the_time_and_says_why(cli: Cli, sql: Sql, place: str) 
     insert = emit if place == "events" else send
     ids = [insert(sql), insert(sql)]
     result = cli(place, "reschedule", *ids, "--at", "2100-01-02T03:04:05Z", "--reason", "later")
-    assert (
-        result.out == f"Rescheduled to 2100-01-02 03:04:05 UTC: {place[:-1]} {ids[0]}, {ids[1]}\n"
-    )
+    assert result.out == f"Rescheduled to 2100-01-02 03:04:05Z: {place[:-1]} {ids[0]}, {ids[1]}\n"
     times = sql(f"SELECT DISTINCT run_at FROM inboxd.{place}")
     assert [row[0] for row in times] == [datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)]
     (audit,) = sql("SELECT * FROM inboxd.audit")

@@ -55,7 +55,7 @@ def test_check_counts_them_and_names_what_is_wrong(
     monkeypatch.setenv("INBOXD_SCHEDULES", good)
     verdict, found = plugins()
     assert verdict == "ok"
-    assert found.endswith(", 1 schedules")
+    assert found.endswith(", 1 schedule")
     monkeypatch.setenv("INBOXD_SCHEDULES", good.replace("noop", "nope"))
     verdict, found = plugins()
     assert verdict == "fail"

@@ -128,7 +128,7 @@ def test_a_line_says_status_attempts_times_and_the_error(
     assert len(lines) == 4
     assert lines[0].startswith(f"event {story['event']['id']}  order.paid  in default  pending")
     assert lines[1].startswith(f"└─ command {story['ship']['id']}  ship  succeeded")
-    assert "took 0.250s" in lines[1]
+    assert "took 250ms" in lines[1]
     assert lines[2].startswith("   ├─ ")
     assert lines[3].endswith("3 attempts  SMTPError: mailbox full  ◀")
 

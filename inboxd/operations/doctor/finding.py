@@ -5,11 +5,8 @@ Owns the words of a verdict and their order. Promises that a verdict comes from 
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 from typing import Literal
-
-from inboxd.model import duration
 
 Unit = Literal["", "seconds", "rows", "bytes", "transactions", "share", "days"]
 
@@ -67,20 +64,3 @@ class Finding:
 def worst(*verdicts: Verdict) -> Verdict:
     """The gravest of them; ok, if there is none."""
     return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.OK)
-
-
-def span(seconds: float) -> str:
-    """A time for a sentence: "2h5m", "12s", "0.3s"."""
-    if seconds < 1:
-        return f"{max(0.0, seconds):.1f}s"
-    parts = duration.write(timedelta(seconds=round(seconds)))
-    return parts if seconds < 86_400 else f"{seconds / 86_400:.1f}d"  # noqa: PLR2004 - a day
-
-
-def size(number: float) -> str:
-    """Bytes for a sentence: "12 MB"."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if number < 1024:  # noqa: PLR2004 - the next unit
-            return f"{number:.0f} {unit}"
-        number /= 1024
-    return f"{number:.1f} TB"

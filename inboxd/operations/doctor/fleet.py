@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from time import monotonic
 
+from inboxd.model.wording import plural, span
 from inboxd.operations.doctor import thresholds
-from inboxd.operations.doctor.finding import Finding, Verdict, span
+from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
 from inboxd.store import listing
 from inboxd.store.connections import Row
@@ -35,7 +36,7 @@ async def workers(look: Look) -> AsyncIterator[Finding]:
             silent += 1
             yield _silent(row, verdict)
     hosts = len({row["host"] for row in living})
-    found = f"{len(living)} on {hosts} hosts"
+    found = f"{len(living)} on {plural(hosts, 'host')}"
     yield Finding("workers", Verdict.OK, found, figure=len(living))
     if len(versions := sorted({row["version"] for row in living})) > 1:
         found = f"{' and '.join(versions)} side by side"
@@ -63,7 +64,7 @@ async def listening(look: Look) -> AsyncIterator[Finding]:
     off = Flag.OFF in (row["events"], row["commands"])
     words = {None: "never set", 0: "silent", 1: "notify", 2: "off"}
     flags = f"events {words.get(row['events'])}, commands {words.get(row['commands'])}"
-    found = f"{row['listeners']} sessions listen; flags: {flags}"
+    found = plural(row["listeners"], "session") + f" listening; flags: {flags}"
     verdict, remedy = Verdict.OK, ""
     if not living and 0 in (row["events"], row["commands"]):
         verdict = Verdict.WARNING
@@ -75,7 +76,7 @@ async def listening(look: Look) -> AsyncIterator[Finding]:
     elif row["listeners"] < len(living):
         verdict = Verdict.WARNING
         remedy = "workers reconnect by themselves: see their logs; behind a pooler, nothing"
-        found += f", {len(living)} workers live"
+        found += f", {plural(len(living), 'worker')} alive"
     yield Finding("wake-ups", verdict, found, remedy, row["listeners"])
     usage = row["usage"]
     verdict = thresholds.NOTIFICATION_SHARE.judge(usage)

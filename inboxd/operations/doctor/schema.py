@@ -7,8 +7,9 @@ compared: this one does not know what it should look like.
 from collections.abc import AsyncIterator, Sequence
 
 from inboxd.errors import SchemaError
+from inboxd.model.wording import plural, span
 from inboxd.operations.doctor import remedies, thresholds
-from inboxd.operations.doctor.finding import Finding, Verdict, span
+from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
 from inboxd.store import catalogue, migrations
 from inboxd.store import partitions as store
@@ -160,7 +161,7 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
     }
     text = "kept: " + ", ".join(f"{place} for {time}" for place, time in times.items())
     if late:
-        text += f"; {len(late)} partitions should be gone, the oldest for {span(longest)}"
+        text += f"; {plural(len(late), 'partition')} should be gone, the oldest for {span(longest)}"
     remedy = ""
     if verdict is not Verdict.OK:
         remedy = "see the log of the worker that leads: an export that fails, or a lock"
@@ -169,7 +170,7 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
 
 def judge_partitions(days: int, apart: Sequence[Apart]) -> Finding:
     """Whether that many days ahead are enough; -1: not even today has a partition."""
-    found = f"partitions for {days} days ahead" if days >= 0 else "no partition for today"
+    found = f"partitions for {plural(days, 'day')} ahead" if days >= 0 else "no partition for today"
     if in_the_way := [each for each in apart if each.ahead >= 0]:
         verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL
         remedy = (

@@ -6,8 +6,9 @@ gets; a worker of another role may have others.
 
 from collections.abc import AsyncIterator, Iterator
 
+from inboxd.model.wording import size
 from inboxd.operations.doctor import thresholds
-from inboxd.operations.doctor.finding import Finding, Verdict, size
+from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
 from inboxd.store.connections import Row
 

@@ -6,8 +6,9 @@ follow within seconds.
 
 from collections.abc import AsyncIterator
 
+from inboxd.model.wording import plural, size, span
 from inboxd.operations.doctor import thresholds
-from inboxd.operations.doctor.finding import Finding, Verdict, size, span, worst
+from inboxd.operations.doctor.finding import Finding, Verdict, worst
 from inboxd.operations.doctor.look import Look
 from inboxd.store.connections import Row
 
@@ -28,7 +29,9 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
     if dead >= thresholds.DEAD_ROWS_LEAST:
         verdict = thresholds.DEAD_TIMES_DUE.judge(dead / max(1.0, row["due"]))
     ago = "never" if row["vacuumed"] is None else f"{span(row['vacuumed'])} ago"
-    found = f"{dead:,} dead rows, {row['live']:,} live, {size(row['bytes'])}; vacuumed {ago}"
+    found = (
+        f"{plural(dead, 'dead row')}, {row['live']:,} live, {size(row['bytes'])}; vacuumed {ago}"
+    )
     remedy = ""
     if verdict is not Verdict.OK:
         remedy = f"run: VACUUM {name}; if they stay, see «oldest snapshot» below"
@@ -50,7 +53,7 @@ async def horizon(look: Look) -> AsyncIterator[Finding]:
         yield finding
     if not told:
         oldest = max((row["age"] for row in rows), default=0)
-        found = f"{oldest:,} transactions back" if rows else "nobody holds one"
+        found = f"{plural(oldest, 'transaction')} back" if rows else "nobody holds one"
         yield Finding("oldest snapshot", Verdict.OK, found, figure=oldest, unit="transactions")
 
 
@@ -61,7 +64,7 @@ def _judge_holder(row: Row) -> Finding:
         verdict = worst(verdict, thresholds.SNAPSHOT_SECONDS.judge(since))
     who, remedy = _holder(row)
     held = "" if since is None else f" for {span(since)}"
-    found = f"held{held} by {who}, {age:,} transactions back"
+    found = f"held{held} by {who}, {plural(age, 'transaction')} back"
     return Finding("oldest snapshot", verdict, found, remedy, since, "seconds")
 
 
@@ -111,9 +114,9 @@ async def locks(look: Look) -> AsyncIterator[Finding]:
 async def sizes(look: Look) -> AsyncIterator[Finding]:
     """What history, bodies and the record of keys weigh."""
     for row in await look.rows("doctor_sizes"):
-        found = f"about {row['rows']:,} rows, {size(row['bytes'])}"
+        found = f"about {plural(row['rows'], 'row')}, {size(row['bytes'])}"
         if row["partitions"]:
-            found += f" in {row['partitions']} partitions"
+            found += f" in {plural(row['partitions'], 'partition')}"
         verdict, remedy = Verdict.OK, ""
         if row["name"] == "dedup":
             verdict = thresholds.DEDUP_ROWS.judge(row["rows"])

@@ -7,8 +7,9 @@ rules of queues are those of the settings that the operator's command reads.
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
 
+from inboxd.model.wording import plural, span
 from inboxd.operations.doctor import thresholds
-from inboxd.operations.doctor.finding import Finding, Verdict, span
+from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
 from inboxd.store import controls, listing, queues, schedules
 from inboxd.store import lines as store_lines
@@ -121,7 +122,7 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
                 verdict, thresholds.FAILED_LAST_HOUR.judge(lately), key=lambda each: each.rank
             )
         more = "+" if any(row["failed"] >= listing.COUNTED for row in rows) else ""
-        found = f"{failed:,}{more}; {lately:,} attempts ended so within the last hour"
+        found = f"{failed:,}{more}; {plural(lately, 'attempt')} ended so within the last hour"
         remedy = "`inboxd failures list`, then replay or dismiss them" if failed else ""
         yield Finding(f"dead letters: {place}", verdict, found, remedy, failed, "rows")
 
@@ -176,7 +177,9 @@ async def suspects(look: Look) -> AsyncIterator[Finding]:
     if not count:
         yield Finding("suspects", Verdict.OK, "none", figure=0)
         return
-    found = f"{_many(count, 'command')} in {_many(row['groups'], 'group')} ran on a worker when it "
+    found = (
+        f"{plural(count, 'command')} in {plural(row['groups'], 'group')} ran on a worker when it "
+    )
     found += f"died; running: {row['running']:,}, to run alone: {row['alone']:,}"
     yield Finding(
         "suspects",
@@ -190,10 +193,6 @@ async def suspects(look: Look) -> AsyncIterator[Finding]:
     )
 
 
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 async def running(look: Look) -> AsyncIterator[Finding]:
     """Commands in the hands of workers that are gone, and those that run very long."""
     lease = look.settings.worker.lease.total_seconds()
@@ -204,15 +203,15 @@ async def running(look: Look) -> AsyncIterator[Finding]:
         yield Finding(
             "stuck leases",
             thresholds.STUCK_LEASES.judge(silence / lease),
-            f"{row['commands']:,} commands held by {row['name'] or row['worker']}, not heard of "
-            f"for {span(silence)}, such as {row['type']} {row['id']}",
+            f"{plural(row['commands'], 'command')} held by {row['name'] or row['worker']}, "
+            f"not heard of for {span(silence)}, such as {row['type']} {row['id']}",
             "start a worker: its reaper takes them back within a lease; if one runs, see its log",
             silence,
             "seconds",
         )
     if not lost:
         held = sum(row["commands"] for row in rows)
-        found = f"none: {held:,} commands run, all in living hands"
+        found = f"none: {plural(held, 'running command')}, all in living hands"
         yield Finding("stuck leases", Verdict.OK, found, figure=0)
     longest = max(
         (row for row in rows if row["alive"]), key=lambda row: row["oldest"], default=None
@@ -235,7 +234,7 @@ async def folds(look: Look) -> AsyncIterator[Finding]:
     row = await look.row("doctor_folds", thresholds.COUNTED)
     verdict = thresholds.FOLD_SECONDS.judge(row["oldest"])
     remedy = "" if verdict is Verdict.OK else "start a worker: each folds; its log says what fails"
-    found = f"{row['rows']:,} ends not counted yet, the oldest for {span(row['oldest'])}"
+    found = f"{plural(row['rows'], 'end')} not counted yet, the oldest for {span(row['oldest'])}"
     yield Finding("batches", verdict, found, remedy, row["oldest"], "seconds")
 
 

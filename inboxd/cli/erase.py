@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import rows
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Config, Json, Reason, ask, load_settings
+from inboxd.cli.options import Acting, DryRun, Yes, actor
 from inboxd.cli.output import print_fields, print_json
 from inboxd.errors import UnknownName, UsageError
+from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
     from inboxd.operations.erase import About
-    from inboxd.settings import Settings
     from inboxd.store.erase import Subject
     from inboxd.store.session import Session
 
@@ -37,16 +36,12 @@ def erase(
             "--unsettled", help="Cancel what waits, and ask for the end of what runs, as well."
         ),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing: say what it would reach.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     force: Annotated[
         bool, typer.Option("--force", help="End with 0 though no row is about it.")
     ] = False,
-    reason: Reason = None,
-    config: Config = None,
-    json: Json = False,
+    given: Acting,
 ) -> None:
     """Erase payloads, results, errors, keys and bodies of a tenant's or an entity's rows.
 
@@ -55,43 +50,43 @@ def erase(
     from inboxd.operations.erase import subject_of, survey
 
     subject = subject_of(tenant, entity_type, entity_id)
-    settings = load_settings(config)
-    asks = sys.stdin.isatty() and not (yes or json)
+    asks = sys.stdin.isatty() and not (yes or given.json)
     if not (yes or dry_run or asks):
         raise UsageError("there is no way back from an erasure: give --yes, or --dry-run to look.")
     if dry_run or asks:
-        found = ask(settings, lambda session: survey(session, subject, _tell))
-        _show(found, json=json)
+        found = given.ask(lambda session: survey(session, subject, _tell))
+        _show(found, json=given.json)
         if not found.total:
             _tell_of_nothing(subject, force=force)
         if dry_run or not found.total:
             return
         typer.confirm("Erase them now? There is no way back.", abort=True)
-    about, left = _erase(settings, subject, reason, unsettled=unsettled)
+    about, left = _erase(subject, given, unsettled=unsettled)
     nothing = not (about.total or left)
-    if json:
+    if given.json:
         print_json({"erased": _counts(about), "left": left})
     elif not nothing:
-        typer.echo(f"Erased: {about.total:,} rows, {about.bodies:,} bodies")
+        rows = plural(about.total, "row")
+        bodies = "1 body" if about.bodies == 1 else f"{about.bodies:,} bodies"
+        typer.echo(f"Erased: {rows}, {bodies}")
     if nothing:
         _tell_of_nothing(subject, force=force)
     if left:
-        typer.echo(f"{left:,} rows still run or came meanwhile: erase again soon", err=True)
+        runs = "still runs" if left == 1 else "still run"
+        typer.echo(f"{plural(left, 'row')} {runs} or came meanwhile: erase again soon", err=True)
         raise typer.Exit(Exit.PROBLEMS)
 
 
-def _erase(
-    settings: "Settings", subject: "Subject", reason: str | None, *, unsettled: bool
-) -> "tuple[About, int]":
+def _erase(subject: "Subject", given: Acting, *, unsettled: bool) -> "tuple[About, int]":
     from inboxd.operations import Terms
     from inboxd.operations.erase import erase as do
 
-    terms = Terms(actor=rows.actor(), reason=reason)
+    terms = Terms(actor=actor(), reason=given.reason)
 
     async def run(session: "Session") -> "tuple[About, int]":
         return await do(session, subject, terms, unsettled=unsettled, on_step=_tell)
 
-    return ask(settings, run)
+    return given.ask(run)
 
 
 def _tell_of_nothing(subject: "Subject", *, force: bool) -> None:
@@ -105,7 +100,7 @@ def _tell_of_nothing(subject: "Subject", *, force: bool) -> None:
 def _tell(share: float, found: int) -> None:
     """How far it is, for whoever watches."""
     if sys.stderr.isatty():
-        typer.echo(f"\r{share:.0%} of history, {found:,} rows", nl=share >= 1, err=True)
+        typer.echo(f"\r{share:.0%} of history, {plural(found, 'row')}", nl=share >= 1, err=True)
 
 
 def _show(found: "About", *, json: bool) -> None:

@@ -1,0 +1,232 @@
+"""`inboxd events show`, `inboxd commands show`: one row in full.
+
+Promises: payloads, headers and results are shown only when asked for, and columns that only the
+daemon reads only with `--verbose`; JSON has all of those.
+Known limit: of what a row created, a hundred are shown; `inboxd trace` counts them all.
+"""
+
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from inboxd.cli.options import Common, read_id
+from inboxd.cli.output import (
+    BY,
+    ID,
+    LANE,
+    STATUS,
+    TYPE,
+    WHY,
+    Column,
+    Table,
+    print_fields,
+    print_json,
+    print_tables,
+)
+from inboxd.cli.output import show as shown
+from inboxd.errors import NotFound
+from inboxd.model.lifecycle import Status
+from inboxd.model.wording import plural
+
+if TYPE_CHECKING:
+    from inboxd.settings import Settings
+    from inboxd.store.session import Session
+    from inboxd.store.wakeups import Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Showing(Common):
+    """How much of a row is shown."""
+
+    payload: Annotated[
+        bool, typer.Option("--payload", help="Show the payload, headers and result too.")
+    ] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show what only the daemon reads, too.")
+    ] = False
+
+
+# What it begins with, what is said in sections of its own, and what only the daemon reads.
+_FIRST = (
+    *("id", "event_id", "command_id", "type", "schema_version", "topic", "queue", "status"),
+    *("attempts", "run_at", "created_at", "finished_at", "duration"),
+)
+_APART = {
+    *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
+    *("waits_for", "elsewhere", "suspect"),
+    *("origin_kind", "origin_id", "correlation_id", "causation_id"),
+    *("replay_of", "batch_id", "traceparent"),
+}
+_INTERNAL = {
+    *("awaited", "body_at", "body_bytes", "body_id", "bucket", "fence", "head", "line_at"),
+    *("needs", "place"),
+}
+_OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
+_DIED = "WorkerDied"
+
+
+def _named(row: dict[str, Any]) -> str:
+    return f"{row['kind']} {row['id']}"
+
+
+WAITS = (Column("waits for", _named), TYPE, STATUS, Column("condition"))
+_RETRY = (
+    Column("handler", lambda rule: rule["handler"] or "(nobody)", cut="left"),
+    Column("attempts", "made", kind="number"),
+    Column("left", kind="number"),
+    Column("next", "next_at", kind="time"),
+    Column("retry rule", "policy", cut="right"),
+    Column("from", "source", cut="right"),
+)
+_TABLES = {
+    "elsewhere": (Column("also in", "topic", cut="left"), ID, STATUS),
+    "retry": _RETRY,
+    "waits_for": WAITS,
+    "replays": (
+        *(Column("replayed", "at", kind="time"), BY, WHY),
+        Column("as", "new_id", kind="number"),
+    ),
+    "children": (Column("created", _named), TYPE, LANE, STATUS),
+}
+
+
+def print_one(place: "Place", id: str, given: Showing) -> None:
+    """Print one row with its retry rules and what it created. Raises NotFound."""
+    wanted, settings = read_id(id), given.settings
+    found = given.ask(
+        lambda session: _details(session, settings, place, wanted, payload=given.payload)
+    )
+    if given.json:
+        print_json(found)
+    else:
+        _print_details(found, verbose=given.verbose)
+
+
+async def _details(
+    session: "Session", settings: "Settings", place: "Place", id: int | UUID, *, payload: bool
+) -> dict[str, Any]:
+    """One row with its retry rules and the commands that it created. Raises NotFound."""
+    from inboxd import operations
+    from inboxd.registry.retry_rules import default_rule, rules_in
+    from inboxd.store import listing
+
+    row = await listing.one(session, place, id, payload=payload)
+    if row is None:
+        one = place.removesuffix("s")
+        raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {place} list`")
+    kind = place.removesuffix("s")
+    rules = await listing.rules(session, kind, row["type"])
+    if kind == "event":
+        rules = rules_in(row["topic"], rules, lists=row["mode"] == "batch")
+    row["retry"] = [_retry(rule, row) for rule in rules or [asdict(default_rule(settings))]]
+    uuid = UUID(row[f"{kind}_id"])
+    made_at = datetime.fromisoformat(row["created_at"])
+    created = await operations.created_by(session, kind, row["id"], uuid, made_at)
+    # A row without a story begins one: it is what its descendants carry.
+    row["correlation_id"] = row["correlation_id"] or row[f"{kind}_id"]
+    row["children"] = [
+        {key: getattr(each, key) for key in ("kind", "id", "uuid", "type", "lane", "status")}
+        for each in created
+    ]
+    row["replays"] = await operations.replays_of(session, kind, row["id"])
+    waits = row["status"] == Status.WAITING
+    row["waits_for"] = await operations.waits_of(session, uuid) if waits else []
+    row["suspect"] = await _suspicion(session, row)
+    return row
+
+
+async def _suspicion(session: "Session", row: dict[str, Any]) -> dict[str, Any] | None:
+    """Of a command that ran on a worker when it died: on which, and how it runs until it ends."""
+    from inboxd.store import suspects
+
+    group, lone, _ = (row.pop(key, None) for key in _OF_SUSPECTS)
+    if group is None:
+        return None
+    died = [each for each in row["errors"] or () if each.get("error", "").startswith(_DIED)]
+    return {
+        "died_on": died[-1].get("process", died[-1].get("worker")) if died else None,
+        "others": await suspects.others(session, UUID(group), row["id"]),
+        "alone": lone is not None,
+        "deaths_alone": lone or 0,
+    }
+
+
+def _print_details(row: dict[str, Any], *, verbose: bool) -> None:
+    """Print what `_details` found, for a person."""
+    hidden = _APART if verbose else _APART | _INTERNAL
+    told = {key: row[key] for key in (*_FIRST, *sorted(row)) if key in row.keys() - hidden}
+    print_fields("", {key.replace("_", " "): _read(key, told[key]) for key in told})
+    if _is_skipped(row):
+        typer.echo("\nSkipped: it was not needed, since what it waited for ended otherwise.")
+    _print_suspicion(row["suspect"])
+    print_fields("Lineage", _lineage(row))
+    typer.echo()
+    print_tables(Table(columns, row[key]) for key, columns in _TABLES.items() if row.get(key))
+    for error in row["errors"] or ():
+        at = shown(_read("at", error.get("at")))
+        print_fields(f"Error at {at}", {k: v for k, v in error.items() if k != "at"})
+    for key in ("headers", "payload", "progress", "result"):
+        if row.get(key) is not None:
+            typer.echo(f"\n{key}:")
+            print_json(row[key], indent=True)
+
+
+def _read(key: str, value: Any) -> object:
+    """A JSON value as what it is: a time, or a span of time."""
+    if value is None:
+        return None
+    if key == "at" or key.endswith("_at"):
+        return datetime.fromisoformat(value)
+    return timedelta(seconds=value) if key == "duration" else value
+
+
+def _is_skipped(row: dict[str, Any]) -> bool:
+    """Cancelled by nobody: by the end of what it waited for."""
+    return row["status"] == Status.CANCELLED and not row.get("cancel_requested")
+
+
+def _print_suspicion(suspect: dict[str, Any] | None) -> None:
+    """Say why a suspect waits, and how it runs."""
+    if suspect is None:
+        return
+    where = suspect["died_on"] or "(unknown)"
+    others = suspect["others"]
+    how = "beside ordinary commands"
+    if others:
+        how = f"with {plural(others, 'other')} of its group, {how}"
+    if suspect["alone"]:
+        how = f"alone; deaths at which it ran alone: {suspect['deaths_alone']}"
+    typer.echo(f"\nSuspect: ran on worker {where} when it died. It runs {how}.")
+
+
+def _lineage(row: dict[str, Any]) -> dict[str, Any]:
+    origin = " ".join(str(row[k]) for k in ("origin_kind", "origin_id") if row.get(k) is not None)
+    keys = ("correlation_id", "causation_id", "replay_of", "batch_id", "traceparent")
+    told = {key.replace("_", " "): row.get(key) for key in keys}
+    return {"origin": origin or "producer", **told}
+
+
+def _has_a_time(row: dict[str, Any]) -> bool:
+    """Whether it runs by its own time: it is in no line, or holds the one that it stands in."""
+    if row["status"] == Status.WAITING:
+        return bool(row.get("head")) or row.get("line_at") is not None
+    return bool(row["status"] == Status.PENDING)
+
+
+def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """A rule as it applies to a row, which may allow attempts of its own."""
+    own = row.get("max_attempts")
+    policy = rule["policy"] if own is None else f"{rule['policy']}; the row itself: attempts {own}"
+    most = rule["attempts"] if own is None else own
+    waits = row["status"] in (Status.PENDING, Status.WAITING)
+    return {
+        "handler": rule["handler"],
+        "policy": policy,
+        "source": rule["source"],
+        "made": row["attempts"],
+        "left": max(most - row["attempts"], 0) if waits or row["status"] == Status.RUNNING else 0,
+        "next_at": row["run_at"] if _has_a_time(row) else None,
+    }

@@ -1,0 +1,177 @@
+"""How the command line looks: on a terminal of 80 columns, in a pipe, in another zone."""
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from inboxd.cli.output import Column, Table, show
+from tests.cli.conftest import Cli
+
+Sql = Callable[..., list[asyncpg.Record]]
+
+COLUMNS = (
+    Column("id", kind="number"),
+    Column("type", cut="left"),
+    Column("tenant", extra=True),
+    Column("created", "created_at", kind="time"),
+    Column("took", kind="span", extra=True),
+    Column("error", cut="right", legend="what went wrong"),
+)
+
+
+def rows(**values: Any) -> list[dict[str, Any]]:
+    made = datetime.now(UTC) - timedelta(minutes=5)
+    common = {
+        "tenant": None,
+        "created_at": made,
+        "took": 483.2,
+        "error": "ValueError: " + "no " * 60,
+    }
+    return [
+        {"id": 1, "type": "shop.orders.of_today.ship_order", **common, **values},
+        {"id": 12345, "type": "shop.orders.of_today.bill_order", **common, **values},
+    ]
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+
+@pytest.fixture
+def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The zone of the machine."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_table_that_fits_is_shown_whole() -> None:
+    lines = list(Table(COLUMNS, rows(error="no")).lines(200))
+    assert lines[0].split() == ["id", "type", "created", "took", "error"], "nobody has a tenant"
+    assert lines[2].split()[0] == "1"
+    assert lines[2].startswith("    1  shop.orders.of_today.ship_order  2"), lines[2]
+    assert "8m3s" in lines[2]
+    assert lines[-1] == "error: what went wrong"
+
+
+def test_a_narrow_table_cuts_types_from_the_left_and_errors_from_the_right() -> None:
+    lines = list(Table(COLUMNS, rows()).lines(80))
+    assert max(map(len, lines[:4])) <= 80
+    assert "5m ago" in lines[2], "a time is an age where there is no room"
+    assert "ship_order" in lines[2]
+    assert "bill_order" in lines[3]
+    assert lines[2].endswith("…")
+
+
+def test_what_counts_least_is_left_out_and_told() -> None:
+    lines = list(Table(COLUMNS, rows(tenant="acme" * 5)).lines(60))
+    assert max(map(len, lines[:4])) <= 60
+    assert lines[-1] == "(left out for want of room: tenant, took; --wide shows all)"
+    assert "ship_order" in lines[2]
+
+
+def test_wide_cuts_nothing() -> None:
+    lines = list(Table(COLUMNS, rows()).lines(None))
+    assert lines[2].count("no ") >= 59
+    assert "shop.orders.of_today.ship_order" in lines[2]
+
+
+def test_an_error_of_several_lines_is_one_on_a_terminal_and_escaped_in_a_pipe() -> None:
+    table = Table(COLUMNS, rows(error="ValueError: first\n\tsecond"))
+    assert not any("second" in line for line in table.lines(None))
+    assert [line.split("\t")[-1] for line in table.plain()][1] == r"ValueError: first\n\tsecond"
+
+
+def test_characters_that_are_two_wide_are_counted_so() -> None:
+    (_, _, line, _) = Table(COLUMNS[:2], rows(type="注文" * 20)).lines(40)
+    assert line == "    1  …" + ("注文" * 20)[-16:]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_lists_fit_a_terminal_of_80_columns(cli: Cli, sql: Sql) -> None:
+    for name in ("ship_order", "send_receipt"):
+        sql(
+            """INSERT INTO inboxd.commands (queue, type, status, attempts, errors)
+               VALUES ('shop.mails.outgoing', $1, 'failed', 3, $2)""",
+            f"shop.orders.of_today.{name}",
+            '[{"error": "ConnectError: ' + "all connection attempts failed " * 10 + '"}]',
+        )
+    for arguments in (["commands", "list"], ["status"], ["queues", "list"], ["doctor"]):
+        out = re.sub(r"\x1b\[[0-9;]*m", "", cli(*arguments).out)
+        too_long = [line for line in out.splitlines() if len(line) > 80]
+        assert too_long == [], arguments
+        assert "ship_order" in out or arguments[0] in ("queues", "doctor")
+    wide = cli("commands", "list", "--wide").out
+    assert "attempts failed " * 2 not in wide.splitlines()[0]
+    assert "shop.orders.of_today.ship_order" in wide
+    assert "tenant" not in wide, "no row has one"
+
+
+def test_a_pipe_gets_a_line_a_row_with_tabs_and_whole_values(cli: Cli, sql: Sql) -> None:
+    error = "ConnectError: " + "x" * 180
+    sql(
+        """INSERT INTO inboxd.commands (queue, type, status, errors)
+           VALUES ('q', 'shop.ship_order', 'failed', $1)""",
+        '[{"error": "' + error + '"}]',
+    )
+    titles, row = cli("commands", "list").out.splitlines()
+    cells = dict(zip(titles.split("\t"), row.split("\t"), strict=True))
+    assert cells["type"] == "shop.ship_order"
+    assert cells["error"] == error
+    assert cells["tenant"] == "-"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_status_has_titles_and_says_over_what_time(cli: Cli) -> None:
+    found = cli("status", "--minutes", "7").out
+    assert found.startswith("Workers: 0\n")
+    assert "\nLanes\n" in found
+    assert "Progress" not in found, "a table without rows"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (datetime(2026, 1, 31, 8, 0, 5, tzinfo=UTC), "2026-01-31 03:00:05-05:00"),
+        (datetime(2026, 7, 31, 8, 0, 5, 999, tzinfo=UTC), "2026-07-31 04:00:05-04:00"),
+    ],
+)
+def test_times_are_local_and_say_their_zone(new_york: None, value: datetime, told: str) -> None:
+    assert show(value) == told
+
+
+def test_a_row_is_shown_without_what_only_the_daemon_reads(cli: Cli, sql: Sql) -> None:
+    (row,) = sql("INSERT INTO inboxd.commands (queue, type) VALUES ('q', 'a.b') RETURNING id")
+    short, whole = (cli("commands", "show", row["id"], *more).out for more in ([], ["--verbose"]))
+    for name in ("fence", "awaited", "needs"):
+        assert f"\n  {name} " not in short
+        assert f"\n  {name} " in whole
+    assert "\n  created at " in short
+    assert "+00:00" not in short
+
+
+def test_a_mistake_on_the_command_line_reads_as_any_other_error(cli: Cli) -> None:
+    for arguments, told in (
+        (["run", "--fast"], "inboxd: No such option: --fast\nUsage: inboxd run [OPTIONS]\n"),
+        (["events", "list", "--since", "soon"], "inboxd: 'soon' is neither a duration such as 2h"),
+    ):
+        result = cli(*arguments)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith(told)
+
+
+def test_one_is_one(cli: Cli, sql: Sql) -> None:
+    sql("INSERT INTO inboxd.commands (queue, type) VALUES ('q', 'a.b')")
+    assert cli("pause", "type", "a.b").out == "Paused: type a.b, where 1 row waits\n"
+    assert cli("commands", "cancel", "--all").out == "Cancelled: 1 command\n"
