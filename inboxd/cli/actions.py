@@ -143,18 +143,16 @@ def _on_named(place: "Place", action: "Action", ids: "list[RowId]", given: Caref
         found = given.ask(lambda session: operations.preview(session, place, action, ids))
         _print_preview(place, action, found, json=given.json)
         return
-    who, why = actor(), given.reason
-    done = given.ask(
-        lambda session: operations.act(session, place, action, ids, actor=who, reason=why)
-    )
-    if given.json:
-        print_json(_as_json(action, done))
-        return
+    done = given.do(operations.act, place, action, ids)
     pairs = zip(done.ids, done.new_ids or done.ids, strict=True)
     texts = [str(old) if old == new else f"{old} as {new}" for old, new in pairs]
-    for heading, changed in ((_DONE[action], texts), ("Running, asked to end", done.requested)):
-        if changed:
-            typer.echo(f"{heading}: {place.removesuffix('s')} {', '.join(map(str, changed))}")
+    headings = {_DONE[action]: texts, "Running, asked to end": done.requested}
+    told = [
+        f"{heading}: {place.removesuffix('s')} {', '.join(map(str, changed))}"
+        for heading, changed in headings.items()
+        if changed
+    ]
+    given.tell(_as_json(action, done), *told)
 
 
 def _as_json(action: "Action", done: "Done") -> dict[str, Any]:
@@ -199,10 +197,8 @@ def act_on_all(
     on_page = tell if sys.stderr.isatty() else None
     terms = operations.Terms(actor=actor(), reason=given.reason, rate=given.rate, on_page=on_page)
     count = given.ask(do)
-    if given.json:
-        print_json({"action": action, "count": count})
-    else:
-        typer.echo(f"{_DONE[action]}: {plural(count, place.removesuffix('s'))}")
+    told = f"{_DONE[action]}: {plural(count, place.removesuffix('s'))}"
+    given.tell({"action": action, "count": count}, told)
 
 
 def names_of(place: "Place", wanted: "Filter | Selection") -> "Iterator[tuple[Named, str]]":

@@ -5,6 +5,7 @@ draws what is in it.
 """
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -19,7 +20,6 @@ from inboxd.cli.options import (
     Since,
     Statuses,
     Tenant,
-    actor,
     examples,
     read_id,
     read_since,
@@ -231,15 +231,9 @@ def _end(
 ) -> None:
     from inboxd import operations
 
-    wanted, who, why = read_id(id), actor(), given.reason
-
-    async def act(session: "Session") -> operations.BatchEnded:
-        if what == "closed":
-            return await operations.close_batch(session, wanted, actor=who, reason=why)
-        return await operations.cancel_batch(session, wanted, actor=who, reason=why, kind=kind)
-
-    done = given.ask(act)
-    if given.json:
-        print_json({what: done.id, "unsettled": done.unsettled})
-    else:
-        typer.echo(f"{what.capitalize()}: {done.id} {done.name}, {done.unsettled:,} had not ended")
+    end = (
+        operations.close_batch if what == "closed" else partial(operations.cancel_batch, kind=kind)
+    )
+    done = given.do(end, read_id(id))
+    told = f"{what.capitalize()}: {done.id} {done.name}, {done.unsettled:,} had not ended"
+    given.tell({what: done.id, "unsettled": done.unsettled}, told)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from inboxd.cli.options import Acting, Force, Looking, actor, named_in
-from inboxd.cli.output import BY, WHY, Column, Table, print_json
+from inboxd.cli.output import BY, WHY, Column, Table
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
@@ -39,18 +39,14 @@ def pause(kind: Kind, name: Name, *, force: Force = False, given: Acting) -> Non
             await operations.check_known(session, kind, name, also=also)
         return await operations.pause(session, kind, name, actor=actor(), reason=given.reason)
 
-    _tell("paused", kind, name, given.ask(run), json=given.json)
+    _tell("paused", kind, name, given.ask(run), given)
 
 
 def resume(kind: Kind, name: Name, given: Acting) -> None:
     """Let all workers take it up again, within a second."""
     from inboxd import operations
 
-    who, why = actor(), given.reason
-    waiting = given.ask(
-        lambda session: operations.resume(session, kind, name, actor=who, reason=why)
-    )
-    _tell("resumed", kind, name, waiting, json=given.json)
+    _tell("resumed", kind, name, given.do(operations.resume, kind, name), given)
 
 
 def paused(given: Looking) -> None:
@@ -62,11 +58,7 @@ def paused(given: Looking) -> None:
     given.print({"paused": rows}, Table(_PAUSED, rows))
 
 
-def _tell(done: str, kind: str, name: str, waiting: int, *, json: bool) -> None:
-    if json:
-        print_json({done: {"kind": kind, "name": name}, "waiting": waiting})
-    elif kind == "schedule":
-        typer.echo(f"{done.capitalize()}: schedule {name}")
-    else:
-        wait = f"{plural(waiting, 'row')} wait{'s' if waiting == 1 else ''}"
-        typer.echo(f"{done.capitalize()}: {kind} {name}, where {wait}")
+def _tell(done: str, kind: str, name: str, waiting: int, given: Acting) -> None:
+    wait = f", where {plural(waiting, 'row')} wait{'s' if waiting == 1 else ''}"
+    told = f"{done.capitalize()}: {kind} {name}{'' if kind == 'schedule' else wait}"
+    given.tell({done: {"kind": kind, "name": name}, "waiting": waiting}, told)

@@ -75,12 +75,8 @@ def make(
     """Make the partitions that are missing for the days ahead, as workers do."""
     from inboxd.maintenance.partitions import manual
 
-    who, why = actor(), given.reason
-    made = given.ask(lambda session: manual.make(session, days, actor=who, reason=why))
-    if given.json:
-        print_json({"made": made})
-    else:
-        typer.echo(f"Made {plural(made, 'partition')}.")
+    made = given.do(manual.make, days)
+    given.tell({"made": made}, f"Made {plural(made, 'partition')}.")
 
 
 @app.command("export", epilog=examples(_EXAMPLE.format("export") + " --to /var/backups/inboxd"))
@@ -105,11 +101,8 @@ def export(
         }
 
     done = given.ask(do, patient=True)
-    if given.json:
-        print_json({"exported": done})
-        return
-    for part, count in done.items():
-        typer.echo(f"Exported: {part}, {plural(count, 'row')}")
+    told = (f"Exported: {part}, {plural(count, 'row')}" for part, count in done.items())
+    given.tell({"exported": done}, *told)
 
 
 @app.command(
@@ -152,11 +145,11 @@ def drop(
             return
         typer.confirm("Let them go now?", abort=True)
     done = given.ask(do, patient=True)
-    if given.json:
-        print_json({"dropped": done})
-        return
-    for part, gone in done.items():
-        typer.echo(f"Dropped: {part}" if gone else f"Kept, since rows need it: {part}; try later")
+    told = (
+        f"Dropped: {part}" if gone else f"Kept, since rows need it: {part}; try later"
+        for part, gone in done.items()
+    )
+    given.tell({"dropped": done}, *told)
 
 
 def _plain(each: "Partition") -> dict[str, Any]:

@@ -58,7 +58,6 @@ At = Annotated[
     typer.Option("--at", metavar="TIME", help="When: now, 2h from now, or a time in ISO 8601."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Insist on a name that nothing declares.")]
-Reason = Annotated[str | None, typer.Option(metavar="TEXT", help="Why; it is kept in the audit.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TEXT", help="Only this tenant.")]
 Since = Annotated[
     str | None,
@@ -75,7 +74,7 @@ Statuses = Annotated[
     ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Change nothing: say how many match, and show a few.")
+    bool, typer.Option("--dry-run", help="Change nothing: say what it would be done to.")
 ]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")
@@ -97,6 +96,14 @@ class Common(Options):
     def ask(self, question: "Callable[[Session], Awaitable[T]]", *, patient: bool = False) -> T:
         """As the function `ask`, with these settings."""
         return ask(self.settings, question, patient=patient)
+
+    def tell(self, document: Mapping[str, object], *lines: str) -> None:
+        """Print the document as JSON, or the lines."""
+        if self.json:
+            print_json(document)
+        else:
+            for line in lines:
+                typer.echo(line)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +128,14 @@ class Looking(Common):
 class Acting(Common):
     """What every command has that is in the audit."""
 
-    reason: Reason = None
+    reason: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Why; it is kept in the audit.")
+    ] = None
+
+    def do(self, operation: "Callable[..., Awaitable[T]]", *on: object) -> T:
+        """Do an operation of `inboxd.operations`, in the name of who runs the command."""
+        who, why = actor(), self.reason
+        return self.ask(lambda session: operation(session, *on, actor=who, reason=why))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ Known limit: one row a call, to try a handler or mend a case; services use their
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -19,11 +19,9 @@ from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
     from inboxd.operations import Named
-    from inboxd.store.producing import Receipt
+    from inboxd.store.producing import Entry, Receipt
     from inboxd.store.session import Session
 
-    # What is to be declared, by kind.
-    Names = Mapping[Named, str | None]
 
 T = TypeVar("T")
 
@@ -31,62 +29,92 @@ Type = Annotated[str, typer.Argument(metavar="TYPE", help="Its type, such as use
 Payload = Annotated[
     str, typer.Argument(metavar="JSON|-|@FILE", help="Its payload; -: standard input.")
 ]
-Tenant = Annotated[str | None, typer.Option(metavar="TEXT", help="Whose it is.")]
-EntityType = Annotated[str | None, typer.Option(metavar="TEXT", help="Kind of its entity.")]
-EntityId = Annotated[str | None, typer.Option(metavar="TEXT", help="Id of its entity.")]
-Correlation = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="The story it belongs to; else a new one.")
-]
-Version = Annotated[int, typer.Option(metavar="N", min=1, max=32767, help="Schema version.")]
-Delay = Annotated[
-    str | None, typer.Option(metavar="DURATION", help='When it is due, counted from now: "90s".')
-]
 
 
-def emit(
-    type: Type,
-    *,
-    payload: Payload = "{}",
-    topic: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Its topic; else those of its type.")
-    ] = None,
-    tenant: Tenant = None,
-    source: Annotated[str | None, typer.Option(metavar="TEXT", help="Who says it.")] = None,
-    entity_type: EntityType = None,
-    entity_id: EntityId = None,
-    event_id: Annotated[
-        str | None, typer.Option(metavar="UUID", help="Its id; the same one twice is one event.")
-    ] = None,
-    correlation_id: Correlation = None,
-    schema_version: Version = 1,
-    delay: Delay = None,
-    ordering_key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="In order with those of the same key.")
-    ] = None,
-    dedup_key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The same one twice is one event.")
-    ] = None,
-    force: Force = False,
-    given: Common,
-) -> None:
+def _text(metavar: str, told: str, *names: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=told)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _New(Common):
+    tenant: Annotated[str | None, _text("TEXT", "Whose it is.")] = None
+    entity_type: Annotated[str | None, _text("TEXT", "Kind of its entity.")] = None
+    entity_id: Annotated[str | None, _text("TEXT", "Id of its entity.")] = None
+    correlation_id: Annotated[
+        str | None, _text("TEXT", "The story it belongs to; else a new one.")
+    ] = None
+    schema_version: Annotated[
+        int, typer.Option(metavar="N", min=1, max=32767, help="Schema version.")
+    ] = 1
+    delay: Annotated[str | None, _text("DURATION", 'When it is due, counted from now: "90s".')] = (
+        None
+    )
+    force: Force = False
+
+    def entry(self, type_: str, payload: str) -> "Entry":
+        """What is to be written. Raises UsageError."""
+        from inboxd.model import duration
+        from inboxd.store.producing import Entry
+
+        given = {key: value for key, value in asdict(self).items() if key not in _NO_COLUMNS}
+        read: dict[str, Callable[[str], object]] = {"uuid": read_uuid, "delay": duration.parse}
+        for name in read.keys() & given.keys():
+            given[name] = None if given[name] is None else read[name](given[name])
+        return Entry(type=type_, payload=_read_payload(payload), **given)
+
+
+_NO_COLUMNS = ("config", "json", "force")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewEvent(_New):
+    """What is said of an event."""
+
+    lane: Annotated[str | None, _text("TEXT", "Its topic; else those of its type.", "--topic")] = (
+        None
+    )
+    source: Annotated[str | None, _text("TEXT", "Who says it.")] = None
+    uuid: Annotated[
+        str | None, _text("UUID", "Its id; the same one twice is one event.", "--event-id")
+    ] = None
+    ordering_key: Annotated[str | None, _text("TEXT", "In order with those of the same key.")] = (
+        None
+    )
+    dedup_key: Annotated[str | None, _text("TEXT", "The same one twice is one event.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewCommand(_New):
+    """What is said of a command."""
+
+    lane: Annotated[
+        str | None, _text("TEXT", "Its queue; else the one its handler names.", "--queue")
+    ] = None
+    priority: Annotated[
+        int, typer.Option(metavar="N", min=-32768, max=32767, help="Smaller goes first.")
+    ] = 0
+    uuid: Annotated[
+        str | None, _text("UUID", "Its id; the same one twice is one command.", "--command-id")
+    ] = None
+    max_attempts: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=32767, help="Executions in all.")
+    ] = None
+    ordering_key: Annotated[str | None, _text("TEXT", "One after the other with the same key.")] = (
+        None
+    )
+    unique_key: Annotated[
+        str | None, _text("TEXT", "At most one unsettled of its type has it.")
+    ] = None
+    on_conflict: Annotated[
+        str, _text("keep|replace|reject", "What happens to the one there is.")
+    ] = "keep"
+
+
+def emit(type: Type, *, payload: Payload = "{}", given: NewEvent) -> None:
     """Emit one event, of a type that somebody handles."""
     from inboxd.store import producing
 
-    entry = producing.Entry(
-        type=type,
-        payload=_read_payload(payload),
-        lane=topic,
-        uuid=None if event_id is None else read_uuid(event_id),
-        schema_version=schema_version,
-        source=source,
-        tenant=tenant,
-        entity_type=entity_type,
-        entity_id=entity_id,
-        correlation_id=correlation_id,
-        delay=_read_delay(delay),
-        ordering_key=ordering_key,
-        dedup_key=dedup_key,
-    )
+    entry = given.entry(type, payload)
 
     async def write(session: "Session") -> "tuple[Receipt, list[dict[str, Any]]]":
         receipt = await producing.emit(session, entry)
@@ -94,79 +122,31 @@ def emit(
             return receipt, []
         return receipt, [dict(row) for row in await producing.dead_copies(session, receipt.uuid)]
 
-    names: Names = {} if force else {"event type": type, "topic": topic}
-    receipt, dead = _produce(given, names, write)
+    receipt, dead = _produce(given, {"event type": type, "topic": given.lane}, write)
     _confirm("event", receipt, dead, json=given.json)
     if receipt.conflict:
         raise typer.Exit(Exit.DEAD_LETTER)
 
 
-def send(
-    type: Type,
-    *,
-    payload: Payload = "{}",
-    queue: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Its queue; else the one its handler names.")
-    ] = None,
-    priority: Annotated[
-        int, typer.Option(metavar="N", min=-32768, max=32767, help="Smaller goes first.")
-    ] = 0,
-    tenant: Tenant = None,
-    entity_type: EntityType = None,
-    entity_id: EntityId = None,
-    command_id: Annotated[
-        str | None, typer.Option(metavar="UUID", help="Its id; the same one twice is one command.")
-    ] = None,
-    correlation_id: Correlation = None,
-    schema_version: Version = 1,
-    delay: Delay = None,
-    max_attempts: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=32767, help="Executions in all.")
-    ] = None,
-    ordering_key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="One after the other with the same key.")
-    ] = None,
-    unique_key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="At most one unsettled of its type has it.")
-    ] = None,
-    on_conflict: Annotated[
-        str, typer.Option(metavar="keep|replace|reject", help="What happens to the one there is.")
-    ] = "keep",
-    force: Force = False,
-    given: Common,
-) -> None:
+def send(type: Type, *, payload: Payload = "{}", given: NewCommand) -> None:
     """Send one command, of a type that somebody handles."""
     from inboxd.store import producing
 
-    entry = producing.Entry(
-        type=type,
-        payload=_read_payload(payload),
-        lane=queue,
-        uuid=None if command_id is None else read_uuid(command_id),
-        schema_version=schema_version,
-        tenant=tenant,
-        entity_type=entity_type,
-        entity_id=entity_id,
-        correlation_id=correlation_id,
-        delay=_read_delay(delay),
-        priority=priority,
-        max_attempts=max_attempts,
-        ordering_key=ordering_key,
-        unique_key=unique_key,
-        on_conflict=on_conflict,
-    )
-    names: Names = {} if force else {"command type": type, "queue": queue}
+    entry = given.entry(type, payload)
+    names: dict[Named, str | None] = {"command type": type, "queue": given.lane}
     receipt = _produce(given, names, lambda session: producing.send(session, entry))
     _confirm("command", receipt, json=given.json)
 
 
-def _produce(given: Common, names: "Names", write: "Callable[[Session], Awaitable[T]]") -> "T":
+def _produce(
+    given: _New, names: "Mapping[Named, str | None]", write: "Callable[[Session], Awaitable[T]]"
+) -> "T":
     """Write on a session of its own. Raises UnknownName for a name that nothing declares."""
     from inboxd import operations
 
     async def run(session: "Session") -> T:
         for kind, name in names.items():
-            if name:
+            if name and not given.force:
                 also = named_in(given.settings, kind)
                 await operations.check_declared(session, kind, name, also=also)
         return await write(session)
@@ -196,12 +176,6 @@ def _read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: cannot read the payload ({error.strerror})") from error
-
-
-def _read_delay(given: str | None) -> timedelta | None:
-    from inboxd.model import duration
-
-    return None if given is None else duration.parse(given)
 
 
 def _confirm(

@@ -19,7 +19,6 @@ from inboxd.cli.options import (
     Looking,
     Page,
     Statuses,
-    actor,
     examples,
     named_in,
     read_id,
@@ -36,7 +35,6 @@ from inboxd.cli.output import (
     TYPE,
     Column,
     Table,
-    print_json,
 )
 from inboxd.cli.output import show as shown
 
@@ -147,18 +145,11 @@ def _add_reschedule(app: CommandGroup, place: "Place") -> None:
     ) -> None:
         from inboxd import operations
 
-        when, who, why = read_until(at), actor(), given.reason
-        wanted = [read_id(each) for each in ids]
-        done = given.ask(
-            lambda session: operations.reschedule(
-                session, place, wanted, when, actor=who, reason=why
-            )
-        )
-        if given.json:
-            print_json({"rescheduled": done.ids, "run_at": when})
-        else:
-            numbers = ", ".join(map(str, done.ids))
-            typer.echo(f"Rescheduled to {shown(when)}: {place.removesuffix('s')} {numbers}")
+        when, wanted = read_until(at), [read_id(each) for each in ids]
+        done = given.do(operations.reschedule, place, wanted, when)
+        rows = f"{place.removesuffix('s')} {', '.join(map(str, done.ids))}"
+        told = f"Rescheduled to {shown(when)}: {rows}"
+        given.tell({"rescheduled": done.ids, "run_at": when}, told)
 
 
 def _add_prioritize(app: CommandGroup) -> None:
@@ -171,15 +162,9 @@ def _add_prioritize(app: CommandGroup) -> None:
         """Give commands that have not begun another priority: all of those named, or none."""
         from inboxd import operations
 
-        who, why = actor(), given.reason
-        wanted = [read_id(each) for each in ids]
-        done = given.ask(
-            lambda session: operations.prioritize(session, wanted, priority, actor=who, reason=why)
-        )
-        if given.json:
-            print_json({"prioritized": done.ids, "priority": priority})
-        else:
-            typer.echo(f"Priority {priority}: command {', '.join(map(str, done.ids))}")
+        done = given.do(operations.prioritize, [read_id(each) for each in ids], priority)
+        told = f"Priority {priority}: command {', '.join(map(str, done.ids))}"
+        given.tell({"prioritized": done.ids, "priority": priority}, told)
 
 
 def _examples(place: str, command: str, *lines: str) -> str:

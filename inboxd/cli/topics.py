@@ -9,7 +9,7 @@ import typer
 
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.lanes import KEPT, count, counted
-from inboxd.cli.options import Acting, Common, Looking, actor, examples, named_in
+from inboxd.cli.options import Acting, Common, Looking, examples, named_in
 from inboxd.cli.output import ATTEMPTS, ERROR, ID, TYPE, Column, Table, print_fields, print_json
 from inboxd.model.wording import plural, span
 
@@ -137,14 +137,9 @@ def unsubscribe(
     """Give no more events to a topic that no living worker declares; by itself, after a week."""
     from inboxd import operations
 
-    who, why = actor(), given.reason
-    ended = given.ask(
-        lambda session: operations.unsubscribe(session, name, type, actor=who, reason=why)
-    )
-    if given.json:
-        print_json({"topic": name, "ended": ended})
-    else:
-        typer.echo(f"Topic {name} gets no more events of: {', '.join(ended)}")
+    ended = given.do(operations.unsubscribe, name, type)
+    told = f"Topic {name} gets no more events of: {', '.join(ended)}"
+    given.tell({"topic": name, "ended": ended}, told)
 
 
 @app.command(
@@ -198,12 +193,9 @@ def flush(
     """Run the lists of a batch topic now, whatever they wait for."""
     from inboxd import operations
 
-    who, why = actor(), given.reason
-    keys = given.ask(lambda session: operations.flush(session, name, key, actor=who, reason=why))
-    if given.json:
-        print_json({"topic": name, "flushed": len(keys), "keys": keys})
-        return
-    typer.echo(f"{plural(len(keys), 'list')} of {name} {'is' if len(keys) == 1 else 'are'} due now")
+    keys = given.do(operations.flush, name, key)
+    told = f"{plural(len(keys), 'list')} of {name} {'is' if len(keys) == 1 else 'are'} due now"
+    given.tell({"topic": name, "flushed": len(keys), "keys": keys}, told)
 
 
 def _fields(topic: dict[str, Any]) -> dict[str, object]:
