@@ -92,10 +92,11 @@ class Table:
         for line in (titles, ["-" * room for room in widths], *cells):
             parts = zip(columns, line, widths, strict=True)
             yield _GAP.join(_aligned(*each) for each in parts).rstrip()
-        for each in columns:
+        for each in columns if self.rows else ():
             if each.legend:
                 yield f"{each.title}: {each.legend}"
-        if left := [each.title for each in self._worth() if each not in columns]:
+        left = [each.title for each in self._worth() if each not in columns]
+        if left and self.rows:
             yield f"(left out for want of room: {', '.join(left)}; --wide shows all)"
 
     def plain(self) -> Iterator[str]:

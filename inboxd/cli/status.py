@@ -80,9 +80,7 @@ _PROGRESS = (
 _LANES = (
     Column("kind"),
     Column("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
-    Column(
-        "type", lambda lane: "(in line)" if lane["type"] == _LINES else lane["type"], cut="left"
-    ),
+    Column("type", _type, cut="left"),
     *(counted(name) for name in ("pending", "due", "running", "failed")),
     IN_LINE,
     UNMET,
@@ -201,8 +199,7 @@ async def _watch(session: "Session", minutes: int, interval: float, given: Looki
 def _tables(found: dict[str, Any], minutes: int) -> list[Table]:
     """Those that have something to say; the workers and the lanes always have."""
     suspects = [found["suspects"]] if found["suspects"]["groups"] else []
-    since = plural(minutes, "minute")
-    last = since.removeprefix("1 ")
+    last = plural(minutes, "minute").removeprefix("1 ")
     tables = [
         Table(_SUSPECTS, suspects, "Suspects: commands that ran on a worker when it died"),
         Table(_LIVING, found["workers"], f"Workers: {len(found['workers'])}"),

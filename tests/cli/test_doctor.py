@@ -381,7 +381,7 @@ def test_a_worker_that_works_stops_and_is_gone(
 
         await eventually(is_lost)
         report = await look()
-        report.one("stuck leases", "critical", "1 commands", "test.span", "start a worker")
+        report.one("stuck leases", "critical", "1 command held", "test.span", "start a worker")
         assert not report.of("longest command"), "it does not run any more"
 
     working(test)

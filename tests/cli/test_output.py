@@ -1,7 +1,6 @@
 """How the command line looks: on a terminal of 80 columns, in a pipe, in another zone."""
 
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from inboxd.cli import findings, output
 from inboxd.cli.output import Column, Table, show
 from tests.cli.conftest import Cli
 
@@ -40,10 +40,11 @@ def rows(**values: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for module in (findings, output):
+        monkeypatch.setattr(module, "on_terminal", lambda: True)
 
 
 @pytest.fixture
