@@ -7,12 +7,18 @@ from typing import Annotated
 
 import typer
 
-from inboxd.cli.options import Looking, Page, Since, read_since
-from inboxd.cli.output import BY, ID, WHY, Column, Table
+from inboxd.cli.options import Looking, Paging, Since, read_since
+from inboxd.cli.output import BY, ID, WHY, Table, TableColumn
 
 _COLUMNS = (
-    *(ID, Column("at", kind="time"), BY, Column("action"), Column("target", cut="right")),
-    *(Column("rows", "count", kind="number"), WHY),
+    *(
+        ID,
+        TableColumn("at", kind="time"),
+        BY,
+        TableColumn("action"),
+        TableColumn("target", cut="right"),
+    ),
+    *(TableColumn("rows", "count", kind="number"), WHY),
 )
 
 
@@ -26,7 +32,7 @@ def audit(
     ] = None,
     *,
     since: Since = None,
-    page: Page,
+    page: Paging,
     given: Looking,
 ) -> None:
     """List what operators did: who, when, what, why, and to how many rows; the newest first."""

@@ -16,7 +16,7 @@ from inboxd.cli.options import (
     Acting,
     Id,
     Looking,
-    Page,
+    Paging,
     Since,
     Statuses,
     Tenant,
@@ -33,8 +33,8 @@ from inboxd.cli.output import (
     TENANT,
     TOOK,
     TYPE,
-    Column,
     Table,
+    TableColumn,
     numbers,
     print_fields,
     print_json,
@@ -69,19 +69,19 @@ def _status(row: dict[str, Any]) -> str:
 
 _LIST = (
     ID,
-    Column("name", cut="left"),
-    Column("status", _status),
+    TableColumn("name", cut="left"),
+    TableColumn("status", _status),
     *numbers("size"),
     *numbers("unsettled", "succeeded", "failed", "cancelled", "skipped", extra=True),
     *(TENANT, CREATED, TOOK),
 )
-_STEP = (Column("step", "name", cut="left"), Column("kind"), ID, TYPE, STATUS, ATTEMPTS)
+_STEP = (TableColumn("step", "name", cut="left"), TableColumn("kind"), ID, TYPE, STATUS, ATTEMPTS)
 _TABLES = {
-    "steps": (*_STEP, Column("waits for", "waits", cut="right"), ERROR),
+    "steps": (*_STEP, TableColumn("waits for", "waits", cut="right"), ERROR),
     "waits_for": WAITS,
-    "waiting": (Column("waits for it", "condition"), TYPE, ID, STATUS),
-    "created": (Column("brought about", "kind"), TYPE, ID, STATUS),
-    "failures": (Column("dead letter", "id", kind="number"), TYPE, ATTEMPTS, ERROR),
+    "waiting": (TableColumn("waits for it", "condition"), TYPE, ID, STATUS),
+    "created": (TableColumn("brought about", "kind"), TYPE, ID, STATUS),
+    "failures": (TableColumn("dead letter", "id", kind="number"), TYPE, ATTEMPTS, ERROR),
 }
 
 
@@ -105,13 +105,13 @@ class OfBatches(OfWorkflows):
 
 
 @batches.command("list", epilog=examples("inboxd batches list --status failed --since 1d"))
-def list_batches(wanted: OfBatches, page: Page, given: Looking) -> None:
+def list_batches(wanted: OfBatches, page: Paging, given: Looking) -> None:
     """List batches, newest first, with the totals of each status; workflows have their own list."""
     _print_list("batch", "batches", wanted, page, given)
 
 
 @workflows.command("list", epilog=examples("inboxd workflows list --status failed"))
-def list_workflows(wanted: OfWorkflows, page: Page, given: Looking) -> None:
+def list_workflows(wanted: OfWorkflows, page: Paging, given: Looking) -> None:
     """List workflows, newest first, with the totals of each status."""
     _print_list("workflow", "workflows", wanted, page, given)
 
@@ -156,7 +156,7 @@ def close(id: Id, given: Acting) -> None:
     _end("closed", id, given, kind=None)
 
 
-def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Page, given: Looking) -> None:
+def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, given: Looking) -> None:
     from inboxd.store import grouping
 
     of = asdict(wanted)

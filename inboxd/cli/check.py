@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from inboxd.cli.exits import Exit, exit_code
-from inboxd.cli.findings import Finding, print_findings
+from inboxd.cli.findings import FindingLine, print_findings
 from inboxd.cli.options import Looking
-from inboxd.cli.output import Column, Table, print_json, print_table
+from inboxd.cli.output import Table, TableColumn, print_json, print_table
 from inboxd.errors import DatabaseError, PluginError, SchemaError, SettingsError
 from inboxd.model.wording import plural
 
@@ -35,16 +35,16 @@ _VERDICTS: dict[str, Literal["ok", "warn", "fail"]] = {
 
 
 _SETTINGS = (
-    Column("setting", lambda each: each[0]),
-    Column("value", lambda each: each[1], cut="right"),
-    Column("from", lambda each: each[2], cut="left"),
+    TableColumn("setting", lambda each: each[0]),
+    TableColumn("value", lambda each: each[1], cut="right"),
+    TableColumn("from", lambda each: each[2], cut="left"),
 )
 _CORRECT = "correct what it names, in the settings"
 _IF_MEANT = "correct it; if a producer or a plugin to come will name it so, nothing"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckLine:
     """One thing that was looked at."""
 
     subject: str
@@ -83,7 +83,8 @@ def check(
             print_table(Table(_SETTINGS, listed), wide=given.wide)
             typer.echo()
         print_findings(
-            Finding("Checks", line.subject, line.verdict, line.found, line.remedy) for line in lines
+            FindingLine("Checks", line.subject, line.verdict, line.found, line.remedy)
+            for line in lines
         )
     if wrong:
         raise SettingsError("\n".join(reading.problems))
@@ -102,12 +103,12 @@ def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, s
     ]
 
 
-async def _database(settings: "Settings", grants: bool) -> "tuple[list[Line], Names]":
+async def _database(settings: "Settings", grants: bool) -> "tuple[list[CheckLine], Names]":
     """What is to be said of it, and the names that are declared there."""
     from inboxd.store import names
     from inboxd.store.session import open_session
 
-    lines: list[Line] = []
+    lines: list[CheckLine] = []
     declared: names.Names = {}
     if not settings.knows("database"):
         return [_not_looked_at("database", "[database]")], declared
@@ -123,7 +124,9 @@ async def _database(settings: "Settings", grants: bool) -> "tuple[list[Line], Na
     return lines, declared
 
 
-async def _look(session: "Session", settings: "Settings", *, grants: bool) -> AsyncIterator[Line]:
+async def _look(
+    session: "Session", settings: "Settings", *, grants: bool
+) -> AsyncIterator[CheckLine]:
     """Line by line, as long as one rests on another."""
     from inboxd.operations.doctor import Verdict, only
     from inboxd.operations.doctor.fleet import silenced
@@ -144,8 +147,8 @@ async def _look(session: "Session", settings: "Settings", *, grants: bool) -> As
         return  # what follows cannot be read without them
     connection, sql = session.connection, session.sql
     await migrations.check(connection, sql)
-    yield Line("schema", "ok", f"{settings.database.schema_name!r} fits this release")
-    yield Line("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
+    yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
+    yield CheckLine("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
     ahead = await partitions.days_ahead(connection, sql)
     yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
     yield await _retention(session, settings)
@@ -157,7 +160,7 @@ async def _look(session: "Session", settings: "Settings", *, grants: bool) -> As
 
 async def _privileges(
     session: "Session", role: str, missing: "Sequence[Row]", *, grants: bool
-) -> list[Line]:
+) -> list[CheckLine]:
     """One grant where it is enough; else, or where they are asked for, each by itself."""
     from inboxd.store import listing
 
@@ -179,28 +182,28 @@ def _quoted(name: str) -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
-def _line(finding: "doctor.Finding", subject: str | None = None) -> Line:
+def _line(finding: "doctor.Finding", subject: str | None = None) -> CheckLine:
     """What `inboxd doctor` says too."""
     verdict = _VERDICTS[finding.verdict]
     code = Exit.PROBLEMS if verdict == "fail" else Exit.OK
     remedy = "" if verdict == "ok" else finding.remedy
-    return Line(subject or finding.subject, verdict, finding.found, remedy, code)
+    return CheckLine(subject or finding.subject, verdict, finding.found, remedy, code)
 
 
-async def _retention(session: "Session", settings: "Settings") -> Line:
+async def _retention(session: "Session", settings: "Settings") -> CheckLine:
     """How long history is kept, and how it goes."""
     from inboxd.maintenance.partitions.retention import by_default, kept
     from inboxd.store import partitions
 
     keep = kept(settings)
     if set(keep.values()) == {None}:
-        return Line("retention", "ok", "history is kept for ever, as the settings say")
+        return CheckLine("retention", "ok", "history is kept for ever, as the settings say")
     days = (f"{table} {'for ever' if age is None else age.days}" for table, age in keep.items())
     found = f"days kept: {', '.join(days)}"
     listed = await partitions.listed(session.connection, session.sql, sizes=True)
     if going := by_default(listed, settings):
         since, names = min(each.low for each in going), sorted({each.parent for each in going})
-        return Line(
+        return CheckLine(
             "retention",
             "warn",
             f"{found}; nobody set that, and what is older is dropped as soon as a worker leads: "
@@ -209,12 +212,12 @@ async def _retention(session: "Session", settings: "Settings") -> Line:
             "before a worker starts",
         )
     if all(each.owned for each in listed):
-        return Line("retention", "ok", f"{found}; detached concurrently")
+        return CheckLine("retention", "ok", f"{found}; detached concurrently")
     # No fault: the role of the schema's owner would detach concurrently (docs/growth.md).
-    return Line("retention", "ok", f"{found}; detached in moments without readers")
+    return CheckLine("retention", "ok", f"{found}; detached in moments without readers")
 
 
-def _plugins(settings: "Settings", declared: "Names") -> Iterator[Line]:
+def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
     from inboxd.registry.plugins import judged, load_plugins
     from inboxd.registry.unknown_names import doubts
 
@@ -231,10 +234,10 @@ def _plugins(settings: "Settings", declared: "Names") -> Iterator[Line]:
     if not wrong:
         yield _installed(registry, settings)
     for each in doubts(settings, registry, declared):
-        yield Line("settings", "warn", f"{each.setting}: {each.found}", _IF_MEANT)
+        yield CheckLine("settings", "warn", f"{each.setting}: {each.found}", _IF_MEANT)
 
 
-def _installed(registry: "Registry", settings: "Settings") -> Line:
+def _installed(registry: "Registry", settings: "Settings") -> CheckLine:
     from inboxd.registry.judgeable import judgeable
     from inboxd.registry.schedules import scheduled
 
@@ -243,20 +246,20 @@ def _installed(registry: "Registry", settings: "Settings") -> Line:
     if times := scheduled(registry, judgeable(settings).schedules):
         found += f", {plural(len(times), 'schedule')}"
     if events or commands:
-        return Line("plugins", "ok", found)
-    return Line("plugins", "warn", found, "install a plugin into this Python environment")
+        return CheckLine("plugins", "ok", found)
+    return CheckLine("plugins", "warn", found, "install a plugin into this Python environment")
 
 
-def _not_looked_at(subject: str, setting: str) -> Line:
-    return Line(subject, "warn", f"not looked at: there is a mistake in {setting}", _CORRECT)
+def _not_looked_at(subject: str, setting: str) -> CheckLine:
+    return CheckLine(subject, "warn", f"not looked at: there is a mistake in {setting}", _CORRECT)
 
 
-def _fail(subject: str, found: str, remedy: str, code: int = Exit.PROBLEMS) -> Line:
-    return Line(subject, "fail", found, remedy, code)
+def _fail(subject: str, found: str, remedy: str, code: int = Exit.PROBLEMS) -> CheckLine:
+    return CheckLine(subject, "fail", found, remedy, code)
 
 
-def _failure(subject: str, error: DatabaseError | SchemaError) -> Line:
+def _failure(subject: str, error: DatabaseError | SchemaError) -> CheckLine:
     """A line from an error, whose message ends with what to do."""
     found, _, remedy = str(error).rpartition("; ")
     code = Exit.PROBLEMS if isinstance(error, SchemaError) else exit_code(error)
-    return Line(subject, "fail", found or remedy, remedy if found else "", code)
+    return CheckLine(subject, "fail", found or remedy, remedy if found else "", code)

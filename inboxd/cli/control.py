@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from inboxd.cli.options import Acting, Force, Looking, actor, named_in
-from inboxd.cli.output import BY, WHY, Column, Table
+from inboxd.cli.output import BY, WHY, Table, TableColumn
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ Kind = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 
-_SINCE = Column("paused", "paused_at", kind="time")
-_PAUSED = (Column("kind"), Column("name", cut="left"), _SINCE, BY, WHY)
+_SINCE = TableColumn("paused", "paused_at", kind="time")
+_PAUSED = (TableColumn("kind"), TableColumn("name", cut="left"), _SINCE, BY, WHY)
 
 
 def pause(kind: Kind, name: Name, *, force: Force = False, given: Acting) -> None:

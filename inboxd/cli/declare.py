@@ -12,7 +12,7 @@ import typer
 
 from inboxd.cli.lanes import count
 from inboxd.cli.options import Looking, ask
-from inboxd.cli.output import Column, Table, print_json, print_table
+from inboxd.cli.output import Table, TableColumn, print_json, print_table
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ class _Change(NamedTuple):
 
 
 _CHANGES = (
-    Column("kind", lambda each: each.kind),
-    Column("name", lambda each: each.name, cut="left"),
-    Column("change", lambda each: each.change, cut="right"),
+    TableColumn("kind", lambda each: each.kind),
+    TableColumn("name", lambda each: each.name, cut="left"),
+    TableColumn("change", lambda each: each.change, cut="right"),
 )
 _WAITING = (
-    Column("type", lambda each: each[0], cut="left"),
-    Column("events that wait", lambda each: count(each[1]), kind="number"),
-    Column("would go to", lambda each: each[2], cut="right"),
+    TableColumn("type", lambda each: each[0], cut="left"),
+    TableColumn("events that wait", lambda each: count(each[1]), kind="number"),
+    TableColumn("would go to", lambda each: each[2], cut="right"),
 )
 
 

@@ -11,7 +11,7 @@ import typer
 
 from inboxd.cli import findings
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Common
+from inboxd.cli.options import Asking
 from inboxd.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def doctor(
         typer.Option("--fail-on", help="From which verdict on the exit code is 1."),
     ] = "warning",
     *,
-    given: Common,
+    given: Asking,
 ) -> None:
     """Look at a live inbox: schema, backlog, workers, tables, server; say what to do."""
     from inboxd.operations.doctor import Verdict, examine, worst
@@ -42,7 +42,7 @@ def doctor(
         print_json({"verdict": verdict, "findings": lines})
     else:
         findings.print_findings(
-            findings.Finding(group, each.subject, each.verdict, each.found, each.remedy)
+            findings.FindingLine(group, each.subject, each.verdict, each.found, each.remedy)
             for group, each in found
         )
         typer.echo(f"\nAll in all: {verdict}.")

@@ -17,8 +17,8 @@ from inboxd.cli.output import (
     LANE,
     TENANT,
     TYPE,
-    Column,
     Table,
+    TableColumn,
     print_fields,
     print_json,
     print_table,
@@ -39,13 +39,13 @@ _GroupName = Annotated[
 
 
 _LIST = (
-    Column("group", "fingerprint"),
-    Column("of", lambda group: f"{group['kind']}s"),
-    Column("rows", lambda group: f"{group['count']:,}", kind="number"),
-    Column("types", lambda group: list(group["types"]), cut="left"),
-    Column("first", "first_at", kind="time", extra=True),
-    Column("last", "last_at", kind="time"),
-    Column("newest error", "error", cut="right"),
+    TableColumn("group", "fingerprint"),
+    TableColumn("of", lambda group: f"{group['kind']}s"),
+    TableColumn("rows", lambda group: f"{group['count']:,}", kind="number"),
+    TableColumn("types", lambda group: list(group["types"]), cut="left"),
+    TableColumn("first", "first_at", kind="time", extra=True),
+    TableColumn("last", "last_at", kind="time"),
+    TableColumn("newest error", "error", cut="right"),
 )
 _SAMPLE = (ID, TYPE, LANE, TENANT, CREATED, ERROR)
 

@@ -22,7 +22,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 _LEAST = 30  # characters to a line, even where the terminal has fewer
 
 
-class Finding(NamedTuple):
+class FindingLine(NamedTuple):
     """A line for a person; remedy: what to do, empty if nothing."""
 
     group: str
@@ -32,7 +32,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def print_findings(found: Iterable[Finding]) -> None:
+def print_findings(found: Iterable[FindingLine]) -> None:
     """A line for each, under the heading of its group; below it what to do."""
     lines = list(found)
     subject = max((len(each.subject) for each in lines), default=0)

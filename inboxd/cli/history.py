@@ -13,7 +13,7 @@ import typer
 
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, DryRun, Looking, Yes, actor, examples
-from inboxd.cli.output import Column, Table, print_json, print_table
+from inboxd.cli.output import Table, TableColumn, print_json, print_table
 from inboxd.model.wording import plural, size
 
 if TYPE_CHECKING:
@@ -182,15 +182,15 @@ def _about(rows: int | None) -> str:
 
 
 _SIZE = (
-    Column("rows", lambda each: _about(each["rows"]), kind="number"),
-    Column("size", lambda each: size(each["bytes"]), kind="number"),
+    TableColumn("rows", lambda each: _about(each["rows"]), kind="number"),
+    TableColumn("size", lambda each: size(each["bytes"]), kind="number"),
 )
 _LIST = (
-    Column("partition"),
-    Column("from", lambda each: f"{each['from']:%Y-%m-%d}"),
-    Column("to", lambda each: f"{each['to']:%Y-%m-%d}", extra=True),
+    TableColumn("partition"),
+    TableColumn("from", lambda each: f"{each['from']:%Y-%m-%d}"),
+    TableColumn("to", lambda each: f"{each['to']:%Y-%m-%d}", extra=True),
     *_SIZE,
-    Column("state"),
-    Column("exported", kind="number", extra=True),
-    Column("due", lambda each: "yes" if each["due"] else ""),
+    TableColumn("state"),
+    TableColumn("exported", kind="number", extra=True),
+    TableColumn("due", lambda each: "yes" if each["due"] else ""),
 )

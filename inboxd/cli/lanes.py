@@ -6,7 +6,7 @@ Owns the columns that status, queues and topics have in common.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from inboxd.cli.output import Column
+from inboxd.cli.output import TableColumn
 
 
 def count(rows: int | None, most: int | None = None) -> str | None:
@@ -18,10 +18,10 @@ def count(rows: int | None, most: int | None = None) -> str | None:
     return f"{rows}+" if rows >= (most or COUNTED) else str(rows)
 
 
-def counted(name: str, title: str | None = None, **more: Any) -> Column:
+def counted(name: str, title: str | None = None, **more: Any) -> TableColumn:
     """A column with a count that stops at a limit."""
     value: Callable[[Mapping[str, Any]], str | None] = lambda row: count(row[name])  # noqa: E731
-    return Column(title or name, value, kind="number", **more)
+    return TableColumn(title or name, value, kind="number", **more)
 
 
 IN_LINE = counted("in_line", "in line", legend="wait behind others of the same ordering key")

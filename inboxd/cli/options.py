@@ -82,7 +82,7 @@ Yes = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Common(Options):
+class Asking(Options):
     """What every command has that asks the database."""
 
     config: Config = None
@@ -107,7 +107,7 @@ class Common(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Looking(Common):
+class Looking(Asking):
     """What every command has that prints tables."""
 
     wide: Annotated[
@@ -125,7 +125,7 @@ class Looking(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Acting(Common):
+class Acting(Asking):
     """What every command has that is in the audit."""
 
     reason: Annotated[
@@ -139,7 +139,7 @@ class Acting(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page(Options):
+class Paging(Options):
     """Which part of a list."""
 
     limit: Annotated[

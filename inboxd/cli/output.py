@@ -25,7 +25,7 @@ _UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table: its title, and what it shows of a row.
 
     value: the key of the row, or a function of the row; the title with underscores if left out.
@@ -54,30 +54,30 @@ class Column:
         return found
 
 
-def numbers(*titles: str, extra: bool = False) -> tuple[Column, ...]:
+def numbers(*titles: str, extra: bool = False) -> tuple[TableColumn, ...]:
     """Columns of numbers."""
-    return tuple(Column(title, kind="number", extra=extra) for title in titles)
+    return tuple(TableColumn(title, kind="number", extra=extra) for title in titles)
 
 
 # Columns of many tables.
-ID = Column("id", kind="number")
-TYPE = Column("type", cut="left")
-LANE = Column("in", "lane", cut="left")
-STATUS = Column("status")
-ATTEMPTS = Column("attempts", kind="number", extra=True)
-TENANT = Column("tenant", cut="right", extra=True)
-CREATED = Column("created", "created_at", kind="time")
-TOOK = Column("took", "duration", kind="span", extra=True)
-ERROR = Column("error", cut="right")
-BY = Column("by", "actor", cut="right")
-WHY = Column("why", "reason", cut="right")
+ID = TableColumn("id", kind="number")
+TYPE = TableColumn("type", cut="left")
+LANE = TableColumn("in", "lane", cut="left")
+STATUS = TableColumn("status")
+ATTEMPTS = TableColumn("attempts", kind="number", extra=True)
+TENANT = TableColumn("tenant", cut="right", extra=True)
+CREATED = TableColumn("created", "created_at", kind="time")
+TOOK = TableColumn("took", "duration", kind="span", extra=True)
+ERROR = TableColumn("error", cut="right")
+BY = TableColumn("by", "actor", cut="right")
+WHY = TableColumn("why", "reason", cut="right")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows below their columns' titles, with a title of its own where there are several tables."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: Sequence[Any]
     title: str = ""
 
@@ -107,7 +107,7 @@ class Table:
         for row in self.rows:
             yield "\t".join(show(_in_one_line(each.of(row))) for each in self.columns)
 
-    def _worth(self) -> list[Column]:
+    def _worth(self) -> list[TableColumn]:
         """The columns that have something to say of at least one row."""
         return [
             each
@@ -115,7 +115,7 @@ class Table:
             if not self.rows or any(each.of(row) not in (None, "") for row in self.rows)
         ]
 
-    def _fitted(self, width: int | None) -> tuple[list[Column], list[list[str]], list[int]]:
+    def _fitted(self, width: int | None) -> tuple[list[TableColumn], list[list[str]], list[int]]:
         """The columns that find room, their cells, and how wide they are."""
         columns = self._worth()
         while True:
@@ -132,7 +132,7 @@ class Table:
             columns.remove(least)
 
     def _drawn(
-        self, columns: Sequence[Column], draw: Callable[[object], str]
+        self, columns: Sequence[TableColumn], draw: Callable[[object], str]
     ) -> tuple[list[list[str]], list[int]]:
         """The cells, and how wide each column is."""
         from rich.cells import cell_len
@@ -231,7 +231,7 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def _shrunk(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
+def _shrunk(columns: Sequence[TableColumn], widths: Sequence[int], width: int) -> list[int]:
     """The widths when the widest of those that may be cut have been, as far as it goes."""
     room = list(widths)
     while _total(room) > width:
@@ -253,7 +253,7 @@ def _cut(text: str, room: int, end: Literal["left", "right"] | None) -> str:
     return "…" + set_cell_size(text[::-1], room - 1)[::-1]
 
 
-def _aligned(column: Column, text: str, room: int) -> str:
+def _aligned(column: TableColumn, text: str, room: int) -> str:
     from rich.cells import cell_len
 
     space = " " * (room - cell_len(text))

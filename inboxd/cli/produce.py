@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Common, Force, named_in, read_uuid
+from inboxd.cli.options import Asking, Force, named_in, read_uuid
 from inboxd.cli.output import print_json
 from inboxd.errors import UsageError
 
@@ -36,7 +36,7 @@ def _text(metavar: str, told: str, *names: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _New(Common):
+class _New(Asking):
     tenant: Annotated[str | None, _text("TEXT", "Whose it is.")] = None
     entity_type: Annotated[str | None, _text("TEXT", "Kind of its entity.")] = None
     entity_id: Annotated[str | None, _text("TEXT", "Id of its entity.")] = None
@@ -67,7 +67,7 @@ _NO_COLUMNS = ("config", "json", "force")
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewEvent(_New):
+class EventOptions(_New):
     """What is said of an event."""
 
     lane: Annotated[str | None, _text("TEXT", "Its topic; else those of its type.", "--topic")] = (
@@ -84,7 +84,7 @@ class NewEvent(_New):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewCommand(_New):
+class CommandOptions(_New):
     """What is said of a command."""
 
     lane: Annotated[
@@ -110,7 +110,7 @@ class NewCommand(_New):
     ] = "keep"
 
 
-def emit(type: Type, *, payload: Payload = "{}", given: NewEvent) -> None:
+def emit(type: Type, *, payload: Payload = "{}", given: EventOptions) -> None:
     """Emit one event, of a type that somebody handles."""
     from inboxd.store import producing
 
@@ -128,7 +128,7 @@ def emit(type: Type, *, payload: Payload = "{}", given: NewEvent) -> None:
         raise typer.Exit(Exit.DEAD_LETTER)
 
 
-def send(type: Type, *, payload: Payload = "{}", given: NewCommand) -> None:
+def send(type: Type, *, payload: Payload = "{}", given: CommandOptions) -> None:
     """Send one command, of a type that somebody handles."""
     from inboxd.store import producing
 

@@ -15,8 +15,8 @@ from inboxd.cli.output import (
     ATTEMPTS,
     ID,
     TYPE,
-    Column,
     Table,
+    TableColumn,
     print_fields,
     print_json,
     print_table,
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 app = CommandGroup(no_args_is_help=True, help="Look at queues, their limits and ordering keys.")
 
 _KEYS = (
-    Column("key", cut="right"),
-    Column("blocked by", "held_by"),
+    TableColumn("key", cut="right"),
+    TableColumn("blocked by", "held_by"),
     *(ID, TYPE, ATTEMPTS),
-    Column("next time", "next_at", kind="time"),
+    TableColumn("next time", "next_at", kind="time"),
     counted("behind", legend="due commands that wait for it"),
-    Column("waiting for", "oldest", kind="span"),
+    TableColumn("waiting for", "oldest", kind="span"),
 )
 
 
@@ -115,14 +115,14 @@ def _told(limits: dict[str, Any]) -> str:
 
 
 _LIST = (
-    Column("queue", cut="left"),
+    TableColumn("queue", cut="left"),
     counted("running"),
     counted("pending"),
     IN_LINE,
     counted("keys", extra=True, legend="ordering keys that have a line"),
-    Column("blocked", _blocked, cut="right", legend="keys that stand still, and for how long"),
+    TableColumn("blocked", _blocked, cut="right", legend="keys that stand still, and for how long"),
     UNMET,
     counted("failed"),
-    Column("oldest due", "oldest", kind="span"),
-    Column("limits", lambda row: _told(row["limits"]), cut="right"),
+    TableColumn("oldest due", "oldest", kind="span"),
+    TableColumn("limits", lambda row: _told(row["limits"]), cut="right"),
 )

@@ -17,7 +17,7 @@ from inboxd.cli.options import (
     Acting,
     Id,
     Looking,
-    Page,
+    Paging,
     Statuses,
     examples,
     named_in,
@@ -33,8 +33,8 @@ from inboxd.cli.output import (
     TENANT,
     TOOK,
     TYPE,
-    Column,
     Table,
+    TableColumn,
 )
 from inboxd.cli.output import show as shown
 
@@ -97,7 +97,7 @@ def _add_looks(app: CommandGroup, place: "Place") -> None:
         help=f"List {place}, newest first; payloads are not shown.",
         epilog=_examples(place, "list", "--status failed --since 1d", more),
     )
-    def _list(*, wanted: Any, status: Statuses = None, page: Page, given: Looking) -> None:
+    def _list(*, wanted: Any, status: Statuses = None, page: Paging, given: Looking) -> None:
         from inboxd.store.listing import Filter
 
         filter_ = Filter(
@@ -175,7 +175,7 @@ def _print_list(place: "Place", wanted: "Filter", given: Looking) -> None:
     found, doubts = given.ask(lambda session: _page(session, given.settings, place, wanted))
     for doubt in doubts:
         typer.echo(doubt, err=True)
-    lane = Column("topic" if place == "events" else "queue", cut="left")
+    lane = TableColumn("topic" if place == "events" else "queue", cut="left")
     columns = (ID, TYPE, lane, STATUS, ATTEMPTS, TENANT, CREATED, TOOK, ERROR)
     given.print(found, Table(columns, found[place]))
 

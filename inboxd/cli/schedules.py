@@ -7,7 +7,7 @@ from typing import Any
 
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Looking, examples
-from inboxd.cli.output import Column, Table
+from inboxd.cli.output import Table, TableColumn
 
 app = CommandGroup(no_args_is_help=True, help="Look at schedules.")
 
@@ -17,15 +17,15 @@ def _held(row: dict[str, Any]) -> str:
 
 
 _COLUMNS = (
-    Column("name", cut="left"),
-    Column("cron"),
-    Column("zone", cut="left"),
-    Column("sends", lambda row: f"{row['kind']} {row['type']}", cut="left"),
-    Column("missed", extra=True, legend="what becomes of runs that nobody was there for"),
-    Column("next run", lambda row: None if _held(row) else row["next_at"], kind="time"),
-    Column("last run", "last_at", kind="time"),
-    Column("from", "source", cut="left", extra=True),
-    Column("state", _held),
+    TableColumn("name", cut="left"),
+    TableColumn("cron"),
+    TableColumn("zone", cut="left"),
+    TableColumn("sends", lambda row: f"{row['kind']} {row['type']}", cut="left"),
+    TableColumn("missed", extra=True, legend="what becomes of runs that nobody was there for"),
+    TableColumn("next run", lambda row: None if _held(row) else row["next_at"], kind="time"),
+    TableColumn("last run", "last_at", kind="time"),
+    TableColumn("from", "source", cut="left", extra=True),
+    TableColumn("state", _held),
 )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Common, Yes
+from inboxd.cli.options import Asking, Yes
 from inboxd.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def migrate(
     ] = None,
     yes: Yes = False,
     *,
-    given: Common,
+    given: Asking,
 ) -> None:
     """Bring the database's schema up to this release; show the plan first."""
     import anyio

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import typer
 
-from inboxd.cli.options import Common, read_id
+from inboxd.cli.options import Asking, read_id
 from inboxd.cli.output import (
     BY,
     ID,
@@ -20,8 +20,8 @@ from inboxd.cli.output import (
     STATUS,
     TYPE,
     WHY,
-    Column,
     Table,
+    TableColumn,
     print_fields,
     print_json,
     print_tables,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Showing(Common):
+class Showing(Asking):
     """How much of a row is shown."""
 
     payload: Annotated[
@@ -72,24 +72,24 @@ def _named(row: dict[str, Any]) -> str:
     return f"{row['kind']} {row['id']}"
 
 
-WAITS = (Column("waits for", _named), TYPE, STATUS, Column("condition"))
+WAITS = (TableColumn("waits for", _named), TYPE, STATUS, TableColumn("condition"))
 _RETRY = (
-    Column("handler", lambda rule: rule["handler"] or "(nobody)", cut="left"),
-    Column("attempts", "made", kind="number"),
-    Column("left", kind="number"),
-    Column("next", "next_at", kind="time"),
-    Column("retry rule", "policy", cut="right"),
-    Column("from", "source", cut="right"),
+    TableColumn("handler", lambda rule: rule["handler"] or "(nobody)", cut="left"),
+    TableColumn("attempts", "made", kind="number"),
+    TableColumn("left", kind="number"),
+    TableColumn("next", "next_at", kind="time"),
+    TableColumn("retry rule", "policy", cut="right"),
+    TableColumn("from", "source", cut="right"),
 )
 _TABLES = {
-    "elsewhere": (Column("also in", "topic", cut="left"), ID, STATUS),
+    "elsewhere": (TableColumn("also in", "topic", cut="left"), ID, STATUS),
     "retry": _RETRY,
     "waits_for": WAITS,
     "replays": (
-        *(Column("replayed", "at", kind="time"), BY, WHY),
-        Column("as", "new_id", kind="number"),
+        *(TableColumn("replayed", "at", kind="time"), BY, WHY),
+        TableColumn("as", "new_id", kind="number"),
     ),
-    "children": (Column("created", _named), TYPE, LANE, STATUS),
+    "children": (TableColumn("created", _named), TYPE, LANE, STATUS),
 }
 
 

@@ -10,7 +10,7 @@ import typer
 
 from inboxd.cli.lanes import IN_LINE, KEPT, UNMET, counted
 from inboxd.cli.options import Looking
-from inboxd.cli.output import TYPE, Column, Table, numbers, print_json, terminal_width
+from inboxd.cli.output import TYPE, Table, TableColumn, numbers, print_json, terminal_width
 from inboxd.model.wording import plural, span
 
 if TYPE_CHECKING:
@@ -39,53 +39,55 @@ def _notes(lane: dict[str, Any]) -> str:
     return ", ".join(mark for mark in ("paused", "kept") if lane.get(mark))
 
 
-_LEADS = Column("leads", lambda row: "yes" if row["leads"] else "")
-_SUSPECTS = (*numbers("waiting", "running", "alone", "groups"), Column("oldest", kind="span"))
+_LEADS = TableColumn("leads", lambda row: "yes" if row["leads"] else "")
+_SUSPECTS = (*numbers("waiting", "running", "alone", "groups"), TableColumn("oldest", kind="span"))
 _LIVING = (
-    Column("worker", "name", cut="left"),
-    Column("state"),
+    TableColumn("worker", "name", cut="left"),
+    TableColumn("state"),
     _LEADS,
-    Column("in flight", kind="number"),
-    Column("heartbeat", _heartbeat),
+    TableColumn("in flight", kind="number"),
+    TableColumn("heartbeat", _heartbeat),
 )
 _WORKERS = (
-    Column("name", cut="left"),
-    Column("host", cut="left"),
-    Column("pid", kind="number"),
-    Column("version", extra=True),
-    Column("state"),
+    TableColumn("name", cut="left"),
+    TableColumn("host", cut="left"),
+    TableColumn("pid", kind="number"),
+    TableColumn("version", extra=True),
+    TableColumn("state"),
     _LEADS,
-    Column("in flight", kind="number"),
-    Column("heartbeat", _heartbeat),
-    Column("started", "started_at", kind="time"),
-    Column("queues", cut="right", extra=True),
-    Column("topics", cut="right", extra=True),
+    TableColumn("in flight", kind="number"),
+    TableColumn("heartbeat", _heartbeat),
+    TableColumn("started", "started_at", kind="time"),
+    TableColumn("queues", cut="right", extra=True),
+    TableColumn("topics", cut="right", extra=True),
 )
 _RARE = numbers("deferred", "cancelled", "ignored", extra=True)
 _DONE = (
-    *(Column("kind"), TYPE),
-    Column("per second", lambda row: f"{row['succeeded'] / row['seconds']:.1f}", kind="number"),
+    *(TableColumn("kind"), TYPE),
+    TableColumn(
+        "per second", lambda row: f"{row['succeeded'] / row['seconds']:.1f}", kind="number"
+    ),
     *(*numbers("succeeded", "retried", "failed"), *_RARE),
-    Column("mean", kind="span"),
-    Column("longest", "maximum", kind="span", extra=True),
+    TableColumn("mean", kind="span"),
+    TableColumn("longest", "maximum", kind="span", extra=True),
 )
 _PROGRESS = (
-    *(Column("command", "id", kind="number"), TYPE),
-    Column("queue", cut="left", extra=True),
-    Column("progress", _share),
-    Column("note", cut="right"),
-    Column("runs for", "running", kind="span"),
-    Column("worker", cut="left", extra=True),
+    *(TableColumn("command", "id", kind="number"), TYPE),
+    TableColumn("queue", cut="left", extra=True),
+    TableColumn("progress", _share),
+    TableColumn("note", cut="right"),
+    TableColumn("runs for", "running", kind="span"),
+    TableColumn("worker", cut="left", extra=True),
 )
 _LANES = (
-    Column("kind"),
-    Column("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
-    Column("type", _type, cut="left"),
+    TableColumn("kind"),
+    TableColumn("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
+    TableColumn("type", _type, cut="left"),
     *(counted(name) for name in ("pending", "due", "running", "failed")),
     IN_LINE,
     UNMET,
-    Column("oldest due", "oldest", kind="span"),
-    Column("note", _notes, legend=f"kept: {KEPT}"),
+    TableColumn("oldest due", "oldest", kind="span"),
+    TableColumn("note", _notes, legend=f"kept: {KEPT}"),
 )
 
 

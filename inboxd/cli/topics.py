@@ -9,8 +9,17 @@ import typer
 
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.lanes import KEPT, count, counted
-from inboxd.cli.options import Acting, Common, Looking, examples, named_in
-from inboxd.cli.output import ATTEMPTS, ERROR, ID, TYPE, Column, Table, print_fields, print_json
+from inboxd.cli.options import Acting, Asking, Looking, examples, named_in
+from inboxd.cli.output import (
+    ATTEMPTS,
+    ERROR,
+    ID,
+    TYPE,
+    Table,
+    TableColumn,
+    print_fields,
+    print_json,
+)
 from inboxd.model.wording import plural, span
 
 if TYPE_CHECKING:
@@ -28,33 +37,33 @@ def _blocked(topic: dict[str, Any]) -> str | None:
 
 
 _LIST = (
-    Column("topic", cut="left"),
-    Column("mode"),
+    TableColumn("topic", cut="left"),
+    TableColumn("mode"),
     counted("pending"),
     counted("arrived", "new", extra=True, legend="have arrived and stand in no line yet"),
     counted("filed", "in line", legend="wait behind others of the same ordering key"),
-    Column("blocked", _blocked, legend="keys that stand still, and for how long"),
+    TableColumn("blocked", _blocked, legend="keys that stand still, and for how long"),
     counted("kept", extra=True, legend=KEPT),
     counted("failed"),
-    Column("oldest due", "oldest", kind="span"),
-    Column("types", cut="left", extra=True),
+    TableColumn("oldest due", "oldest", kind="span"),
+    TableColumn("types", cut="left", extra=True),
 )
 _BLOCKED = (
-    Column("topic", cut="left"),
-    Column("key", cut="right"),
-    Column("blocked by", "held_by"),
+    TableColumn("topic", cut="left"),
+    TableColumn("key", cut="right"),
+    TableColumn("blocked by", "held_by"),
     *(ID, TYPE, ATTEMPTS),
-    Column("length", kind="number", legend="events in line, the first one included"),
-    Column("for", "age", kind="span"),
-    Column("next time", "next_at", kind="time"),
+    TableColumn("length", kind="number", legend="events in line, the first one included"),
+    TableColumn("for", "age", kind="span"),
+    TableColumn("next time", "next_at", kind="time"),
     ERROR,
 )
 _LISTS = (
-    Column("key", cut="right"),
-    Column("events", kind="number"),
-    Column("since", kind="time"),
-    Column("due", "due_at", kind="time"),
-    Column("attempts", kind="number"),
+    TableColumn("key", cut="right"),
+    TableColumn("events", kind="number"),
+    TableColumn("since", kind="time"),
+    TableColumn("due", "due_at", kind="time"),
+    TableColumn("attempts", kind="number"),
 )
 
 
@@ -70,7 +79,7 @@ def list_(given: Looking) -> None:
 @app.command(
     "show", epilog=examples("inboxd topics show rewards", "inboxd topics show rewards --json")
 )
-def show(name: Name, given: Common) -> None:
+def show(name: Name, given: Asking) -> None:
     """Show one topic: what was declared, by whom, and what waits in it."""
     from inboxd.errors import UnknownName
     from inboxd.model.spelling import did_you_mean

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import typer
 
-from inboxd.cli.options import Common, read_id
+from inboxd.cli.options import Asking, read_id
 from inboxd.cli.output import print_json, show
 from inboxd.errors import UsageError
 from inboxd.model.story import ENDS, Key, Member, StoryNode
@@ -46,7 +46,7 @@ def trace(
         bool, typer.Option("--mermaid", help="Print a Mermaid diagram instead of a tree.")
     ] = False,
     *,
-    given: Common,
+    given: Asking,
 ) -> None:
     """Show where a row came from, and everything that came from it."""
     kind, id = _read(about)

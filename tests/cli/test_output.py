@@ -10,18 +10,18 @@ import asyncpg
 import pytest
 
 from inboxd.cli import findings, output
-from inboxd.cli.output import Column, Table, show
+from inboxd.cli.output import Table, TableColumn, show
 from tests.cli.conftest import Cli
 
 Sql = Callable[..., list[asyncpg.Record]]
 
 COLUMNS = (
-    Column("id", kind="number"),
-    Column("type", cut="left"),
-    Column("tenant", extra=True),
-    Column("created", "created_at", kind="time"),
-    Column("took", kind="span", extra=True),
-    Column("error", cut="right", legend="what went wrong"),
+    TableColumn("id", kind="number"),
+    TableColumn("type", cut="left"),
+    TableColumn("tenant", extra=True),
+    TableColumn("created", "created_at", kind="time"),
+    TableColumn("took", kind="span", extra=True),
+    TableColumn("error", cut="right", legend="what went wrong"),
 )
 
 
