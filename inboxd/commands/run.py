@@ -5,6 +5,7 @@ effects, what it sent and its settlement commit together, in the command's own t
 handler used one; that a failure of any kind is judged by the command's retry policy; and that a
 lost lease leaves nothing behind (promise 3). Known limit: effects outside the database happen at
 least once; `ctx.idempotency_key` is for them.
+*See:* `runners`, before it; `settler` and `inboxd.store.handler_connection`, after it.
 """
 
 from collections.abc import Callable

@@ -5,6 +5,7 @@ so that handlers that never wait cost no task each (ADR 4). Promises that what w
 settled, given back, or fenced; and that of an ordering key nothing starts before its turn. Known
 limit: what is leased is known by id, so the answer to a claim that got lost must be asked for
 (`LostClaims` does).
+*See:* `processing`, before it; `run`, after it; `sources/key_runs.py` for what has a key.
 """
 
 import asyncio

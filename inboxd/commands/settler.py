@@ -7,6 +7,7 @@ fails for one row is repeated row by row, so that it costs the others nothing; a
 dropped while the database is away. Known limits: while an emitted event waits for its dedup key,
 for `database.lock_timeout` at most, other outcomes wait as well; what is gathered when the process
 dies runs again, as every effect outside the database may.
+*See:* `run`, before it; `inboxd.store.commands`, after it.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence

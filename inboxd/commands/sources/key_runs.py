@@ -7,6 +7,7 @@ what comes next of its line is leased before the last of it ends; what is leased
 was taken out of the run stands behind that, and goes back as well. Known limit: a run is kept on
 one worker, so a slow command holds up the rest of its run there; the rest is given back when that
 lasts. Runs of commands that take longer than some milliseconds are short, and are not lengthened.
+*See:* `runners`, which starts what this says.
 """
 
 from collections import Counter, defaultdict, deque
