@@ -1,10 +1,11 @@
 """The sessions that are asked, as the daemon, operators, producers and handlers have theirs."""
 
 from collections.abc import AsyncIterator, Awaitable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 
 from inboxd.store.connections import ERRAND_PLANS, OWN_PLANS, Connection, connect
+from inboxd.store.pools import lend, open_pool
 from tests.plans.filling import Known
 from tests.plans.statements import DAEMON, HANDLER, OPERATOR, PRODUCER, Case
 from tests.support import Database
@@ -16,12 +17,20 @@ _TIMES = 7
 
 @dataclass(frozen=True)
 class Stand:
-    """Sessions on one database."""
+    """Sessions on one database.
+
+    preamble: what the daemon begins each transaction with; behind a pooler, its settings.
+    """
 
     daemon: Connection
     operator: Connection
     producer: Connection
     handler: Connection
+    preamble: str = ""
+
+    async def undone(self, session: Connection, work: Awaitable[object]) -> None:
+        """Do it in a transaction as that session has them, and roll it back."""
+        await undone(session, work, self.preamble if session is self.daemon else "")
 
     def cases(self) -> Iterator[tuple[str, Connection, Case]]:
         """Every statement, with the session that runs it."""
@@ -52,7 +61,7 @@ class Stand:
         for _, session, case in self.cases():
             if session is not self.operator:
                 for _ in range(_TIMES):
-                    await undone(session, case(session, known))
+                    await self.undone(session, case(session, known))
 
 
 @asynccontextmanager
@@ -72,11 +81,25 @@ async def sessions(database: Database) -> AsyncIterator[Stand]:
             session.terminate()
 
 
-async def undone(connection: Connection, work: Awaitable[object]) -> None:
+@asynccontextmanager
+async def pooled_sessions(database: Database) -> AsyncIterator[Stand]:
+    """New sessions, those of the daemon as it has them behind a pooler: nothing is kept in one."""
+    pooled = settings_of(database).model_copy(update={"transaction_pooler": True})
+    async with AsyncExitStack() as stack:
+        stand = await stack.enter_async_context(sessions(database))
+        pool = await stack.enter_async_context(open_pool(pooled, "daemon", 1))
+        daemon = await stack.enter_async_context(lend(pool))
+        stand.daemon.terminate()
+        yield replace(stand, daemon=daemon, preamble=pool.preamble)
+
+
+async def undone(connection: Connection, work: Awaitable[object], preamble: str = "") -> None:
     """Do it and roll it back."""
     transaction = connection.transaction()
     await transaction.start()
     try:
+        if preamble:
+            await connection.execute(preamble)
         await work
     finally:
         await transaction.rollback()
