@@ -4,6 +4,7 @@ Owns the listening socket and the three answers. Promises that the address is bo
 daemon says it is ready, that "address in use" is one clear error, that a cancelled server has
 closed its connections within seconds, and that no answer holds a payload.
 Known limit: no login and no TLS, which is why it listens on loopback unless told otherwise.
+*See:* `daemon/health.py`, which gives the answers on health.
 """
 
 import logging

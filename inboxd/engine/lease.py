@@ -5,7 +5,8 @@ that a blocked event loop does not look like a death, that work is suspended bef
 end when it could not be renewed, and that a flag left at 0 by a page that takes too long is raised
 where other workers live.
 Known limit: code that holds the interpreter's lock for a whole lease stops this thread too; what
-it does then is fenced (promise 3).
+it does then is fenced (promise 3). *See:* `daemon/incarnation.py`, which suspends the work;
+`maintenance/reaper.py`, which looks at the heartbeats of others.
 """
 
 import asyncio

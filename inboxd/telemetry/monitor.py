@@ -5,7 +5,7 @@ the handler and where the code stands, and one call of `on_stall` past the bound
 itself stopped (SIGSTOP, a paused machine) has not stalled: only time that the thread saw passing
 counts.
 Known limit: C code that holds the interpreter's lock stops this thread too; the service manager's
-watchdog is for that.
+watchdog is for that. *See:* `daemon/process.py`, whose process a stall ends.
 """
 
 import asyncio
