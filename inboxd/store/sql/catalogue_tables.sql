@@ -9,8 +9,8 @@ SELECT c.relname AS name,
                   E'\n' ORDER BY a.attnum)
            || coalesce(E'\n  with ' || array_to_string(c.reloptions, ', '), '') AS text,
        NULL AS body
-  FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-  LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+  FROM pg_class c JOIN pg_attribute a ON a.attrelid BETWEEN c.oid AND c.oid AND a.attnum > 0
+  LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
  WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
    AND c.relnamespace = '{schema}'::regnamespace AND NOT a.attisdropped
- GROUP BY c.oid, c.relname, c.reloptions ORDER BY 1
+ GROUP BY c.relname, c.reloptions ORDER BY 1
