@@ -98,7 +98,8 @@ def _environment(**more: str) -> dict[str, str]:
 def test_it_has_every_file(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     code = {str(file.relative_to(ROOT)) for file in (ROOT / "inboxd").rglob("*") if file.is_file()}
-    migrations = {f"inboxd/migrations/{file.name}" for file in (ROOT / "migrations").glob("*")}
+    files = (ROOT / "migrations").rglob("*.sql")
+    migrations = {f"inboxd/{file.relative_to(ROOT)}" for file in files}
     missing = {name for name in code if "__pycache__" not in name} | migrations
     assert missing - names == set()
     others = {name for name in names if not name.startswith("inboxd")}

@@ -1,10 +1,11 @@
-"""`inboxd migrate`: bring the schema up to this release.
+"""`inboxd migrate`: bring the schema up to this release, its numbered files and its functions.
 
 Promises: the plan is shown before anything runs; two at once wait for each other.
 Known limit: forward only (`inboxd.store.migrations`).
 """
 
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,7 @@ from inboxd.cli.output import print_json
 
 if TYPE_CHECKING:
     from inboxd.settings import Database
-    from inboxd.store.migrations import Applied, Migration
+    from inboxd.store.migrations import MigrationPlan, SchemaState
 
 
 def migrate(
@@ -36,22 +37,25 @@ def migrate(
 
     database = given.settings.database
     ran = anyio.run(_applied, database)
-    todo = migrations.pending(ran, to)
+    plan = migrations.pending(ran, to)
     if not given.json:
-        _show_plan(database.schema_name, ran, todo)
-    if todo and not check:
+        _show_plan(database.schema_name, ran, plan)
+    if plan and not check:
         if not (yes or given.json) and sys.stdin.isatty():
             typer.confirm("Run them now?", abort=True)
-        todo = anyio.run(migrations.migrate, database, to)
+        plan = anyio.run(migrations.migrate, database, to)
+    version = ran.version
+    if plan.migrations and not check:
+        version = plan.migrations[-1].version
     if given.json:
-        _print_json(database.schema_name, ran, todo, check=check)
-    elif todo and not check:
-        typer.echo(f"Done: schema {database.schema_name!r} is at version {todo[-1].version}.")
-    if todo and check:
+        _print_json(database.schema_name, version, plan, check=check)
+    elif plan and not check:
+        typer.echo(f"Done: schema {database.schema_name!r} is at version {version}.")
+    if plan and check:
         raise typer.Exit(Exit.PROBLEMS)
 
 
-async def _applied(database: "Database") -> "list[Applied]":
+async def _applied(database: "Database") -> "SchemaState":
     from inboxd.store.migrations import applied
     from inboxd.store.session import open_session
 
@@ -59,16 +63,18 @@ async def _applied(database: "Database") -> "list[Applied]":
         return await applied(session.connection, session.sql)
 
 
-def _show_plan(schema: str, ran: "list[Applied]", todo: "list[Migration]") -> None:
-    version = max((each.version for each in ran), default=0)
-    typer.echo(f"Schema {schema!r} is at version {version}; pending: {len(todo) or 'nothing'}")
-    for each in todo:
+def _show_plan(schema: str, ran: "SchemaState", plan: "MigrationPlan") -> None:
+    pending = len(plan.migrations) or ("functions" if plan else "nothing")
+    typer.echo(f"Schema {schema!r} is at version {ran.version}; pending: {pending}")
+    for each in plan.migrations:
         typer.echo(f"  {each.version:04d} {each.name}")
+    if plan.functions:
+        names = ", ".join(each.name for each in plan.functions)
+        typer.echo(textwrap.fill(f"  functions: {names}", 80, subsequent_indent="    "))
 
 
-def _print_json(schema: str, ran: "list[Applied]", todo: "list[Migration]", *, check: bool) -> None:
-    names = [{"version": each.version, "name": each.name} for each in todo]
-    before = max((each.version for each in ran), default=0)
-    after = before if check or not todo else todo[-1].version
-    found = {"schema": schema, "version": after}
-    print_json({**found, "pending" if check else "ran": names})
+def _print_json(schema: str, version: int, plan: "MigrationPlan", *, check: bool) -> None:
+    names = [{"version": each.version, "name": each.name} for each in plan.migrations]
+    functions = [each.name for each in plan.functions]
+    found = {"schema": schema, "version": version}
+    print_json({**found, "pending" if check else "ran": names, "functions": functions})

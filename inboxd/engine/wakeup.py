@@ -1,7 +1,7 @@
 """When a processor sleeps, and what wakes it: the worker's half of the wake-up protocol.
 
 Owns the flag of one table as this worker sees it (design section 5; the producers' half is in
-migrations/0002_wakeups.sql). Promises that before a sleep, in this order, the flag was set to 1,
+migrations/0001_tables.sql). Promises that before a sleep, in this order, the flag was set to 1,
 every producer that was silent has ended, and a sweep after that found nothing; so no row is left
 behind, and with every notification lost the poll still finds it (promise 4). Peers are told twice
 of a silence that ended: when the flag is set, and when the last silent producer has ended. Known

@@ -2,8 +2,8 @@
 
 Owns the reading of both in portions, so that memory stays bounded whatever a page's rows weigh
 (promise 9), and that a body is found that was copied forward after its row had been claimed
-(migration 0012). Known limits: what one row has is read whole, also if it is more than the budget;
-compressed headers are taken to be as large as they can be.
+(migrations/functions/keep_bodies.sql). Known limits: what one row has is read whole, also if it is
+more than the budget; compressed headers are taken to be as large as they can be.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,9 +2,8 @@
 
 Owns `schema.txt`: every table, column, constraint, index, function and trigger by name and as
 PostgreSQL describes it, written by the test that holds the migrations against it. What a function
-does is looked up in the migrations themselves. So no second database is needed to see what
-somebody changed by hand. Known limits: views, sequences, grants and partitions are not compared,
-nor what a function does that a migration makes from a pattern.
+does is looked up in its file. So no second database is needed to see what somebody changed by hand.
+Known limit: views, sequences, grants and partitions are not compared.
 """
 
 import hashlib
@@ -37,12 +36,13 @@ Names = dict[tuple[str, str], str]  # (kind, name) -> as PostgreSQL describes it
 class Difference:
     """One thing that is not as the migrations make it; its texts are PostgreSQL's.
 
-    statement: of a function, what makes it, as its migration has it; empty where that is a pattern.
+    left: a function that an older release made, and this one does without.
+    statement: of a function, what makes it, as its file has it.
     """
 
     kind: str
     name: str
-    how: Literal["missing", "changed", "extra"]
+    how: Literal["missing", "changed", "extra", "left"]
     expected: str = ""
     found: str = ""
     statement: str = ""
@@ -62,14 +62,18 @@ async def differences(connection: Connection, sql: Statements) -> tuple[int, lis
                 bodies[row["name"]] = row["body"]
     shipped = _shipped(sql.schema)
     made = _made(sql.schema)
-    found = [*_compare(shipped, live), *_changed_bodies(made, shipped, bodies)]
-    return len(shipped), [
-        # The last of several fits every server.
-        replace(each, statement=made[_bare(each.name)][-1].statement)
-        if each.kind == "function" and _bare(each.name) in made
-        else each
-        for each in found
-    ]
+    ran = await migrations.applied(connection, sql)
+    found = []
+    for each in (*_compare(shipped, live), *_changed_bodies(made, shipped, bodies)):
+        bare = _bare(each.name)
+        if each.kind == "function" and bare in made:
+            # The last of several fits every server.
+            found.append(replace(each, statement=made[bare][-1].statement))
+        elif each.kind == "function" and bare in ran.functions:
+            found.append(replace(each, how="left"))
+        else:
+            found.append(each)
+    return len(shipped), found
 
 
 async def describe(connection: Connection, sql: Statements) -> str:
@@ -143,10 +147,10 @@ def _without_table(kind: str, name: str, text: str, side: Names) -> bool:
 def _changed_bodies(
     made: Mapping[str, Sequence["_Made"]], shipped: Names, bodies: Mapping[str, str]
 ) -> Iterator[Difference]:
-    """Functions that do something else than the newest migration that made them."""
+    """Functions that do something else than their files say."""
     for name, body in bodies.items():
         known = {each.digest for each in made.get(_bare(name), ())}
-        if ("function", name) in shipped and known and body not in known:
+        if ("function", name) in shipped and body not in known:
             yield Difference("function", name, "changed", "another body", "its own")
 
 
@@ -157,38 +161,25 @@ def _bare(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """How a migration makes a function: its body's fingerprint, and the whole statement."""
+    """How a file makes a function: its body's fingerprint, and the whole statement."""
 
     digest: str
     statement: str
 
 
 _FUNCTION = re.compile(
-    r"CREATE (?:OR REPLACE )?(?P<rest>FUNCTION \{schema\}\.(?P<name>\w+)\s*\(.*?\bAS\s+"
-    r"(?:(?P<mark>\$\w*\$)(?P<quoted>.*?)(?P=mark)|'(?P<plain>(?:[^']|'')*)'))",
+    r"CREATE OR REPLACE FUNCTION .*?\bAS\s+"
+    r"(?:(?P<mark>\$\w*\$)(?P<quoted>.*?)(?P=mark)|'(?P<plain>(?:[^']|'')*)');",
     re.DOTALL,
 )
-# What a later migration adds to how a function runs, without making it anew.
-_SETTING = re.compile(r"(?m)^ALTER FUNCTION \{schema\}\.(?P<name>\w+) SET [^;]+;")
 
 
 def _made(schema: str) -> dict[str, list[_Made]]:
-    """How each function is made in the newest migration that makes it.
-
-    Several ways, where it depends on the server's version.
-    """
+    """How each function is made; several ways, where it depends on the server's version."""
     known: dict[str, list[_Made]] = {}
-    for migration in migrations.shipped():
-        here: dict[str, list[_Made]] = {}
-        for found in _FUNCTION.finditer(migration.text):
+    for function in migrations.functions():
+        for found in _FUNCTION.finditer(function.text):
             body = render(found["quoted"] or found["plain"].replace("''", "'"), schema)
             digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
-            statement = render(f"CREATE OR REPLACE {found['rest']};", schema)
-            here.setdefault(found["name"], []).append(_Made(digest, statement))
-        known |= here
-        for found in _SETTING.finditer(migration.text):
-            known[found["name"]] = [
-                replace(each, statement=f"{each.statement}\n{render(found[0], schema)}")
-                for each in known[found["name"]]
-            ]
+            known.setdefault(function.name, []).append(_Made(digest, render(found[0], schema)))
     return known

@@ -1,8 +1,8 @@
 """The record of dedup keys in the database, and the notes of what was sent again.
 
 Owns the tables `dedup` and `duplicates` beside the trigger that fills them in each insert's own
-transaction (migrations 0013, 0019): that is the one way in, so no other record can stand in for
-it (R1.10). Promises that forgetting walks a bounded piece of the table at a time.
+transaction (migrations/functions/accept_event.sql): that is the one way in, so no other record can
+stand in for it (R1.10). Promises that forgetting walks a bounded piece of the table at a time.
 Known limit: a key is kept until the walk has come by, so somewhat longer than its window.
 """
 

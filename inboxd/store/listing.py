@@ -15,6 +15,7 @@ from uuid import UUID
 import orjson
 
 from inboxd.model.lifecycle import HOT, SETTLED
+from inboxd.store import migrations
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
 from inboxd.store.wakeups import Place
@@ -100,7 +101,8 @@ async def server(session: Session) -> Row:
 
 async def missing_privileges(session: Session, role: str | None = None) -> list[Row]:
     """What a role lacks, this one if none is named: privilege, object, remedy (SQL)."""
-    return await session.connection.fetch(session.sql["check_privileges"], role)
+    called = [each.name for each in migrations.functions() if "worker" in each.roles]
+    return await session.connection.fetch(session.sql["check_privileges"], role, called)
 
 
 async def worker_role(session: Session) -> str | None:

@@ -1,16 +1,26 @@
-"""The schema's versions: plain SQL files, forward only, checksummed, one transaction each.
+"""The schema's versions: numbered files that run once, and functions that are made as they change.
 
-Owns the table `schema_migrations` and the rule of who fits whom. Each file states in its header the
-oldest code that can work with the schema that it leaves (`-- oldest code: N`), so expanding
-migrations run while the previous release still works, and a rolling deploy never stops: code fits a
-schema that has all of the code's migrations and none that the code is too old for. Promises that
-two migrators never run together, and that a file that was changed after it ran is noticed.
-Known limit: there is no way back; a mistake is mended by the next migration.
+Owns the tables `schema_migrations` and `schema_functions`, what ran in a schema, and the rule of
+who fits whom. A numbered file is plain SQL, forward only, one transaction each, and states in its
+header the oldest code that can work with the schema that it leaves (`-- oldest code: N`), so
+expanding migrations run while the previous release still works, and a rolling deploy never stops:
+code fits a schema that has all of the code's migrations and none that the code is too old for.
+
+A function has one file in `migrations/functions/`, with its newest text alone. Functions are made
+after the numbered files, or before one that says `-- functions: first`: each whose text is not the
+one that was made last, all in one transaction. A release that changes one has a numbered file more,
+so that code of the release before knows the schema for a newer one and leaves its functions alone.
+
+Promises that two migrators never run together, and that a file that was changed after it ran is
+noticed. Known limits: there is no way back, a mistake is mended by the next migration; a function
+whose signature or result changes is dropped by a numbered file first (CONTRIBUTING.md).
+See: docs/adr/0022-a-baseline-and-a-file-for-each-function.md.
 """
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import asyncpg
 
@@ -22,11 +32,15 @@ from inboxd.store.statements import Statements, render
 
 _NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
 _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
+_FUNCTIONS_FIRST = re.compile(r"^-- functions: first$", re.MULTILINE)
+# A file that only gives functions' changes a number has none: PostgreSQL answers nothing to that.
+_STATEMENT = re.compile(r"^(?!--)\S", re.MULTILINE)
+_ROLES = re.compile(r"^-- roles: (none|producer|worker|producer, worker)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One file: its version, and the oldest code that works with what it leaves."""
+    """One numbered file: its version, and the oldest code that works with what it leaves."""
 
     version: int
     name: str
@@ -36,7 +50,26 @@ class Migration:
     @property
     def checksum(self) -> str:
         """SHA-256 of the file as it is shipped, whatever the schema is called."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        return _checksum(self.text)
+
+    @property
+    def functions_first(self) -> bool:
+        """Whether it needs the functions as this release has them."""
+        return _FUNCTIONS_FIRST.search(self.text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFunction:
+    """One function's file. roles: who may call it, besides its owner: producer, worker."""
+
+    name: str
+    roles: tuple[str, ...]
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of the file as it is shipped, whatever the schema is called."""
+        return _checksum(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +80,30 @@ class Applied:
     name: str
     oldest_code: int
     checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """What ran in a schema. functions: the checksum of each that is there, by its name."""
+
+    migrations: Sequence[Applied] = ()
+    functions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        """That of the newest migration that ran; 0: there is no schema yet."""
+        return max((each.version for each in self.migrations), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
+    """What is to run, or ran."""
+
+    migrations: Sequence[Migration] = ()
+    functions: Sequence[DatabaseFunction] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.migrations or self.functions)
 
 
 def shipped() -> list[Migration]:
@@ -63,22 +120,37 @@ def shipped() -> list[Migration]:
     return sorted(found, key=lambda migration: migration.version)
 
 
+def functions() -> list[DatabaseFunction]:
+    """The functions of this release, by name."""
+    found = []
+    for file in sorted((migrations_folder() / "functions").glob("*.sql")):
+        text = file.read_text(encoding="utf-8")
+        roles = _ROLES.search(text)
+        if roles is None:
+            raise SchemaError(f"{file.name}: the header lacks «-- roles: producer, worker» or none")
+        named = () if roles[1] == "none" else tuple(roles[1].split(", "))
+        found.append(DatabaseFunction(file.stem, named, text))
+    return found
+
+
 def code_version() -> int:
     """The version of this code: that of its newest migration."""
     return shipped()[-1].version
 
 
-async def applied(connection: Connection, sql: Statements) -> list[Applied]:
-    """The migrations that ran in this schema; none when there is no schema yet."""
+async def applied(connection: Connection, sql: Statements) -> SchemaState:
+    """What ran in this schema; nothing when there is no schema yet."""
     if not await connection.fetchval(sql["has_migrations"]):
-        return []
-    return [Applied(**row) for row in await connection.fetch(sql["applied_migrations"])]
+        return SchemaState()
+    ran = [Applied(**row) for row in await connection.fetch(sql["applied_migrations"])]
+    return SchemaState(ran, await _made(connection, sql))
 
 
-def pending(ran: list[Applied], to: int | None = None) -> list[Migration]:
+def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
     """What is still to run. Raises SchemaError when what ran is not what this release ships."""
     mine = {migration.version: migration for migration in shipped()}
-    for old in ran:
+    newest = max(mine)
+    for old in ran.migrations:
         new = mine.get(old.version)
         if new is not None and new.checksum != old.checksum:
             raise SchemaError(
@@ -86,32 +158,37 @@ def pending(ran: list[Applied], to: int | None = None) -> list[Migration]:
                 "ships; install the release that ran it, or restore the file"
             )
     if to is not None and to not in mine:
-        raise UsageError(f"there is no migration {to}; the newest is {max(mine)}")
-    newest_ran = max((old.version for old in ran), default=0)
-    limit = max(mine) if to is None else to
-    if limit < newest_ran and to is not None:
-        raise UsageError(f"the schema is at {newest_ran} already: migrations only go forward")
-    return [m for version, m in sorted(mine.items()) if newest_ran < version <= limit]
+        raise UsageError(f"there is no migration {to}; the newest is {newest}")
+    if to is not None and to < ran.version:
+        raise UsageError(f"the schema is at {ran.version} already: migrations only go forward")
+    limit = newest if to is None else to
+    todo = [m for version, m in sorted(mine.items()) if ran.version < version <= limit]
+    # A newer schema's functions are not this release's to make.
+    due = max(ran.version, limit) == newest or any(each.functions_first for each in todo)
+    return MigrationPlan(todo, _changed(ran.functions) if due else [])
 
 
-def fits(ran: list[Applied], schema: str) -> None:
+def fits(ran: SchemaState, schema: str) -> None:
     """Raise SchemaError, naming the command to run, unless this code works with the schema."""
     code = code_version()
-    newest = max((old.version for old in ran), default=0)
-    oldest_code = max((old.oldest_code for old in ran), default=0)
-    if newest == 0:
+    oldest_code = max((old.oldest_code for old in ran.migrations), default=0)
+    if ran.version == 0:
         raise SchemaError(f"schema {schema!r} holds no inboxd tables; run: inboxd migrate")
-    if newest < code:
+    if ran.version < code:
         raise SchemaError(
-            f"schema {schema!r} is at version {newest}, this release needs {code}; "
+            f"schema {schema!r} is at version {ran.version}, this release needs {code}; "
             "run: inboxd migrate"
         )
     if oldest_code > code:
         raise SchemaError(
-            f"schema {schema!r} is at version {newest} and needs code of version {oldest_code} or "
-            f"newer, this release is {code}; upgrade inboxd"
+            f"schema {schema!r} is at version {ran.version} and needs code of version "
+            f"{oldest_code} or newer, this release is {code}; upgrade inboxd"
         )
-    pending(ran)
+    if changed := [each.name for each in pending(ran).functions]:
+        raise SchemaError(
+            f"schema {schema!r} lacks functions of this release, or has other texts of them: "
+            f"{', '.join(changed[:3])}{', …' if changed[3:] else ''}; run: inboxd migrate"
+        )
 
 
 async def check(connection: Connection, sql: Statements) -> None:
@@ -119,33 +196,70 @@ async def check(connection: Connection, sql: Statements) -> None:
     fits(await applied(connection, sql), sql.schema)
 
 
-async def migrate(database: Database, to: int | None = None) -> list[Migration]:
+async def migrate(database: Database, to: int | None = None) -> MigrationPlan:
     """Run what is pending, each file in its own transaction, under one advisory lock.
 
     Returns what ran. Raises DatabaseError or SchemaError; what ran before stays.
     """
     sql = Statements(database.schema_name)
     connection = await connect(database, "migrate", plans={"statement_timeout": "0"})
+    made: list[DatabaseFunction] = []
     try:
         await connection.execute(sql["lock_migrations"])
         await connection.execute(sql["create_migrations"])
-        todo = pending(await applied(connection, sql), to)
-        for migration in todo:
-            await _apply(connection, sql, migration)
+        plan = pending(await applied(connection, sql), to)
+        for migration in plan.migrations:
+            async with connection.transaction():
+                if migration.functions_first:
+                    made += await _make_functions(connection, sql)
+                await _run(connection, sql, migration)
+        if pending(await applied(connection, sql), to).functions:
+            async with connection.transaction():
+                made += await _make_functions(connection, sql)
     except asyncpg.PostgresError as error:
         raise explain(error) from error
     finally:
         await connection.close()
+    return MigrationPlan(plan.migrations, made)
+
+
+async def _run(connection: Connection, sql: Statements, migration: Migration) -> None:
+    if _STATEMENT.search(migration.text):
+        await connection.execute(render(migration.text, sql.schema))
+    await connection.execute(
+        sql["record_migration"],
+        migration.version,
+        migration.name,
+        migration.oldest_code,
+        migration.checksum,
+    )
+
+
+async def _make_functions(connection: Connection, sql: Statements) -> list[DatabaseFunction]:
+    """Make those that differ from what was made last, in the caller's transaction.
+
+    What they say is not looked at yet: one may call another that comes later.
+    """
+    todo = _changed(await _made(connection, sql))
+    await connection.execute(sql["leave_bodies_unchecked"])
+    for function in todo:
+        await connection.execute(render(function.text, sql.schema))
+        grants = await connection.fetch(sql["grant_function"], function.name, function.roles)
+        for (grant,) in grants:
+            await connection.execute(grant)
+        await connection.execute(sql["record_function"], function.name, function.checksum)
     return todo
 
 
-async def _apply(connection: Connection, sql: Statements, migration: Migration) -> None:
-    async with connection.transaction():
-        await connection.execute(render(migration.text, sql.schema))
-        await connection.execute(
-            sql["record_migration"],
-            migration.version,
-            migration.name,
-            migration.oldest_code,
-            migration.checksum,
-        )
+async def _made(connection: Connection, sql: Statements) -> dict[str, str]:
+    """The checksums of the functions that are there, by name."""
+    rows = await connection.fetch(sql["applied_functions"])
+    return {row["name"]: row["checksum"] for row in rows}
+
+
+def _changed(made: Mapping[str, str]) -> list[DatabaseFunction]:
+    return [each for each in functions() if made.get(each.name) != each.checksum]
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

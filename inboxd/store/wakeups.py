@@ -1,6 +1,6 @@
 """The wake-up flag, notifications, and the listening connection.
 
-Owns what producers' triggers and sleeping workers share (migrations/0002_wakeups.sql). Promises
+Owns what producers' triggers and sleeping workers share (migrations/0001_tables.sql). Promises
 that `listen` ends with an error when its connection is dead, a half-open one included: it hears
 itself at each check. Known limit: listening needs a connection of its own, which PgBouncer in
 transaction mode cannot give; mode "off" polls instead.

@@ -116,9 +116,7 @@ def test_the_grants_that_it_names_are_what_the_daemon_needs(
     for line in missing:
         sql(line["remedy"])
     assert cli("check").code == 0
-    lacking = sql(_LACKING, urlsplit(role).username)
-    # The daemon does not call this one, and so does not demand it; the schema grants it still.
-    assert [tuple(row) for row in lacking] == [("remember", "EXECUTE")]
+    assert sql(_LACKING, urlsplit(role).username) == []
     cli("emit", "test.fan", '{"sends": 1}', "--force")
 
     async def settles() -> None:

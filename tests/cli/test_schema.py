@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import anyio
 import pytest
 
 from inboxd.embedded import Server
@@ -24,22 +25,41 @@ def test_migrate_shows_the_plan_and_runs_it(cli: Cli) -> None:
     assert "0001 tables" in before.out
     done = cli("migrate")
     assert done.code == 0
-    assert done.out.index("0001 tables") < done.out.index("Done")
+    assert done.out.index("0001 tables") < done.out.index("accept_event") < done.out.index("Done")
     assert cli("migrate", "--check").code == 0
     assert "nothing" in cli("migrate").out
 
 
 def test_migrate_in_steps(cli: Cli) -> None:
     first = cli("migrate", "--to", 1, "--json").json
-    assert first == {"schema": "inboxd", "version": 1, "ran": [{"version": 1, "name": "tables"}]}
+    ran = [{"version": 1, "name": "tables"}]
+    assert first == {"schema": "inboxd", "version": 1, "ran": ran, "functions": []}
     pending = cli("migrate", "--check", "--json")
     assert pending.code == 1
     assert (pending.json["version"], pending.json["pending"][0]["version"]) == (1, 2)
-    assert cli("migrate", "--json").json["version"] == code_version()
+    assert "accept_event" in pending.json["functions"]
+    done = cli("migrate", "--json").json
+    assert done["version"] == code_version()
+    assert done["functions"] == pending.json["functions"]
     for impossible in (1, 999):
         result = cli("migrate", "--to", impossible)
         assert result.code == 2
         assert result.err.count("\n") == 1
+
+
+def test_a_function_alone_is_pending(cli: Cli, database: Database) -> None:
+    cli("migrate")
+    changed = "update inboxd.schema_functions set checksum = '' where name = 'release'"
+    anyio.run(database.execute, changed)
+    before = cli("migrate", "--check")
+    assert before.code == 1
+    assert before.out.split("\n")[:2] == [
+        f"Schema 'inboxd' is at version {code_version()}; pending: functions",
+        "  functions: release",
+    ]
+    assert "inboxd migrate" in cli("check").out
+    assert cli("migrate").code == 0
+    assert cli("migrate", "--check").code == 0
 
 
 def test_migrate_asks_a_person_first(cli: Cli) -> None:

@@ -71,7 +71,7 @@ async def test_what_was_changed_by_hand_is_named(database: Database) -> None:
     assert {(each.kind, each.name, each.how) for each in found} == set(_CHANGES.values())
 
 
-async def test_how_a_function_is_made_is_what_its_newest_migration_says(database: Database) -> None:
+async def test_how_a_function_is_made_is_what_its_file_says(database: Database) -> None:
     names = await database.fetch(
         "select oid::regprocedure::text from pg_proc where pronamespace = 'inboxd'::regnamespace"
     )
@@ -79,13 +79,24 @@ async def test_how_a_function_is_made_is_what_its_newest_migration_says(database
         await database.execute(f"alter function {name} set work_mem = '1MB'")
     _, found = await _differences(database)
     assert {each.name for each in found} == {name for (name,) in names}
-    for each in filter(lambda each: each.statement, found):
+    for each in found:
         await database.execute(each.statement)
-    _, left = await _differences(database)
-    assert {each.name for each in left} == {
-        "inboxd.commands_inserted()",
-        "inboxd.events_inserted()",
-    }, "a migration makes these from a pattern"
+    assert (await _differences(database))[1] == []
+
+
+async def test_a_function_of_an_older_release_is_told_from_a_strangers(database: Database) -> None:
+    for name in ("older", "mine"):
+        await database.execute(
+            f"create function inboxd.{name}() returns void language sql as 'select'"
+        )
+    await database.execute(
+        "insert into inboxd.schema_functions (name, checksum) values ('older', 'x'), ('gone', 'x')"
+    )
+    _, found = await _differences(database)
+    assert {(each.name, each.how) for each in found} == {
+        ("inboxd.older()", "left"),
+        ("inboxd.mine()", "extra"),
+    }
 
 
 @pytest.mark.parametrize("schema", ["c", "events"])

@@ -13,14 +13,13 @@ import pytest
 from inboxd.api.topics import Topic
 from inboxd.daemon import declaring
 from inboxd.daemon.declaring import WorkerDeclaration
-from inboxd.embedded import Server
 from inboxd.maintenance.intakes import Intakes
-from inboxd.store import intakes, migrations, topics
+from inboxd.store import intakes, topics
 from inboxd.store.connections import Connection
-from tests.support import Database, ExternalServer, create, drop
+from tests.support import Database
 from tests.support.plans import told as ran
 from tests.support.plans import touched_by
-from tests.support.rows import SQL, daemon_session, no_bounds, settings_of
+from tests.support.rows import SQL, daemon_session, no_bounds
 
 pytestmark = pytest.mark.anyio
 
@@ -475,33 +474,6 @@ async def test_kept_events_of_a_batch_topic_cost_a_look_little(database: Databas
         nodes = await ran(connection, intakes.listed(connection, SQL, late=True))
     read = [n["Actual Rows"] + n.get("Rows Removed by Filter", 0) for n in nodes]
     assert 1_000 <= max(read) <= 1_100
-
-
-async def test_an_installation_that_is_upgraded(server: Server | ExternalServer) -> None:
-    """What died in `default` for want of a handler is taken when it is replayed."""
-    database = create(server)
-    try:
-        await migrations.migrate(settings_of(database), to=25)
-        await database.execute(
-            "insert into inboxd.topics (name, mode, key_path, source)"
-            " values ('rewards', 'sequential', '{user}', 'test');"
-            "insert into inboxd.events (type, payload) values ('a.b', '{}'), ('c.d', '{}');"
-            "update inboxd.events set status = 'failed';"
-            "insert into inboxd.subscriptions (type, topic)"
-            " values ('a.b', 'rewards'), ('c.d', 'rewards'), ('c.d', 'default')"
-        )
-        await migrations.migrate(settings_of(database))
-        async with daemon_session(database) as connection:
-            taking = taker(connection)
-            await declare(connection, [REWARDS], ("rewards", "a.b"), ("rewards", "c.d"))
-            await taking.take()
-            assert await told(database, "topic") == [("default",)] * 2
-            await database.execute("update inboxd.events set status = 'pending'")
-            for _ in range(6):
-                await taking.take()
-        assert await told(database, "topic", "type") == [("default", "c.d"), ("rewards", "a.b")]
-    finally:
-        drop(server, database)
 
 
 async def test_a_producer_with_the_same_keys_is_given_way(database: Database) -> None:

@@ -1,8 +1,9 @@
-"""Migrations: forward, once, by one at a time, noticed when changed; and the schema they leave."""
+"""Migrations: forward, once, by one at a time, noticed when changed; functions; what they leave."""
 
 import os
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import anyio
@@ -14,7 +15,7 @@ from inboxd.settings import Database as Settings
 from inboxd.store import catalogue, migrations
 from inboxd.store.connections import connect
 from inboxd.store.files import migrations_folder
-from inboxd.store.statements import Statements
+from inboxd.store.statements import Statements, render
 from tests.support import Database, ExternalServer, create, drop
 from tests.support.rows import SQL, daemon_session, settings_of
 
@@ -48,27 +49,22 @@ async def test_a_fresh_database(empty: Database) -> None:
     with pytest.raises(SchemaError, match="inboxd migrate"):
         await _check(empty)
     ran = await migrations.migrate(settings_of(empty))
-    assert [m.version for m in ran] == [m.version for m in migrations.shipped()]
+    assert ran == migrations.MigrationPlan(migrations.shipped(), migrations.functions())
     await _check(empty)
-    assert await migrations.migrate(settings_of(empty)) == [], "a second run does nothing"
+    assert not await migrations.migrate(settings_of(empty)), "a second run does nothing"
 
 
 async def test_many_migrators_at_once(empty: Database) -> None:
-    ran: list[migrations.Migration] = []
-
-    async def migrate() -> None:
-        ran.extend(await migrations.migrate(settings_of(empty)))
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(4):
-            tasks.start_soon(migrate)
-    assert [m.version for m in ran] == [m.version for m in migrations.shipped()], "each ran once"
+    ran = await _migrate_at_once(empty, 4)
+    assert ran == [migrations.MigrationPlan(migrations.shipped(), migrations.functions())]
 
 
 async def test_up_to_a_version(empty: Database) -> None:
     await migrations.migrate(settings_of(empty), to=1)
     with pytest.raises(SchemaError, match=r"is at version 1.*inboxd migrate"):
         await _check(empty)
+    made = "select count(*) from pg_proc where pronamespace = 'inboxd'::regnamespace"
+    assert await empty.fetchval(made) == 0, "functions wait until what they need is there"
     with pytest.raises(UsageError, match="no migration 999"):
         await migrations.migrate(settings_of(empty), to=999)
     await migrations.migrate(settings_of(empty))
@@ -79,11 +75,12 @@ async def test_up_to_a_version(empty: Database) -> None:
 async def test_a_migration_that_fails_leaves_nothing(
     empty: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    numbers = len(migrations.shipped())
     _ship(tmp_path, monkeypatch, "-- oldest code: 1\nCREATE TABLE {schema}.half (); SELECT 1/0;")
     with pytest.raises((DatabaseError, SchemaError), match="division by zero"):
         await migrations.migrate(settings_of(empty))
     versions = await empty.fetch("select version from inboxd.schema_migrations order by 1")
-    assert len(versions) == len(list(migrations_folder().glob("*.sql")))
+    assert len(versions) == numbers
     assert await empty.fetchval("select to_regclass('inboxd.half')") is None
 
 
@@ -117,12 +114,174 @@ def test_a_header_names_the_oldest_code(tmp_path: Path, monkeypatch: pytest.Monk
         migrations.shipped()
 
 
-def _ship(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Let the release have one migration more."""
-    for file in migrations_folder().glob("*.sql"):
-        (folder / file.name).write_text(file.read_text())
-    (folder / f"{migrations.code_version() + 1:04d}_more.sql").write_text(text)
+async def _migrate_at_once(database: Database, times: int) -> list[migrations.MigrationPlan]:
+    """What those ran that had something to run."""
+    ran: list[migrations.MigrationPlan] = []
+
+    async def migrate() -> None:
+        ran.append(await migrations.migrate(settings_of(database)))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(times):
+            tasks.start_soon(migrate)
+    return [each for each in ran if each]
+
+
+def _ship(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str = "",
+    functions: Mapping[str, str | None] | None = None,
+) -> None:
+    """Let the release have a migration more, and other functions; None: one less."""
+    version = migrations.code_version() + 1
+    there = migrations_folder()
+    shutil.copytree(there, folder, dirs_exist_ok=True)
+    if text:
+        (folder / f"{version:04d}_more.sql").write_text(text)
+    for name, body in (functions or {}).items():
+        file = folder / "functions" / f"{name}.sql"
+        file.unlink(missing_ok=True)
+        if body is not None:
+            file.write_text(body)
     monkeypatch.setattr(migrations, "migrations_folder", lambda: folder)
+
+
+# ---------------------------------------------------------------------------------- functions
+
+ROLES = ("producer", "worker")
+_MORE = "-- More.\n-- oldest code: 1\n"
+
+
+def _function(name: str, says: str, roles: str = "worker") -> str:
+    return (
+        f"-- roles: {roles}\nCREATE OR REPLACE FUNCTION {{schema}}.{name}(given text) RETURNS text"
+        f" LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT {says} $$;\n"
+    )
+
+
+async def _may_call(database: Database, function: str, role: str) -> bool:
+    may: bool = await database.fetchval(
+        "select has_function_privilege($1, $2, 'execute')", role, f"inboxd.{function}"
+    )
+    return may
+
+
+async def test_a_function_is_made_again_when_its_text_changes(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {"beginning": _function("beginning", "'changed'", "producer")}
+    _ship(tmp_path, monkeypatch, functions=changed)
+    with pytest.raises(SchemaError, match=r"other texts of them: beginning; run: inboxd migrate"):
+        await _check(database)
+    ran = await migrations.migrate(settings_of(database))
+    assert [each.name for each in ran.functions] == ["beginning"]
+    assert not ran.migrations
+    assert await database.fetchval("select inboxd.beginning('x')") == "changed"
+    assert await _may_call(database, "beginning(text)", "inboxd_producer")
+    assert not await _may_call(database, "beginning(text)", "inboxd_worker"), "as its file says"
+    await _check(database)
+    assert not await migrations.migrate(settings_of(database))
+
+
+async def test_functions_are_made_by_one_migrator_at_a_time(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {"beginning": _function("beginning", "'changed'"), "new": _function("new", "'new'")}
+    _ship(tmp_path, monkeypatch, functions=changed)
+    ran = await _migrate_at_once(database, 3)
+    assert [[each.name for each in plan.functions] for plan in ran] == [["beginning", "new"]]
+    assert await _may_call(database, "new(text)", "inboxd_worker")
+    nobody = "select count(*) from aclexplode((select proacl from pg_proc where proname = 'new'))"
+    assert await database.fetchval(f"{nobody} where grantee = 0") == 0, "not everybody may"
+
+
+@pytest.mark.parametrize("first", [False, True])
+async def test_a_function_that_fails_leaves_all_as_they_were(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    changed = {
+        "beginning": _function("beginning", "'changed'"),
+        "wrong": _function("wrong", "given").replace("RETURNS text", "RETURNS nothing"),
+    }
+    more = _MORE + ("-- functions: first\n" if first else "") + "CREATE TABLE {schema}.more ();"
+    _ship(tmp_path, monkeypatch, more, changed)
+    with pytest.raises((DatabaseError, SchemaError), match="nothing"):
+        await migrations.migrate(settings_of(database))
+    assert await database.fetchval("select inboxd.beginning('x')") == "x"
+    there = await database.fetchval("select to_regclass('inboxd.more') is not null")
+    assert there is not first, "what ran before stays, what needs the functions waits"
+    (tmp_path / "functions" / "wrong.sql").unlink()
+    ran = await migrations.migrate(settings_of(database))
+    assert [each.name for each in ran.functions] == ["beginning"]
+    assert len(ran.migrations) == int(first)
+
+
+async def test_an_older_release_leaves_a_newer_ones_functions_alone(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as newer:
+        changed = {"beginning": _function("beginning", "'newer'"), "stay_in_line": None}
+        _ship(tmp_path, newer, _MORE, changed)
+        await migrations.migrate(settings_of(database))
+    assert not await migrations.migrate(settings_of(database))
+    await _check(database)
+    assert await database.fetchval("select inboxd.beginning('x')") == "newer"
+    there = "select count(*) from pg_proc where proname = 'stay_in_line'"
+    assert await database.fetchval(there) == 1, "an older worker may call it"
+
+
+async def test_a_function_that_is_gone_is_made_again(database: Database) -> None:
+    await database.execute("drop function inboxd.is_unhandled")
+    with pytest.raises(SchemaError, match=r"is_unhandled; run: inboxd migrate"):
+        await _check(database)
+    ran = await migrations.migrate(settings_of(database))
+    assert [each.name for each in ran.functions] == ["is_unhandled"]
+    may = [await _may_call(database, "is_unhandled(text,text)", f"inboxd_{role}") for role in ROLES]
+    assert may == [False, True]
+    await _check(database)
+
+
+async def test_another_signature_takes_a_migration_that_drops_the_old_one(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {"beginning": _function("beginning", "1").replace("RETURNS text", "RETURNS integer")}
+    with monkeypatch.context() as alone:
+        _ship(tmp_path, alone, functions=changed)
+        with pytest.raises((DatabaseError, SchemaError), match="cannot change return type"):
+            await migrations.migrate(settings_of(database))
+    _ship(tmp_path, monkeypatch, f"{_MORE}DROP FUNCTION {{schema}}.beginning(text);", changed)
+    await migrations.migrate(settings_of(database))
+    assert await database.fetchval("select inboxd.beginning('x')") == 1
+    assert await _may_call(database, "beginning(text)", "inboxd_worker")
+
+
+async def test_a_function_that_a_migration_drops_is_made_again_if_it_has_a_file(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a migration may change what a function's signature names."""
+    _ship(tmp_path, monkeypatch, f"{_MORE}DROP FUNCTION {{schema}}.is_unhandled(text, text);")
+    ran = await migrations.migrate(settings_of(database))
+    assert [each.name for each in ran.functions] == ["is_unhandled"]
+    await _check(database)
+
+
+def test_a_function_names_its_roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = _function("new", "given").replace("-- roles: worker", "-- roles: everybody")
+    _ship(tmp_path, monkeypatch, functions={"new": text})
+    with pytest.raises(SchemaError, match=r"new\.sql: .*roles"):
+        migrations.functions()
+
+
+async def test_every_function_has_a_file_that_fits_the_schema(database: Database) -> None:
+    """What it calls was not there when it was made."""
+    made = await database.fetch(
+        "select distinct proname from pg_proc where pronamespace = 'inboxd'::regnamespace"
+    )
+    assert {row["proname"] for row in made} == {each.name for each in migrations.functions()}
+    async with database.connect() as connection:
+        for each in migrations.functions():
+            await connection.execute(render(each.text, "inboxd"))
 
 
 # ------------------------------------------------------------------------------------ schemas

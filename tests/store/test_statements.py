@@ -11,6 +11,7 @@ from inboxd.store.files import migrations_folder, sql_folder
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session
 
+FUNCTIONS = sorted((migrations_folder() / "functions").glob("*.sql"))
 PACKAGE = Path(inboxd.__file__).parent
 STATEMENTS = sorted(sql_folder().glob("*.sql"))
 CODE = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
@@ -64,8 +65,44 @@ async def test_every_statement_fits_the_schema(database: Database) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("file", sorted(migrations_folder().glob("*.sql")), ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", FUNCTIONS, ids=lambda file: file.stem)
+def test_a_functions_header_says_who_calls_it_and_what_it_locks(file: Path) -> None:
+    text = file.read_text()
+    header = re.match(r"(--.*\n)+", text)
+    assert header is not None
+    assert not re.match(r"-- (called by|roles|locks):", text), "it begins with its purpose"
+    parts = re.findall(r"^-- (called by|roles|locks): ", header[0], re.MULTILINE)
+    assert parts == ["called by", "roles", "locks"]
+    assert re.findall(r"CREATE.* FUNCTION \{schema\}\.(\w+)", text)[-1] == file.stem
+    assert _without_comments(text).strip().endswith(("$$;", "$do$;"))
+    # Its callers among functions and triggers, by name; statements are the daemon's.
+    found = re.search(r"called by: (.*?)\n-- roles", header[0].replace("\n--  ", ""), re.DOTALL)
+    assert found is not None
+    calls = re.compile(rf"\{{schema\}}\.{file.stem}\b")
+    callers = {
+        each.stem
+        for each in FUNCTIONS
+        if each != file and calls.search(_without_comments(each.read_text()))
+    }
+    callers |= {f"trigger {name}" for name, text in _triggers().items() if calls.search(text)}
+    if any(calls.search(_without_comments(each.read_text())) for each in STATEMENTS):
+        callers.add("the daemon")
+    assert set(found[1].split(", ")) - {"producers", "the migrations"} == callers
+
+
+def _triggers() -> dict[str, str]:
+    text = "".join(_without_comments(file.read_text()) for file in migrations_folder().glob("0*"))
+    return dict(re.findall(r"CREATE TRIGGER (\w+)(.*?);", text, re.DOTALL))
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"--.*", "", text)
+
+
+@pytest.mark.parametrize(
+    "file", sorted(migrations_folder().rglob("*.sql")), ids=lambda file: file.stem
+)
 def test_migrations_name_the_schema_only_by_its_placeholder(file: Path) -> None:
-    code = "\n".join(re.sub(r"--.*", "", line) for line in file.read_text().splitlines())
+    code = _without_comments(file.read_text())
     stray = [m for m in re.findall(r"\binboxd\.\w+", code) if m != "inboxd.notify"]
     assert not stray

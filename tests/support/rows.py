@@ -127,7 +127,7 @@ async def unsettled(database: Database, table: str) -> list[asyncpg.Record]:
 
 @asynccontextmanager
 async def no_bounds(database: Database) -> AsyncIterator[None]:
-    """What is inserted meanwhile is as rows from before migration 0023: of any size."""
+    """What is inserted meanwhile is as rows from before there were bounds: of any size."""
     triggers = [
         ("events", "events_above_text"),
         ("events", "events_above_headers"),

@@ -1,8 +1,8 @@
 """What makes good that the schema is not as this release's migrations make it.
 
 Owns the words after "run: ", which are statements to be run as they are, by the schema's owner.
-Known limits: what went with a table or a column is in backups only; an identity, grants on what was
-made again, and functions that a migration makes from a pattern are not printed.
+Known limits: what went with a table or a column is in backups only; an identity, and grants on a
+table that was made again, are not printed.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,8 @@ def remedy(each: Difference, schema: str) -> str:
         # A table's rows may be somebody's: a day of history that was given another name, say.
         drop = "" if each.kind == "table" else ", or drop it"
         return f"it is none of inboxd's: move it to a schema of your own{drop}"
+    if each.how == "left":
+        return f"once no worker of that release is left, run: DROP FUNCTION {each.name};"
     return _REMEDIES[each.kind](each, schema)
 
 
@@ -85,14 +87,7 @@ def _index(each: Difference, _: str) -> str:
 
 
 def _function(each: Difference, _: str) -> str:
-    if not each.statement:
-        return f"make it as the migrations do: see {each.name} there"
-    if each.how == "changed":
-        return f"run: {each.statement}"
-    return (
-        f"run: {each.statement}\nREVOKE EXECUTE ON FUNCTION {each.name} FROM PUBLIC;\n"
-        "-- Its grants are gone: `inboxd check` names the daemon's, docs/producers.md the others."
-    )
+    return f"run: {each.statement}" if each.how == "changed" else "run: inboxd migrate"
 
 
 def _trigger(each: Difference, _: str) -> str:

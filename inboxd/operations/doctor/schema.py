@@ -22,6 +22,7 @@ _VERDICTS = {
     "missing": Verdict.CRITICAL,
     "changed": Verdict.WARNING,
     "extra": Verdict.NOTICE,
+    "left": Verdict.NOTICE,
 }
 
 
@@ -34,7 +35,7 @@ async def version(look: Look) -> AsyncIterator[Finding]:
         found, _, remedy = str(error).rpartition("; ")
         yield Finding("version", Verdict.CRITICAL, found or remedy, remedy if found else "")
         return
-    ran = max(old.version for old in await migrations.applied(connection, sql))
+    ran = (await migrations.applied(connection, sql)).version
     newer = ran > migrations.code_version()
     yield Finding(
         "version",
@@ -49,7 +50,7 @@ async def drift(look: Look) -> AsyncIterator[Finding]:
     """Whether somebody changed what the migrations made."""
     connection, sql = look.session.connection, look.session.sql
     ran = await migrations.applied(connection, sql)
-    if max((old.version for old in ran), default=0) != migrations.code_version():
+    if ran.version != migrations.code_version():
         yield Finding("drift", Verdict.NOTICE, "not compared: the schema is another release's")
         return
     compared, found = await catalogue.differences(connection, sql)
@@ -79,6 +80,8 @@ async def drift(look: Look) -> AsyncIterator[Finding]:
 def _differs(each: Difference, schema: str) -> Finding:
     verdict = Verdict.NOTICE if each.kind == "settings" else _VERDICTS[each.how]
     found = f"{each.kind} {each.name} is {each.how}"
+    if each.how == "left":
+        found += " of an older release"
     if remedies.is_off(each):
         verdict, found = Verdict.CRITICAL, f"trigger {each.name} is switched off"
     elif each.how == "changed":

@@ -1,7 +1,7 @@
 -- What a role lacks of what the daemon needs, each with the statement that grants it.
--- They are those that the worker's role is granted, by migrations/0004_worker_role.sql and later ones.
+-- They are those that the worker's role is granted, by migrations/0002_roles.sql and the functions' files.
 -- Partitions are reached through their parents; what is made later is made by the schema's owner.
--- parameters: $1 text role (null: this one)
+-- parameters: $1 text role (null: this one), $2 text[] functions
 -- returns: privilege, object, remedy (SQL); no row when nothing is missing
 -- locks: nothing
 WITH whose(role) AS (SELECT coalesce($1::name, current_user)
@@ -14,7 +14,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('dependencies', 'SELECT INSERT UPDATE DELETE'), ('steps', 'SELECT INSERT UPDATE DELETE'),
     ('replays', 'SELECT INSERT UPDATE DELETE'), ('story', 'SELECT'),
     ('dedup', 'SELECT UPDATE DELETE'), ('duplicates', 'SELECT UPDATE DELETE'),
-    ('audit', 'SELECT INSERT'), ('schema_migrations', 'SELECT'),
+    ('audit', 'SELECT INSERT'), ('schema_migrations', 'SELECT'), ('schema_functions', 'SELECT'),
     ('controls', 'SELECT INSERT UPDATE DELETE'), ('schedules', 'SELECT INSERT UPDATE DELETE'),
     ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT UPDATE'),
     ('retired', 'SELECT INSERT UPDATE DELETE'), ('trimmed', 'SELECT INSERT UPDATE DELETE'),
@@ -60,15 +60,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
            format('GRANT EXECUTE ON FUNCTION {schema}.%I', proname)
       FROM whose, pg_proc
      WHERE pronamespace = to_regnamespace('{schema}')
-       AND proname IN ('new_uuid', 'make_partitions', 'settle_command', 'emit_event', 'emit_events',
-                       'send_command', 'send_commands', 'claim_limited', 'still_running', 'pick_lines',
-                       'pick_suspects', 'make_way', 'leave_partition', 'finalize_partition',
-                       'return_partition', 'drop_partition', 'keep_bodies', 'trim_partition', 'purge_audit',
-                       'fold_batch', 'release', 'hold_open_batch', 'send_batch', 'open_batch',
-                       'add_to_batch', 'close_batch', 'send_workflow', 'send_after', 'wake_commands',
-                       'bucket_of', 'body_hash', 'emit_event_arrays', 'send_command_arrays',
-                       'headers_weight', 'light_headers', 'beginning', 'is_unhandled',
-                      'held_topics', 'open_intakes', 'take_events', 'write_events')
+       AND proname = ANY ($2)
        AND NOT has_function_privilege(whose.role, oid, 'EXECUTE')
 )
 SELECT privilege, object, format('%s TO %I;', remedy, role) AS remedy FROM whose, lacking

@@ -1,5 +1,5 @@
 -- Lease due commands of one queue within its limits: from its lanes, and from the lines of its keys
--- (the function is in migrations/0027_suspect_groups.sql).
+-- (the function is in migrations/functions/claim_limited.sql).
 -- parameters: $1 uuid worker, $2 text queue, $3 integer rows, $4 integer most that run over all workers
 --             (null: any number), $5 integer and $6 double precision: most that are claimed in so many
 --             seconds (null: any number), $7 text[] types served, lanes: $8 text[] types,

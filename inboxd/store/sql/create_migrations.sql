@@ -1,7 +1,7 @@
--- The schema and its table of migrations, before the first one; nothing when they are there.
+-- The schema and its tables of what ran in it, before the first migration; nothing when they are there.
 -- parameters: none
 -- returns: nothing
--- locks: the new table
+-- locks: the new tables
 DO $$
 BEGIN
     IF to_regclass('{schema}.schema_migrations') IS NULL THEN
@@ -10,6 +10,12 @@ BEGIN
             version     integer PRIMARY KEY,
             name        text NOT NULL,
             oldest_code integer NOT NULL,
+            checksum    text NOT NULL,
+            applied_at  timestamptz NOT NULL DEFAULT now(),
+            applied_by  text NOT NULL DEFAULT current_user
+        );
+        CREATE TABLE {schema}.schema_functions (
+            name        text PRIMARY KEY,
             checksum    text NOT NULL,
             applied_at  timestamptz NOT NULL DEFAULT now(),
             applied_by  text NOT NULL DEFAULT current_user

@@ -1,0 +1,13 @@
+-- What lets some roles call a function, and nobody else: statements, since a role's name is no parameter.
+-- parameters: $1 text name, $2 text[] roles (producer, worker)
+-- returns: statement (SQL)
+-- locks: nothing
+WITH made(signature) AS (
+    SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace AND proname = $1
+)
+SELECT format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', signature) AS statement FROM made
+UNION ALL
+SELECT format(CASE WHEN role = ANY ($2) THEN 'GRANT EXECUTE ON FUNCTION %s TO %I'
+                   ELSE 'REVOKE EXECUTE ON FUNCTION %s FROM %I' END, signature, '{schema}_' || role)
+  FROM made, (VALUES ('producer'), ('worker')) AS known(role)
+ WHERE to_regrole('{schema}_' || role) IS NOT NULL

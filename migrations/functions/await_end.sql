@@ -1,0 +1,49 @@
+-- How a command or a batch ended: NULL as long as it has not, and nothing when there is none.
+--
+-- Marks it as awaited, which holds it against its settlement until this transaction ends. A dead letter that was
+-- replayed as a new row is that row: needs is its uuid then.
+-- called by: send_after
+-- roles: none
+-- locks: the row that is awaited
+CREATE OR REPLACE FUNCTION {schema}.await_end(INOUT needs uuid, OUT known boolean, OUT outcome text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    c         record;
+    successor uuid;
+BEGIN
+    known := true;
+    LOOP
+        UPDATE {schema}.commands SET awaited = true WHERE command_id = await_end.needs RETURNING status INTO c;
+        IF FOUND THEN
+            outcome := CASE c.status WHEN 'failed' THEN 'failed' END;
+            RETURN;
+        END IF;
+        UPDATE {schema}.batches SET awaited = true WHERE batch_id = await_end.needs
+        RETURNING status, cancelled, ending INTO c;
+        IF FOUND THEN
+            outcome := CASE WHEN c.status IN ('succeeded', 'failed') THEN c.status
+                            WHEN c.status = 'cancelled' AND c.cancelled = 0 AND c.ending IS DISTINCT FROM 'cancelled'
+                            THEN 'skipped' WHEN c.status = 'cancelled' THEN 'cancelled' END;
+            RETURN;
+        END IF;
+        -- A new statement: what settled while the first one waited for it is seen here.
+        SELECT h.id, h.status, h.cancel_requested INTO c FROM {schema}.commands_history h
+         WHERE h.command_id = await_end.needs ORDER BY h.finished_at DESC LIMIT 1;
+        known := FOUND;
+        EXIT WHEN c.status IS DISTINCT FROM 'failed';
+        SELECT s.uuid INTO successor
+          FROM {schema}.replays r
+         CROSS JOIN LATERAL (
+             SELECT n.command_id AS uuid FROM {schema}.commands n WHERE n.id = r.new_id
+             UNION ALL
+             SELECT n.command_id FROM {schema}.commands_history n WHERE n.id = r.new_id) s
+         WHERE r.kind = 'command' AND r.old_id = c.id AND r.new_id <> c.id LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        needs := successor;
+    END LOOP;
+    outcome := CASE WHEN c.status = 'cancelled' AND NOT c.cancel_requested THEN 'skipped'
+                    WHEN c.status IN ('dismissed', 'failed') THEN 'cancelled' ELSE c.status END;
+END
+$$;

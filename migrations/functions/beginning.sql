@@ -1,0 +1,7 @@
+-- The beginning of a text that no producer may write any more, in full where it is short. Inlined.
+-- called by: the daemon
+-- roles: worker
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.beginning(given text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN octet_length(given) <= 2000 THEN given ELSE left(given, 2000) END
+$$;

@@ -1,0 +1,10 @@
+-- What an event says, as a number: by it a second event with its dedup key is told from a contradiction.
+--
+-- jsonb has one text for each value; the hash is not secret and guards nothing but honest senders' mistakes.
+-- called by: accept_event, judge_event, take_events, unwritten_event, write_events
+-- roles: worker
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.body_hash(type text, schema_version integer, payload jsonb) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT hashtextextended((type || ' ' || schema_version::text || ' ' || payload::text) COLLATE "C", 0)
+$$;

@@ -1,0 +1,8 @@
+-- The bucket of an ordering key in a topic: 64 share the topic's locks.
+-- called by: accept_event, take_events
+-- roles: worker
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.bucket_of(topic text, key text) RETURNS smallint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT (hashtext(topic || ' ' || key) & 63)::smallint
+$$;

@@ -1,0 +1,22 @@
+-- Close a batch: no more will be added. It waits for whoever is adding.
+-- called by: send_batch, send_workflow, the daemon, producers
+-- roles: producer, worker
+-- locks: the batch's row
+CREATE OR REPLACE FUNCTION {schema}.close_batch(batch uuid) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    b {schema}.batches;
+BEGIN
+    SELECT * INTO b FROM {schema}.batches WHERE batch_id = batch FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no batch %', batch USING ERRCODE = 'IB004';
+    ELSIF b.closed_at IS NOT NULL THEN
+        RAISE EXCEPTION 'batch % (%) is closed already', b.id, b.name USING ERRCODE = 'IB005';
+    END IF;
+    UPDATE {schema}.batches SET closed_at = clock_timestamp(), updated_at = clock_timestamp() WHERE id = b.id;
+    PERFORM {schema}.fold_batch(b.id);
+    INSERT INTO {schema}.batch_progress (batch_id)  -- the workers' folds see to its parent and its pages
+    SELECT b.id WHERE b.parent_id IS NOT NULL OR b.starting;
+END
+$$;

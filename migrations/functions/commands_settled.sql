@@ -1,0 +1,37 @@
+-- Note in batch_progress how members ended, and release what waited for commands that ended.
+--
+-- Cancelled without a request is skipped (release); dismissed was a dead letter before, and failed is one whose replay
+-- took its place: both were counted as failed. What is noted needs no grouping when all are one batch's and succeeded,
+-- as nearly always, and as each command that settles in its own transaction is.
+-- called by: trigger commands_settled
+-- roles: none
+-- locks: the new lines; what release locks
+CREATE OR REPLACE FUNCTION {schema}.commands_settled() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    all_of record;
+BEGIN
+    SELECT count(*) AS rows, count(*) FILTER (WHERE status = 'succeeded') AS succeeded,
+           count(batch_id) AS members, min(batch_id) AS batch, max(batch_id) AS last_batch,
+           array_agg(command_id) FILTER (WHERE awaited IS NOT false AND status <> 'failed') AS ended,
+           array_agg(CASE WHEN status = 'succeeded' THEN 'succeeded'
+                          WHEN status = 'cancelled' AND NOT cancel_requested THEN 'skipped'
+                          ELSE 'cancelled' END)
+               FILTER (WHERE awaited IS NOT false AND status <> 'failed') AS outcomes
+      INTO all_of FROM settled;
+    IF all_of.members = all_of.rows AND all_of.batch = all_of.last_batch AND all_of.succeeded = all_of.rows THEN
+        INSERT INTO {schema}.batch_progress (batch_id, succeeded) VALUES (all_of.batch, all_of.succeeded);
+    ELSIF all_of.members > 0 THEN
+        INSERT INTO {schema}.batch_progress (batch_id, succeeded, failed, cancelled, skipped)
+        SELECT batch_id, count(*) FILTER (WHERE status = 'succeeded'),
+               -count(*) FILTER (WHERE status IN ('failed', 'dismissed')),
+               count(*) FILTER (WHERE status = 'dismissed' OR status = 'cancelled' AND cancel_requested),
+               count(*) FILTER (WHERE status = 'cancelled' AND NOT cancel_requested)
+          FROM settled WHERE batch_id IS NOT NULL GROUP BY batch_id ORDER BY batch_id;
+    END IF;
+    IF all_of.ended IS NOT NULL THEN
+        PERFORM {schema}.release(all_of.ended, all_of.outcomes);
+    END IF;
+    RETURN NULL;
+END
+$$;

@@ -1,0 +1,13 @@
+-- Tell every worker that something was paused or goes on.
+-- called by: trigger controls_changed
+-- roles: none
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.controls_changed() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF current_setting('inboxd.notify', true) IS DISTINCT FROM 'off' THEN
+        PERFORM pg_notify('{schema}_controls', '');
+    END IF;
+    RETURN NULL;
+END
+$$;

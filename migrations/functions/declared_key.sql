@@ -1,0 +1,12 @@
+-- The dedup key of an event whose producer gave none, as its topic declares. A long one is kept as its hash.
+-- called by: accept_event, take_events, unwritten_event, write_events
+-- roles: none
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.declared_key(dedup_path text[], event_id uuid, payload jsonb) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN dedup_path IS NULL THEN NULL
+                WHEN dedup_path = '{}' THEN event_id::text
+                WHEN octet_length(payload #>> dedup_path) > 255
+                THEN encode(sha256(convert_to(payload #>> dedup_path, 'UTF8')), 'hex')
+                ELSE nullif(payload #>> dedup_path, '') END
+$$;

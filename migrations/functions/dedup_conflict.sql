@@ -1,0 +1,10 @@
+-- The errors of a contradiction, as a dead letter has them.
+-- called by: accept_event, take_events
+-- roles: none
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.dedup_conflict(key text, first_event uuid) RETURNS jsonb
+    LANGUAGE sql VOLATILE AS $$
+    SELECT jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'error', format(
+        'DedupConflict: the dedup key %L belongs to event %s, which said something else: dismiss this one, '
+        'or replay it, so that it is processed too', key, first_event)))
+$$;

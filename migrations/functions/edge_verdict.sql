@@ -1,0 +1,15 @@
+-- What an end means for an edge: met; never (it can never be met any more); NULL (it may still be).
+--
+-- A dead letter may be replayed, so it leaves «succeeded» open. skipped: ended because nobody needed it.
+-- called by: release, send_after
+-- roles: none
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.edge_verdict(condition text, outcome text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE
+        WHEN condition = 'finished' OR condition = outcome THEN 'met'
+        WHEN condition = 'succeeded' AND outcome = 'failed' THEN NULL
+        WHEN outcome = 'cancelled' THEN 'cancelled'
+        ELSE 'skipped'
+    END
+$$;

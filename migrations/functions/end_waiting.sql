@@ -1,0 +1,35 @@
+-- End waiting commands that can never run.
+--
+-- In history awaited is false, so that the trigger there leaves their dependents to the caller's loop; not requested:
+-- skipped, not cancelled.
+-- called by: release
+-- roles: none
+-- locks: the rows
+CREATE OR REPLACE FUNCTION {schema}.end_waiting(ids uuid[], ends text[])
+    RETURNS TABLE(command_id uuid, outcome text, awaited boolean) LANGUAGE plpgsql
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM {schema}.commands c USING unnest(ids, ends) AS l(id, outcome)
+         WHERE c.command_id BETWEEN l.id AND l.id AND c.status LIKE 'waiting'
+        RETURNING c.*, l.outcome AS ended_as
+    ), moved AS (
+        INSERT INTO {schema}.commands_history
+               (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
+                unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes,
+                fence, run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id,
+                replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint,
+                result, progress, body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited)
+        SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
+               unique_key, tenant, entity_type, entity_id, 'cancelled', attempts, max_attempts, crashes,
+               fence, run_at, deadline, worker_id, started_at, ended_as = 'cancelled', origin_kind, origin_id,
+               replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint,
+               result, progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(),
+               false
+          FROM gone
+    )
+    SELECT gone.command_id, gone.ended_as, gone.awaited FROM gone;
+END
+$$;

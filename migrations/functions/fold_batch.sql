@@ -1,0 +1,90 @@
+-- Add up what happened to a batch, judge its status, release what waited for it; one page of its members is started or
+-- ended, if that is what it is about.
+--
+-- The row is locked first, and read and folded in later statements: what another fold took is gone by then, and what it
+-- saw is counted. more: there is more to start or to end, call again. parent: the batch to fold next; its own lock is
+-- not taken here, so that folds and cancellations, which go the other way, do not deadlock.
+-- called by: close_batch, the daemon
+-- roles: worker
+-- locks: the batch's row; what release, start_members and end_members lock
+CREATE OR REPLACE FUNCTION {schema}.fold_batch(
+    batch bigint, page integer DEFAULT 1000,
+    OUT status text, OUT unsettled bigint, OUT more boolean, OUT parent bigint
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    b       record;
+    d       record;
+    moved   bigint := 0;
+    outcome text;
+    was     text;
+    stuck   boolean;
+BEGIN
+    more := false;
+    SELECT * INTO b FROM {schema}.batches WHERE id = batch FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    was := b.status;
+    IF b.ending IS NOT NULL THEN
+        moved := {schema}.end_members(b.id, b.ending, page);
+    ELSIF b.starting THEN
+        moved := {schema}.start_members(b.id, page);
+    END IF;
+    more := moved >= page;
+    WITH gone AS (DELETE FROM {schema}.batch_progress WHERE batch_id = batch RETURNING *)
+    SELECT coalesce(sum(size), 0) AS size, coalesce(sum(succeeded), 0) AS succeeded,
+           coalesce(sum(failed), 0) AS failed, coalesce(sum(cancelled), 0) AS cancelled,
+           coalesce(sum(skipped), 0) AS skipped
+      INTO d FROM gone;
+    b.size := b.size + d.size;
+    b.succeeded := b.succeeded + d.succeeded;
+    b.failed := b.failed + d.failed;
+    b.cancelled := b.cancelled + d.cancelled;
+    b.skipped := b.skipped + d.skipped;
+    unsettled := b.size - b.succeeded - b.failed - b.cancelled - b.skipped;
+    -- A member that failed holds up what waits for its success. Once all that is left waits so, nothing
+    -- moves until somebody replays or dismisses it: the batch has come to rest, and it failed. What
+    -- settles between the statements above and this one is unsettled above and no more waiting here,
+    -- so nothing that can move is overlooked.
+    stuck := unsettled > 0 AND b.failed > 0 AND NOT more AND unsettled
+             = (SELECT count(*) FROM {schema}.commands c WHERE c.batch_id = batch AND c.status = 'waiting' AND c.needs > 0)
+             + (SELECT count(*) FROM {schema}.batches n WHERE n.parent_id = batch AND n.status = 'waiting' AND n.needs > 0);
+    status := CASE
+        WHEN b.needs > 0 THEN 'waiting'
+        WHEN unsettled > 0 AND NOT stuck OR b.closed_at IS NULL THEN
+            CASE WHEN unsettled < b.size THEN 'running' ELSE 'pending' END
+        WHEN b.failed > 0 THEN 'failed'
+        WHEN b.cancelled > 0 OR b.ending IS NOT NULL OR b.skipped > 0 AND b.succeeded = 0 THEN 'cancelled'
+        ELSE 'succeeded'
+    END;
+    UPDATE {schema}.batches
+       SET size = b.size, succeeded = b.succeeded, failed = b.failed, cancelled = b.cancelled,
+           skipped = b.skipped, status = fold_batch.status,
+           starting = starting AND (closed_at IS NULL OR fold_batch.more),
+           finished_at = CASE WHEN fold_batch.status IN ('succeeded', 'failed', 'cancelled')
+                              THEN CASE WHEN status = fold_batch.status THEN finished_at
+                                        ELSE clock_timestamp() END END,
+           failed_at = CASE WHEN fold_batch.status = 'failed' THEN coalesce(failed_at, clock_timestamp())
+                            ELSE failed_at END,
+           updated_at = clock_timestamp()
+     WHERE id = batch;
+    IF status = was THEN
+        RETURN;
+    END IF;
+    -- Ended without anybody's request: nobody needed it.
+    outcome := CASE WHEN status = 'cancelled' AND b.cancelled = 0 AND b.ending IS DISTINCT FROM 'cancelled'
+                    THEN 'skipped' ELSE status END;
+    IF b.parent_id IS NOT NULL AND (was = 'failed' OR outcome IN ('succeeded', 'failed', 'cancelled', 'skipped')) THEN
+        parent := b.parent_id;
+        INSERT INTO {schema}.batch_progress (batch_id, succeeded, failed, cancelled, skipped)
+        VALUES (parent, (outcome = 'succeeded')::integer,
+                (outcome = 'failed')::integer - (was = 'failed')::integer,
+                (outcome = 'cancelled')::integer, (outcome = 'skipped')::integer);
+    END IF;
+    IF b.awaited AND outcome IN ('succeeded', 'failed', 'cancelled', 'skipped') THEN
+        PERFORM {schema}.release(ARRAY[b.batch_id], ARRAY[outcome]);
+    END IF;
+END
+$$;

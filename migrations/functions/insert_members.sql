@@ -1,0 +1,37 @@
+-- Insert commands from JSON, for batches, workflows and what waits. Returns their ids in the order given.
+-- called by: add_continuations, add_to_batch, send_after, send_workflow
+-- roles: none
+-- locks: the new rows
+CREATE OR REPLACE FUNCTION {schema}.insert_members(
+    members jsonb, batch bigint, kind text, origin bigint, needs integer,
+    tenant text, correlation text, causation uuid, trace text
+) RETURNS uuid[] LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    ids uuid[];
+BEGIN
+    PERFORM {schema}.refuse_unknown_keys(members, ARRAY[
+        'command_id', 'queue', 'type', 'schema_version', 'payload', 'priority', 'run_at', 'deadline',
+        'max_attempts', 'tenant', 'entity_type', 'entity_id', 'ordering_key']);
+    WITH given AS MATERIALIZED (
+        SELECT m.n, coalesce(r.command_id, {schema}.new_uuid()) AS id, r.*
+          FROM jsonb_array_elements(members) WITH ORDINALITY AS m(value, n)
+         CROSS JOIN LATERAL jsonb_to_record(m.value) AS r(
+               command_id uuid, queue text, type text, schema_version integer, payload jsonb,
+               priority integer, run_at timestamptz, deadline timestamptz, max_attempts integer,
+               tenant text, entity_type text, entity_id text, ordering_key text)
+    ), written AS (
+        INSERT INTO {schema}.commands
+               (command_id, queue, type, schema_version, payload, priority, run_at, deadline, max_attempts,
+                tenant, entity_type, entity_id, ordering_key, origin_kind, origin_id, batch_id,
+                correlation_id, causation_id, traceparent, needs, awaited, status)
+        SELECT id, queue, type, coalesce(schema_version, 1), coalesce(payload, '{}'), coalesce(priority, 0),
+               coalesce(run_at, now()), deadline, max_attempts, coalesce(given.tenant, insert_members.tenant),
+               entity_type, entity_id, ordering_key, kind, origin, batch, correlation, causation, trace,
+               insert_members.needs, false, CASE WHEN insert_members.needs > 0 THEN 'waiting' ELSE 'pending' END
+          FROM given ORDER BY n
+    )
+    SELECT coalesce(array_agg(id ORDER BY n), '{}') INTO ids FROM given;
+    RETURN ids;
+END
+$$;

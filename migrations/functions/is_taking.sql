@@ -1,0 +1,12 @@
+-- Whether this very transaction takes events: it has written the intake, which producers may not.
+--
+-- What is taken was accepted once, by the bounds of its time.
+-- called by: refuse_bytes, refuse_headers
+-- roles: none
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.is_taking() RETURNS boolean
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM {schema}.intakes i WHERE i.xmin = pg_current_xact_id_if_assigned()::xid);
+END
+$$;

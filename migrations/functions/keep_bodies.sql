@@ -1,0 +1,39 @@
+-- Copy bodies of a range that living or late rows need into today's partition, and point the rows to the copies.
+--
+-- The same id, a new time. At most «most» rows of each table, each row under its lock, so that a replay or a settlement
+-- takes the new place with it; who is busy is left for the next time. Returns how many rows were changed.
+-- called by: the daemon
+-- roles: worker
+-- locks: the rows, SKIP LOCKED
+CREATE OR REPLACE FUNCTION {schema}.keep_bodies(first timestamptz, past timestamptz, most integer) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+DECLARE
+    of_table text;
+    late     text;
+    changed  bigint;
+    total    bigint := 0;
+BEGIN
+    FOREACH of_table IN ARRAY ARRAY['events', 'commands', 'events_history', 'commands_history'] LOOP
+        late := CASE WHEN of_table LIKE '%history'
+                     THEN 'AND (r.finished_at - r.body_at) > interval ''1 day''' ELSE '' END;
+        EXECUTE format($q$
+            WITH held AS MATERIALIZED (
+                SELECT r.tableoid, r.ctid, r.body_id, r.body_at FROM {schema}.%1$I r
+                 WHERE r.body_at >= $1 AND r.body_at < $2 %2$s
+                 LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
+            ), copied AS (
+                INSERT INTO {schema}.bodies (id, created_at, payload, raw)
+                SELECT b.id, now(), b.payload, b.raw
+                  FROM (SELECT DISTINCT body_id, body_at FROM held) AS h
+                  JOIN {schema}.bodies b ON b.id = h.body_id AND b.created_at = h.body_at
+                    ON CONFLICT DO NOTHING
+            )
+            UPDATE {schema}.%1$I r SET body_at = now()
+              FROM held WHERE r.tableoid = held.tableoid AND r.ctid = held.ctid
+            $q$, of_table, late) USING first, past, most;
+        GET DIAGNOSTICS changed = ROW_COUNT;
+        total := total + changed;
+    END LOOP;
+    RETURN total;
+END
+$$;

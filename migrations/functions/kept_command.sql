@@ -1,0 +1,14 @@
+-- What was there instead of a command that was not written; its snapshot is younger than the insert's.
+-- called by: send_command_arrays
+-- roles: none
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.kept_command(command_key uuid, of_type text, key text)
+    RETURNS TABLE (id bigint, command_id uuid)
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+    SELECT c.id, c.command_id FROM {schema}.commands c WHERE c.command_id = command_key
+    UNION ALL
+    SELECT c.id, c.command_id FROM {schema}.commands c
+     WHERE c.type = of_type AND c.unique_key = key AND c.status <> 'failed' AND c.command_id <> command_key
+     LIMIT 1
+$$;

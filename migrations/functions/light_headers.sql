@@ -1,0 +1,7 @@
+-- Headers that are small; NULL for others, which are read when their rows' turn has come. Inlined.
+-- called by: the daemon
+-- roles: worker
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.light_headers(headers jsonb) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN pg_column_size(headers) <= 1000 AND pg_column_compression(headers) IS NULL THEN headers END
+$$;

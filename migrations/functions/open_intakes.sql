@@ -1,0 +1,58 @@
+-- The declaration of announced intakes: reserves ids. The caller's transaction has their rows locked.
+--
+-- A topic's block mirrors the ids of all that waits for it, so whoever takes an event knows its new id from the old
+-- one. Of what no snapshot shows yet, ids that are not a million older are in it. What is written from then on until
+-- the declaration commits has ids above all blocks already: it keeps them in the first of its topics, and the other
+-- blocks have room for so many. What is in none gets a new id, behind what came meanwhile.
+-- called by: the daemon
+-- roles: worker
+-- locks: the reservation of ids; the intakes' rows
+CREATE OR REPLACE FUNCTION {schema}.open_intakes(origins text[], types text[], topics text[]) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    newest bigint;
+    lowest bigint;
+    lows   bigint[];
+    drawn  record;
+BEGIN
+    -- Sequences know no transactions: two who reserve must not do it at once.
+    PERFORM pg_advisory_xact_lock(hashtext('{schema}.reserve'), 0);
+    newest := coalesce(pg_sequence_last_value('{schema}.events_id_seq'), 0);
+    FOR n IN 1..cardinality(origins) LOOP
+        lowest := NULL;
+        IF EXISTS (SELECT FROM {schema}.topics t WHERE t.name = topics[n] AND t.mode <> 'single') THEN
+            IF types[n] = '' THEN
+                SELECT min(w.id) INTO lowest FROM (SELECT e.id FROM {schema}.events e
+                    WHERE e.status = 'pending' AND e.topic = origins[n]
+                    ORDER BY e.topic, e.type, e.run_at, e.id OFFSET 0) AS w;
+            ELSE
+                SELECT min(w.id) INTO lowest FROM (SELECT e.id FROM {schema}.events e
+                    WHERE e.status = 'pending' AND e.topic = origins[n] AND e.type = types[n]
+                    ORDER BY e.topic, e.type, e.run_at, e.id OFFSET 0) AS w;
+            END IF;
+            lowest := greatest(0, least(lowest, newest - 1048576));
+        END IF;
+        lows := lows || lowest;
+    END LOOP;
+    -- What producers draw between the two halves of this expression is below the blocks.
+    SELECT s.last_value + 16384 AS newest, setval('{schema}.events_id_seq', s.last_value + 65536 + w.width) AS last, w.width
+      INTO drawn
+      FROM {schema}.events_id_seq s
+     CROSS JOIN LATERAL (
+           SELECT sum(s.last_value + 16384 - t.low + 1 + 16384)::bigint AS width
+             FROM (SELECT min(low) AS low FROM unnest(topics, lows) AS o(topic, low) GROUP BY topic) AS t) AS w
+     WHERE w.width > 0;
+    UPDATE {schema}.intakes i
+       SET opened_at = clock_timestamp(), low = block.low, high = CASE WHEN block.low IS NOT NULL THEN drawn.newest END,
+           shift = drawn.last - drawn.width + block.until - 16384 - drawn.newest,
+           reserved = CASE WHEN block.low IS NOT NULL THEN drawn.last END,
+           late_shift = block.until - 16384 - drawn.width
+      FROM unnest(origins, types, topics) AS given(origin, type, topic)
+      JOIN (SELECT t.topic, t.low,
+                   sum(drawn.newest - t.low + 1 + 16384) OVER (ORDER BY t.topic) AS until
+              FROM (SELECT topic, min(low) AS low FROM unnest(topics, lows) AS o(topic, low) GROUP BY topic) AS t
+           ) AS block ON block.topic = given.topic
+     WHERE i.origin = given.origin AND i.type = given.type AND i.topic = given.topic AND i.opened_at IS NULL;
+END
+$$;

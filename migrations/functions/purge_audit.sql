@@ -1,0 +1,15 @@
+-- Remove old lines of the audit, which the worker's role may not delete otherwise; none younger than 30 days.
+-- called by: the daemon
+-- roles: worker
+-- locks: those lines
+CREATE OR REPLACE FUNCTION {schema}.purge_audit(age interval, most integer)
+    RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    removed bigint;
+BEGIN
+    DELETE FROM {schema}.audit WHERE id = ANY (ARRAY(
+        SELECT id FROM {schema}.audit WHERE at < now() - greatest(age, interval '30 days') ORDER BY at LIMIT most));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END
+$$;

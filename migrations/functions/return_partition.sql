@@ -1,0 +1,14 @@
+-- Attach a retired partition again: what it holds is needed after all.
+-- called by: the daemon
+-- roles: worker
+-- locks: the partition; its table, without stopping readers or writers
+CREATE OR REPLACE FUNCTION {schema}.return_partition(wanted text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+DECLARE
+    retired {schema}.retired := {schema}.retired_partition(wanted);
+BEGIN
+    EXECUTE format('ALTER TABLE {schema}.%I ATTACH PARTITION {schema}.%I FOR VALUES FROM (%L) TO (%L)',
+                   retired.parent, wanted, retired.low, retired.high);
+    DELETE FROM {schema}.retired WHERE part = wanted;
+END
+$$;

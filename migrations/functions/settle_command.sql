@@ -1,0 +1,36 @@
+-- Settle a command inside its handler's own transaction.
+--
+-- It raises when the claim does not hold the lease any more, so that «settle; COMMIT» in one round trip cannot commit a
+-- stale worker's effects (promise 3). It runs in handlers' sessions, whose planner is left alone: a plan kept from when
+-- the table was small would read all of it at each settlement, hence enable_seqscan.
+-- called by: the daemon
+-- roles: worker
+-- locks: the row
+CREATE OR REPLACE FUNCTION {schema}.settle_command(
+    command bigint, held_fence bigint, worker uuid, seconds double precision, outcome jsonb DEFAULT NULL
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+BEGIN
+    WITH gone AS (
+        DELETE FROM {schema}.commands
+         WHERE id = command AND fence = held_fence AND worker_id = worker
+        RETURNING *
+    )
+    INSERT INTO {schema}.commands_history
+           (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
+            unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
+            run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
+            batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
+            body_id, body_at, body_bytes, created_at, updated_at, finished_at, duration, awaited)
+    SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
+           unique_key, tenant, entity_type, entity_id, 'succeeded', attempts + 1, max_attempts, crashes,
+           fence, run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id,
+           replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, outcome,
+           progress, body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(),
+           make_interval(secs => seconds), awaited
+      FROM gone;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'lease lost: command % is not held by this claim any more', command
+            USING ERRCODE = 'IB001';
+    END IF;
+END
+$$;

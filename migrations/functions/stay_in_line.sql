@@ -1,0 +1,11 @@
+-- Let an event that is tried again wait in its line, where others would be pending.
+-- called by: trigger events_wait
+-- roles: none
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.stay_in_line() RETURNS trigger
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    NEW.status := 'waiting';
+    RETURN NEW;
+END
+$$;
