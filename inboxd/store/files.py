@@ -11,11 +11,11 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def sql_folder() -> Path:
-    """The folder with one statement a file."""
+    """The folder with one statement a file, in a folder for each subject."""
     return _PACKAGE / "store" / "sql"
 
 
 def migrations_folder() -> Path:
-    """The folder of the numbered migrations."""
+    """The folder of the numbered migrations, with that of the functions in it."""
     installed = _PACKAGE / "migrations"
     return installed if installed.is_dir() else _PACKAGE.parent / "migrations"

@@ -1,8 +1,10 @@
 """The SQL statements, one a file in `sql/`, rendered with the schema's name when they are loaded.
 
-Owns the reading of the files; nothing else in inboxd holds SQL. Promises that a name that does not
-exist fails when the store is built, not at the first use, and that nothing depends on a session's
-`search_path`. Known limit: `{schema}` is the only thing that is replaced; values are parameters.
+Owns the reading of the files; nothing else in inboxd holds SQL. There is a folder for each subject,
+but a statement is asked for by its name alone, which no other has in any folder. Promises that a
+name that does not exist fails when the store is built, not at the first use, and that nothing
+depends on a session's `search_path`. Known limit: `{schema}` is the only thing that is replaced;
+values are parameters.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,7 @@ from inboxd.store.files import sql_folder
 
 
 class Statements(Mapping[str, str]):
-    """The statements of one schema, by file name without `.sql`."""
+    """The statements of one schema, by file name without folder and `.sql`."""
 
     def __init__(self, schema: str) -> None:
         self.schema = schema
@@ -50,7 +52,7 @@ def render(text: str, schema: str) -> str:
 def _files() -> dict[str, str]:
     return {
         file.stem: _without_header(file.read_text(encoding="utf-8"))
-        for file in sql_folder().glob("*.sql")
+        for file in sql_folder().glob("*/*.sql")
     }
 
 

@@ -1,6 +1,7 @@
 """Every statement has its header, fits the schema, and is used."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import asyncpg
@@ -13,7 +14,7 @@ from tests.support.rows import SQL, daemon_session
 
 FUNCTIONS = sorted((migrations_folder() / "functions").glob("*.sql"))
 PACKAGE = Path(inboxd.__file__).parent
-STATEMENTS = sorted(sql_folder().glob("*.sql"))
+STATEMENTS = sorted(sql_folder().rglob("*.sql"))
 CODE = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
 # Statements that cannot be prepared: a block has no parameters, and this one is only a beginning,
 # to which numbers are added.
@@ -29,6 +30,13 @@ def test_a_header_says_what_it_takes_and_locks(file: Path) -> None:
     assert not re.match(r"-- (parameters|returns|locks):", header[0]), "it begins with its purpose"
     for part in ("parameters", "returns", "locks"):
         assert sum(line.startswith(f"-- {part}:") for line in header) == 1, f"{part}: is missing"
+
+
+def test_no_two_have_one_name() -> None:
+    """They are asked for by name, whatever folder they are in."""
+    names = Counter(file.stem for file in STATEMENTS)
+    assert [name for name, times in names.items() if times > 1] == []
+    assert {file.parent.parent for file in STATEMENTS} == {sql_folder()}, "one level of folders"
 
 
 @pytest.mark.parametrize("file", STATEMENTS, ids=lambda file: file.stem)

@@ -9,7 +9,7 @@ from inboxd.store import files
 
 def test_finds_the_checkouts_files() -> None:
     assert (files.migrations_folder() / "0001_tables.sql").is_file()
-    assert any(files.sql_folder().glob("*.sql"))
+    assert any(files.sql_folder().rglob("*.sql"))
 
 
 def test_prefers_the_wheels_migrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
