@@ -38,6 +38,7 @@ from inboxd.store.connections import Connection, is_passing
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import OwnTransaction
 from inboxd.store.rows import ClaimedCommand
+from inboxd.telemetry import tally
 from inboxd.telemetry.logs import bound, get_logger
 
 _log = get_logger(__name__)
@@ -290,7 +291,7 @@ class CommandRun:
             self._settler.hand_over(Ended(row, self._placed(row, again)))
         _log.info("command was stopped", type=row["type"], id=row["id"], reason=error.reason)
 
-    def _count(self, row: ClaimedCommand, outcome: Any, seconds: float) -> None:
+    def _count(self, row: ClaimedCommand, outcome: tally.Outcome, seconds: float) -> None:
         self._parts.metrics.tally.add(
             "command", row["type"], outcome, seconds, row["waited"], row["queue"]
         )

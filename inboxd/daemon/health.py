@@ -5,7 +5,7 @@ worker unready, never unhealthy: a restart would not help. Known limit: it tells
 seconds were like, not what the next statement will do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from inboxd.admin.http import HealthPart
 from inboxd.daemon.incarnation import Incarnation
@@ -14,8 +14,9 @@ from inboxd.daemon.incarnation import Incarnation
 class DaemonHealth:
     """Speaks for the current incarnation."""
 
-    def __init__(self) -> None:
-        self.incarnation: Incarnation | None = None
+    def __init__(self, current: Callable[[], Incarnation | None]) -> None:
+        """Ask `current` for it; None: the first one is not made yet."""
+        self._current = current
 
     def live(self) -> Sequence[HealthPart]:
         """The event loop answers, or this would not be heard."""
@@ -23,7 +24,7 @@ class DaemonHealth:
 
     def ready(self) -> Sequence[HealthPart]:
         """Connected, leased, processing, and not draining."""
-        now = self.incarnation
+        now = self._current()
         if now is None or not now.ready:
             return [HealthPart("worker", ok=False, detail="starting")]
         names = ("events", "commands")

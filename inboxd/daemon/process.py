@@ -71,7 +71,8 @@ class _Daemon:
         self._config = config
         self._metrics = Metrics(version("inboxd"))
         self._notifier = Notifier()
-        self._health = DaemonHealth()
+        self._incarnation: Incarnation | None = None
+        self._health = DaemonHealth(lambda: self._incarnation)
         self._stopping = False
         self._has_lived = False
         self._monitor: LoopMonitor | None = None
@@ -113,7 +114,7 @@ class _Daemon:
             incarnation = Incarnation(
                 self._settings, self._registry, self._policy, self._metrics, executions
             )
-            self._health.incarnation = incarnation
+            self._incarnation = incarnation
             try:
                 died = await incarnation.run(lambda now=incarnation: self._ready(now))  # type: ignore[misc]
             except Exception as error:
@@ -163,8 +164,8 @@ class _Daemon:
             running=running.total(),
             types=dict(running.most_common()),
         )
-        if self._health.incarnation is not None:
-            self._health.incarnation.stop()
+        if self._incarnation is not None:
+            self._incarnation.stop()
 
     def _stop_at_once(self, number: int) -> None:
         """A handler may swallow its cancellation: a thread ends the process all the same."""
@@ -189,9 +190,9 @@ class _Daemon:
             changes = reloadable(self._settings, new)
             self._settings = taken_over(self._settings, new)  # for the next incarnation too
             logs.set_level(self._settings.log.level, rows=self._settings.log.rows)
-            if self._health.incarnation is not None:
-                self._health.incarnation.reload(self._settings)
-                self._health.incarnation.doubt(new, registry)
+            if self._incarnation is not None:
+                self._incarnation.reload(self._settings)
+                self._incarnation.doubt(new, registry)
             _log.info("settings are reloaded", live=changes.live, need_restart=changes.restart)
         self._notifier.ready()
 
