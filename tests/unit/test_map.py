@@ -273,6 +273,7 @@ _CITATIONS = {
     for words in ("ADRs?", "[Pp]romises?", "design,? sections?")
 }
 _REQUIREMENT = re.compile(r"\bR\d\.\d+\b")
+_MIGRATION = re.compile(r"\b[Mm]igrations? (\d{4})\b")
 _PAGE = re.compile(r"(?<![\w/])(?:docs|migrations)/[\w/-]+\.(?:md|sql)")
 
 
@@ -301,6 +302,7 @@ def dangling(text: str) -> list[str]:
         if number not in by_kind[kind]
     ]
     found += [each for each in _REQUIREMENT.findall(text) if each not in requirements]
+    found += [each for each in _MIGRATION.findall(text) if not find(f"migrations/{each}_*.sql")]
     return found + [page for page in _PAGE.findall(text) if not (ROOT / page).is_file()]
 
 
@@ -315,5 +317,5 @@ def test_every_citation_of_a_document_leads_somewhere() -> None:
 
 def test_a_citation_that_leads_nowhere_is_found() -> None:
     assert dangling("see ADR 3, promise 2, design section 5, R0.25 and docs/cli.md") == []
-    wrong = "ADRs 3 and 99, promises 77 to 79, design, section 88, R9.99, docs/no/such.md"
-    assert len(dangling(wrong)) == 6
+    numbered = "ADRs 3 and 99, promises 77 to 79, design, section 88, R9.99, migration 7777"
+    assert len(dangling(f"{numbered}, docs/no/such.md")) == 7
