@@ -311,9 +311,9 @@ async def fail_unhandled(
     """Make dead letters of up to `rows` commands of a lane that nobody handles; how many."""
     queue, type_, priority = lane.key
     if priority is None:
-        suspects = sql["fail_unserved_suspects"]
+        suspects = sql["fail_unhandled_suspects"]
         return len(await connection.fetch(suspects, queue, type_, error, rows, waited))
     failed = await connection.fetch(
-        sql["fail_unserved_commands"], queue, type_, priority, error, rows, waited
+        sql["fail_unhandled_commands"], queue, type_, priority, error, rows, waited
     )
     return len(failed)

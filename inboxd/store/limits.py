@@ -151,7 +151,7 @@ async def fail_unhandled(
 ) -> int:
     """Make dead letters of up to `rows` keyed commands of a type that nobody handles."""
     queue, type_, _ = lane.key
-    failed = await connection.fetch(sql["fail_unserved_lines"], queue, type_, error, rows, waited)
+    failed = await connection.fetch(sql["fail_unhandled_lines"], queue, type_, error, rows, waited)
     return len(failed)
 
 

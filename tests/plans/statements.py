@@ -222,13 +222,13 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         lambda c, k: c.fetch(SQL["return_commands"], WORKER, 3),
         ("commands_running",),
     ),
-    "fail_unserved_commands": (
+    "fail_unhandled_commands": (
         lambda c, k: commands.fail_unhandled(
             c, SQL, Sighting(("big", "big", 0), 1.0, None), "{}", 10, timedelta(0)
         ),
         ("commands_lane",),
     ),
-    "fail_unserved_suspects": (
+    "fail_unhandled_suspects": (
         lambda c, k: commands.fail_unhandled(
             c, SQL, Sighting(("big", "few", None), 1.0, None), "{}", 10, timedelta(0)
         ),
@@ -430,7 +430,7 @@ DAEMON |= {
         lambda c, k: limits.arrived(c, SQL, "keyed", [_lane("keyed", "keyed")], 10),
         ("commands_arrived", "commands_again"),
     ),
-    "fail_unserved_lines": (
+    "fail_unhandled_lines": (
         lambda c, k: limits.fail_unhandled(
             c, SQL, Sighting(("keyed", "keyed", "keyed"), 1.0, None), "{}", 10, timedelta(0)
         ),

@@ -28,7 +28,7 @@ FROM_THE_BEGINNING = frozenset(
         *("survey_events", "survey_commands", "survey_arrivals", "survey_heads", "survey_lines"),
         *("backlog_events", "backlog_commands", "status_events", "status_commands", "count_keys"),
         *("count_blocked_lines", "blocked_lines", "count_waiting", "due_heads", "scatter_topic"),
-        *("find_keys", "arrived_keys", "fail_unserved_commands", "fail_unhandled_events"),
+        *("find_keys", "arrived_keys", "fail_unhandled_commands", "fail_unhandled_events"),
         *("match_commands", "match_commands to cancel, all", "match_events to replay"),
         *("erase_scan_events", "erase_scan_commands", "purge_batches", "drain_duplicates"),
         *("unfolded_batches", "list_batches", "list_commands", "list_events", "list_lists"),
