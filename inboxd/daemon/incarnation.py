@@ -35,7 +35,7 @@ from inboxd.engine.processor import Processor
 from inboxd.engine.solitude import Solitude
 from inboxd.engine.wakeup import Fleet, WakeUp
 from inboxd.errors import InboxdError
-from inboxd.events.processing import EventWork
+from inboxd.events.processing import EventProcessing
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.periodic import repeat
 from inboxd.maintenance.statistics import write_statistics
@@ -93,7 +93,7 @@ class Incarnation:
         own = tuple(each.name for each in self._schedules)
         self.me = _introduce(settings, registry, own)
         self.processors: list[Processor] = []
-        self._event_work: EventWork | None = None
+        self._event_work: EventProcessing | None = None
         self._command_work: CommandProcessing | None = None
         self._pools: dict[str, Pool] = {}
         self._controls = Controls(on_change=self._obey)
@@ -212,7 +212,7 @@ class Incarnation:
         tasks: TaskGroup,
         on_ready: Callable[[], None],
     ) -> None:
-        event_work = self._event_work = EventWork(parts, tasks)
+        event_work = self._event_work = EventProcessing(parts, tasks)
         event_work.lists.on_end = partial(flags["events"].wake, "timer")
         command_work = self._command_work = CommandProcessing(
             parts, tasks, partial(flags["commands"].wake, "timer")

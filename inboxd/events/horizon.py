@@ -19,8 +19,8 @@ _HURRIED, _LEISURELY = 0.005, 0.1
 _SHARE = 20
 
 
-class Readings:
-    """`horizon`: what the readings say."""
+class HorizonReader:
+    """`horizon`: what its readings say."""
 
     def __init__(self, sql: Statements, metrics: Metrics) -> None:
         self.horizon = Horizon()

@@ -13,7 +13,7 @@ from inboxd.store.connections import Row
 
 
 @dataclass(slots=True)
-class Standing:
+class PageOrder:
     """One page's lines. filed: arrivals to be filed; aside: dead letters that leave their lines."""
 
     parts: Parts

@@ -27,7 +27,7 @@ from inboxd.engine.outcomes import is_ours, name, setback, site_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import FOR_ANOTHER, Versions
 from inboxd.errors import InboxdError
-from inboxd.events.page_order import Standing
+from inboxd.events.page_order import PageOrder
 from inboxd.model.backoff import Policy
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Dead, Outcome, Succeeded, Unsuccessful, decide, failure_of
@@ -65,7 +65,7 @@ class Results:
     counts: list[tuple[str, Outcome, float, float]] = field(default_factory=list)
     spoiled: Spoiled | None = None
     # Of events in lines: which lines stand still, and what is filed for that.
-    standing: Standing | None = None
+    order: PageOrder | None = None
     # What is said in the log once the page has committed; tells: whether of single events.
     tells: bool = False
     told: list[Callable[[], None]] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Alone(Protocol):
         """Run it, and note what has to be written. Raises Spoiled."""
 
 
-class EventRun:
+class PageRun:
     """Runs the events of pages."""
 
     def __init__(self, parts: Parts) -> None:
@@ -144,7 +144,7 @@ class EventRun:
             payloads = await bodies.read(connection, self._parts.sql, portion)
             for row in await bodies.complete(connection, self._parts.sql, portion):
                 results.met += 1
-                if results.standing is not None and not results.standing.may_run(row):
+                if results.order is not None and not results.order.may_run(row):
                     continue
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
                 if starts_are_told:
@@ -203,8 +203,8 @@ class EventRun:
     def set_back(self, row: Row, outcome: Unsuccessful, results: Results) -> None:
         """Note what becomes of an event that did not succeed, and of the line that it is in."""
         results.setbacks.append(setback(outcome, row, self._parts.me))
-        if results.standing is not None:
-            results.standing.set_back(row, dead=isinstance(outcome, Dead))
+        if results.order is not None:
+            results.order.set_back(row, dead=isinstance(outcome, Dead))
 
     async def _handle(
         self,
@@ -270,14 +270,14 @@ class EventRun:
             await events.settle(connection, sql, results.done, me)
         if results.setbacks:
             await events.set_back(connection, sql, results.setbacks)
-        standing = results.standing
-        if standing is not None and standing.aside:
-            await lines.step_aside(connection, sql, standing.aside)
-        if standing is not None and standing.filed:
-            await lines.file(connection, sql, standing.filed)
+        order = results.order
+        if order is not None and order.aside:
+            await lines.step_aside(connection, sql, order.aside)
+        if order is not None and order.filed:
+            await lines.file(connection, sql, order.filed)
         if results.emitted:  # last: who waits for its keys, or for its place in lines, waits less
             await emitted.write(connection, sql, results.emitted)
-        left = results.setbacks or (standing is not None and standing.lines)
+        left = results.setbacks or (order is not None and order.lines)
         if left and self._parts.fleet.differs:  # some may wait for who can read or run them
             await wakeups.notify(connection, sql, "events")
         self._parts.metrics.settle_seconds.labels("event").observe(time.monotonic() - started)

@@ -20,13 +20,13 @@ from inboxd.engine.outcomes import setback, site_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Page, Survey
 from inboxd.errors import DedupKeyHeld, HandlerCrashed
-from inboxd.events.horizon import Readings
-from inboxd.events.lists.processing import ListWork
-from inboxd.events.page_order import Standing
-from inboxd.events.page_run import EventRun, Results, Spoiled
+from inboxd.events.horizon import HorizonReader
+from inboxd.events.lists.processing import ListProcessing
+from inboxd.events.page_order import PageOrder
+from inboxd.events.page_run import PageRun, Results, Spoiled
 from inboxd.events.sources.line_look import look
-from inboxd.events.sources.sequential import Lines
-from inboxd.events.sources.single import Singles
+from inboxd.events.sources.sequential import SequentialSource
+from inboxd.events.sources.single import SingleSource
 from inboxd.events.sources.source import Claim, Source
 from inboxd.model.outcome import Dead, explain
 from inboxd.store import events
@@ -69,20 +69,20 @@ class _Open:
         return [row for row in self.rows if row["id"] in ids]
 
 
-class EventWork:
+class EventProcessing:
     """The event processor's work."""
 
     def __init__(self, parts: Parts, tasks: TaskGroup) -> None:
         """Process the events that the plugins serve; pages are settled in tasks of `tasks`."""
         self._parts = parts
         self._tasks = tasks
-        self.run = EventRun(parts)
-        self.readings = Readings(parts.sql, parts.metrics)
-        self.lists = ListWork(parts, tasks, self.readings, self.run)
+        self.run = PageRun(parts)
+        self.reader = HorizonReader(parts.sql, parts.metrics)
+        self.lists = ListProcessing(parts, tasks, self.reader, self.run)
         self.run.lists = self.lists.lists
         self.lists.on_suspects = self.be_careful
         # Who is asked first had the last page the longest ago.
-        self._sources: list[Source] = [Singles(parts), Lines(parts, self.readings)]
+        self._sources: list[Source] = [SingleSource(parts), SequentialSource(parts, self.reader)]
         self._most = self.run.limits.page_rows
         self._careful = 0
         # The event that runs alone, while its crash is counted beforehand.
@@ -108,7 +108,7 @@ class EventWork:
         """The connection was lost: another server may answer next."""
         self._rewind()
         self.lists.forget()
-        self.readings.forget()
+        self.reader.forget()
 
     async def room(self, within: float | None = None) -> None:
         """A page is run before the next is claimed: there is always room."""
@@ -116,7 +116,7 @@ class EventWork:
     async def survey(self) -> Survey:
         """Look at everything from its beginning."""
         async with borrow(self._parts.pool) as connection:
-            looked = await look(connection, self._parts.sql, self.readings)
+            looked = await look(connection, self._parts.sql, self.reader)
             seen = [await source.survey(connection, looked) for source in self._sources]
             seen.append(await self.lists.survey(connection, looked))
         nearest = min((each.next for each in seen if each.next is not None), default=None)
@@ -212,7 +212,7 @@ class EventWork:
         for source in [each for each in self._sources if each.is_known()]:
             page.source, page.claim = source, await source.claim(page.connection, most)
             if page.rows:
-                page.results.standing = page.claim.standing
+                page.results.order = page.claim.order
                 self._sources.remove(source)
                 self._sources.append(source)
                 break
@@ -288,16 +288,16 @@ class EventWork:
             row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
             if row is not None:
                 outcome = self.run.judge(spoiled.error, row, spoiled.handler)
-                results = Results(standing=self._afresh(page))
+                results = Results(order=self._afresh(page))
                 self.run.set_back(row, outcome, results)
                 await self.run.write(connection, results)
         if row is not None:  # else its lost session may hold it still: it was not even given back
             self._marked = None
         return Page(1)
 
-    def _afresh(self, page: _Open) -> Standing | None:
+    def _afresh(self, page: _Open) -> PageOrder | None:
         """No line stands still in a transaction that has just begun."""
-        return None if page.claim.standing is None else Standing(self._parts)
+        return None if page.claim.order is None else PageOrder(self._parts)
 
     async def _single(self) -> Page:
         """Run one event alone, its crash counted beforehand: two transactions."""
@@ -340,7 +340,7 @@ class EventWork:
         """
         connection = page.connection
         await page.source.hold(connection, row, ())
-        page.results = Results(standing=self._afresh(page))
+        page.results = Results(order=self._afresh(page))
         again = await events.claim_one(connection, self._parts.sql, row["id"])
         if again is not None:
             await events.unmark_crash(connection, self._parts.sql, row)
@@ -353,17 +353,17 @@ class EventWork:
 
         In a line it is filed, so that the line stands still until it has run.
         """
-        row, standing = page.rows[0], page.results.standing
+        row, order = page.rows[0], page.results.order
         keep = self._parts.settings.database.idle_in_transaction_timeout
-        runs = standing is None or standing.may_run(row)
+        runs = order is None or order.may_run(row)
         if runs and row["crashes"] >= self._parts.settings.worker.crash_limit:
             self._convict(row, page.results)
             runs = False
         elif runs:
             self._marked = row  # before it commits: the answer may be lost
             await events.mark_crash(page.connection, self._parts.sql, row["id"], keep)
-            if standing is not None:
-                standing.stop(row)
+            if order is not None:
+                order.stop(row)
         await self.run.write(page.connection, page.results)
         return runs
 
@@ -379,7 +379,7 @@ class EventWork:
         error = HandlerCrashed(f"its worker died {crashes} times while it ran this event")
         dead = Dead(explain(error, site_of(row, None)))
         results.setbacks.append(replace(setback(dead, row, self._parts.me), crashes=crashes))
-        if results.standing is not None:
-            results.standing.set_back(row, dead=True)
+        if results.order is not None:
+            results.order.set_back(row, dead=True)
         self._parts.metrics.crashes.labels("event").inc(crashes)
         _log.error("event is a dead letter: it kills its worker", event_id=row["event_id"])

@@ -25,7 +25,7 @@ class Allowed:
     most: int
 
 
-class Bounds:
+class TopicLimits:
     """The bounds of this worker's topics."""
 
     def __init__(self, parts: Parts) -> None:

@@ -18,7 +18,7 @@ _MOST_CLOSING = 1_000
 Key = tuple[Bucket, str]
 
 
-class Memory:
+class ListCursors:
     """What visits tell the next ones."""
 
     def __init__(self, controls: Controls) -> None:

@@ -24,13 +24,13 @@ from inboxd.engine.outcomes import error_entry
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.errors import DedupKeyHeld, HandlerCrashed
-from inboxd.events.horizon import Readings
-from inboxd.events.lists.cursors import Memory
+from inboxd.events.horizon import HorizonReader
+from inboxd.events.lists.cursors import ListCursors
 from inboxd.events.lists.reading import Held, Part
 from inboxd.events.lists.run import ListRun, SpoiledList
-from inboxd.events.lists.setback import Failed, hasten
+from inboxd.events.lists.setback import FailedList, hasten
 from inboxd.events.lists.visit import ROWS, Visit
-from inboxd.events.page_run import EventRun
+from inboxd.events.page_run import PageRun
 from inboxd.events.sources.line_look import LineLook
 from inboxd.model.arrivals import Bucket
 from inboxd.model.lane import Lane
@@ -50,10 +50,10 @@ _CAREFUL = 100
 _SOON, _LATE = 0.005, 0.5
 
 
-class ListWork:
+class ListProcessing:
     """The lists that this worker serves."""
 
-    def __init__(self, parts: Parts, tasks: TaskGroup, readings: Readings, run: EventRun) -> None:
+    def __init__(self, parts: Parts, tasks: TaskGroup, reader: HorizonReader, run: PageRun) -> None:
         """Visit the buckets of the plugins' batch topics in tasks of `tasks`."""
         self.on_end: Callable[[], None] = lambda: None
         # Events of a list are to be run alone: one of them may kill its worker.
@@ -61,9 +61,9 @@ class ListWork:
         self.lists = ListRun(parts, run)
         self._parts = parts
         self._tasks = tasks
-        self._readings = readings
+        self._reader = reader
         self._events = run
-        self._memory = Memory(parts.controls)
+        self._cursors = ListCursors(parts.controls)
         self._visits: dict[Bucket, Visit] = {}
         self._pauses: dict[Bucket, tuple[float, float]] = {}
         self._marked: dict[Bucket, Line] = {}
@@ -89,7 +89,7 @@ class ListWork:
     def again(self) -> float | None:
         """Seconds until a bucket is to be looked at again that was left alone for a while."""
         waiting = [
-            until for bucket, (until, _) in self._pauses.items() if bucket in self._memory.due
+            until for bucket, (until, _) in self._pauses.items() if bucket in self._cursors.due
         ]
         return max(0.0, min(waiting) - time.monotonic()) if waiting else None
 
@@ -99,7 +99,7 @@ class ListWork:
 
     def forget(self) -> None:
         """The connection was lost: another server may answer next."""
-        self._memory.forget()
+        self._cursors.forget()
         self._pauses.clear()
 
     async def survey(self, connection: Connection, looked: LineLook) -> Survey:
@@ -112,13 +112,13 @@ class ListWork:
             if each.topic in served and bucket not in self._visits:
                 # What is being taken into a topic comes to lie before what is there.
                 first = 1 if each.topic in looked.held else each.first
-                self._memory.rewind(bucket, min(first - 1, looked.complete[each.bucket]))
-                self._memory.hint(bucket)
+                self._cursors.rewind(bucket, min(first - 1, looked.complete[each.bucket]))
+                self._cursors.hint(bucket)
         seen = [s for s, _ in looked.heads if s.key[0] in served]
         lanes = [Lane(s.key) for s in seen if s.oldest is not None]
         if lanes:
             for head in await lines.due_heads(connection, sql, lanes, _DUE):
-                self._memory.hint((head.line.topic, head.line.bucket), [head.line.key])
+                self._cursors.hint((head.line.topic, head.line.bucket), [head.line.key])
         nearest = [s.next for s in seen if s.next is not None]
         if self.again is not None:
             nearest.append(self.again)
@@ -156,19 +156,19 @@ class ListWork:
         served = self._parts.registry.lists
         return [
             bucket
-            for bucket in self._memory.due
+            for bucket in self._cursors.due
             if bucket not in self._visits
             and self._pauses.get(bucket, (0.0, 0.0))[0] <= now
-            and self._memory.allows(served[bucket[0]])
+            and self._cursors.allows(served[bucket[0]])
         ]
 
     def _visit(self, bucket: Bucket, handler: ListHandler) -> Visit:
-        keys = self._memory.due.pop(bucket, set())
+        keys = self._cursors.due.pop(bucket, set())
         return Visit(
             self._parts,
             self.lists,
             self._events,
-            self._memory,
+            self._cursors,
             handler,
             bucket,
             keys,
@@ -183,7 +183,7 @@ class ListWork:
                 visit = self._visits[bucket]
                 await self._turn(visit)
                 if visit.more:
-                    self._memory.hint(bucket)
+                    self._cursors.hint(bucket)
                 stops = self._stopping or self._parts.solitude.wanted
                 if not visit.more or stops or self._ready() or bucket in self._pauses:
                     return
@@ -211,10 +211,10 @@ class ListWork:
         async with transaction(self._parts.pool, connection):
             if not await self._may_begin(connection, bucket):
                 self._pause(bucket)
-                self._memory.hint(bucket, visit.keys)
+                self._cursors.hint(bucket, visit.keys)
                 return
-            await visit.run(connection, self._readings.horizon.bound(bucket[1]))
-        self._memory.advance(bucket, visit.last)
+            await visit.run(connection, self._reader.horizon.bound(bucket[1]))
+        self._cursors.advance(bucket, visit.last)
         await self._count(visit)
         if visit.ran and not visit.failed:
             self._alone.discard(bucket)
@@ -223,7 +223,7 @@ class ListWork:
         if visit.waits or not visit.rows:
             self._pause(bucket)
         if visit.waits:
-            self._memory.hint(bucket, visit.keys)
+            self._cursors.hint(bucket, visit.keys)
 
     async def _may_begin(self, connection: Connection, bucket: Bucket) -> bool:
         """Take the bucket and a slot of its topic, and read the horizon if it is time."""
@@ -231,10 +231,10 @@ class ListWork:
             return False
         if not await self._has_slot(connection, bucket[0]):
             return False
-        if not await self._readings.read_if_due(connection):
-            self._memory.forget()
+        if not await self._reader.read_if_due(connection):
+            self._cursors.forget()
         # Lists, too, wait for what is being taken into their topic.
-        return bucket[0] not in self._readings.horizon.held
+        return bucket[0] not in self._reader.horizon.held
 
     async def _has_slot(self, connection: Connection, topic: str) -> bool:
         """Whether the topic's concurrency over all workers has room for this transaction."""
@@ -263,7 +263,7 @@ class ListWork:
     async def _failed(self, visit: Visit, error: Exception, *, lost: bool) -> None:
         """A visit did not commit: an outage, or a list that spoils its transaction."""
         self._pause(visit.bucket)
-        self._memory.hint(visit.bucket, visit.keys)
+        self._cursors.hint(visit.bucket, visit.keys)
         if isinstance(error, SpoiledList):
             error = error.error if isinstance(error.error, Exception) else error
         _log.warning(
@@ -284,7 +284,7 @@ class ListWork:
             elif visit.handler.may_split and part.size > 1 and not isinstance(error, DedupKeyHeld):
                 await self._cut(visit, key, part)
             else:
-                await self._blame(visit, Failed(key, part, error))
+                await self._blame(visit, FailedList(key, part, error))
         except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
             _log.warning("a list could not be set back", reason=explain(again).error)
 
@@ -292,11 +292,11 @@ class ListWork:
         """Half of the list may do: the next visit tries."""
         async with self._anew(visit) as connection:
             await self._file(connection, part)
-            self._memory.cut(visit.bucket, key, part.size // 2)
+            self._cursors.cut(visit.bucket, key, part.size // 2)
             rows = part.rows if isinstance(part, Held) else ()
             await hasten(connection, self._parts.sql, part, rows)
 
-    async def _blame(self, visit: Visit, failed: Failed) -> None:
+    async def _blame(self, visit: Visit, failed: FailedList) -> None:
         """Set the list back, on a connection that works."""
         async with self._anew(visit) as connection:
             await self._file(connection, failed.part)
@@ -323,8 +323,8 @@ class ListWork:
 
     async def _one_by_one(self, connection: Connection, visit: Visit) -> None:
         """Run lists that may kill their worker, each counted before it runs."""
-        mine = [key for bucket, key in self._memory.suspects if bucket == visit.bucket]
-        self._memory.suspects = [s for s in self._memory.suspects if s[0] != visit.bucket]
+        mine = [key for bucket, key in self._cursors.suspects if bucket == visit.bucket]
+        self._cursors.suspects = [s for s in self._cursors.suspects if s[0] != visit.bucket]
         for key in mine:
             line = await self._mark(connection, visit, key)
             if line is None:

@@ -36,7 +36,7 @@ from inboxd.errors import (
     Retry,
 )
 from inboxd.events.lists.reading import Ask, Held, Part, Payloads, Stored, Unread, read_rows
-from inboxd.events.page_run import EventRun, Outgoing, Results, Spoiled
+from inboxd.events.page_run import Outgoing, PageRun, Results, Spoiled
 from inboxd.model.lineage import Lineage, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store.commands import Parent
@@ -89,7 +89,7 @@ class Listed:
 class ListRun:
     """Runs lists in the transaction of a visit."""
 
-    def __init__(self, parts: Parts, events: EventRun) -> None:
+    def __init__(self, parts: Parts, events: PageRun) -> None:
         """Run lists with the plugins of `parts`; `events` judges what fails."""
         self._parts = parts
         self._events = events
@@ -104,7 +104,7 @@ class ListRun:
         """Run a list; the error for which it is to be set back as a whole, if there is one."""
         mark = _Mark.of(written)
         todo: list[Part] = [listed.whole]
-        course = _Course()
+        course = _SplitProgress()
         while todo:
             part = todo.pop()
             if isinstance(part, Stored) and part is not listed.whole:
@@ -350,7 +350,7 @@ def _own_outcomes(
 
 
 @dataclass(slots=True)
-class _Course:
+class _SplitProgress:
     """How the parts of a list have fared.
 
     told: of one event it is known what becomes of it. error: what the list, or the rest of it, is

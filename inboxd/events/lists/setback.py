@@ -15,7 +15,7 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import HandlerTimeout
 from inboxd.events.lists.reading import Held, Part, Stored
 from inboxd.events.lists.run import left_of
-from inboxd.events.page_run import EventRun, Results
+from inboxd.events.page_run import PageRun, Results
 from inboxd.model.outcome import Dead, explain
 from inboxd.store import events, lines, lists
 from inboxd.store.connections import Connection, Row
@@ -26,7 +26,7 @@ _log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedList:
     """A list that is set back as a whole."""
 
     key: str
@@ -34,7 +34,7 @@ class Failed:
     error: BaseException
 
 
-class Became(Enum):
+class SetbackResult(Enum):
     """What became of a list that did not succeed."""
 
     ENDED = auto()  # each of its events has an end of its own
@@ -44,38 +44,38 @@ class Became(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Setbacks:
+class ListSetback:
     """Sets back the lists of one handler."""
 
     parts: Parts
-    events: EventRun
+    events: PageRun
     handler: ListHandler
 
     async def set_back(
-        self, connection: Connection, failed: Failed, noted: Sequence[Results]
-    ) -> Became:
+        self, connection: Connection, failed: FailedList, noted: Sequence[Results]
+    ) -> SetbackResult:
         """Write what becomes of a list; `noted` is what its transaction noted of single events."""
         part, first = failed.part, failed.part.first
         left: Sequence[Row] = ()
         if isinstance(part, Held):
             left = left_of(part, noted)
             if not left:
-                return Became.ENDED
+                return SetbackResult.ENDED
             first = left[0]
         elif isinstance(part, Stored):
             still = await part.left(connection)
             if still is None:
-                return Became.ENDED
+                return SetbackResult.ENDED
             part, first = still, still.first
             failed = replace(failed, part=part)
         if isinstance(failed.error, HandlerTimeout) and self.handler.may_split and part.size > 1:
             await hasten(connection, self.parts.sql, part, left)
-            return Became.HALVES
+            return SetbackResult.HALVES
         return await self._fail(connection, failed, first, left)
 
     async def _fail(
-        self, connection: Connection, failed: Failed, first: Row, left: Sequence[Row]
-    ) -> Became:
+        self, connection: Connection, failed: FailedList, first: Row, left: Sequence[Row]
+    ) -> SetbackResult:
         part, sql, me = failed.part, self.parts.sql, self.parts.me
         outcome = self.events.judge(failed.error, first, self.handler.readers.get(first["type"]))
         if not isinstance(outcome, Dead):
@@ -97,7 +97,7 @@ class Setbacks:
             events=part.size,
             reason=explain(failed.error).error,
         )
-        return Became.DEAD if isinstance(outcome, Dead) else Became.WAITING
+        return SetbackResult.DEAD if isinstance(outcome, Dead) else SetbackResult.WAITING
 
 
 async def hasten(connection: Connection, sql: Statements, part: Part, rows: Sequence[Row]) -> None:

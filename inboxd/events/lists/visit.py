@@ -17,11 +17,11 @@ from inboxd.api.due import NEVER, SLACK
 from inboxd.api.messages import moment
 from inboxd.api.records import ListHandler
 from inboxd.engine.parts import Parts
-from inboxd.events.lists.cursors import Memory
+from inboxd.events.lists.cursors import ListCursors
 from inboxd.events.lists.reading import Part, Stored, Unread
 from inboxd.events.lists.run import Listed, ListRun, Written, facts_of
-from inboxd.events.lists.setback import Became, Failed, Setbacks
-from inboxd.events.page_run import EventRun
+from inboxd.events.lists.setback import FailedList, ListSetback, SetbackResult
+from inboxd.events.page_run import PageRun
 from inboxd.model.arrivals import Bucket
 from inboxd.store import bodies, lines, lists
 from inboxd.store.connections import Connection, Row
@@ -43,8 +43,8 @@ class Visit:
 
     parts: Parts
     lists: ListRun
-    events: EventRun
-    memory: Memory
+    events: PageRun
+    cursors: ListCursors
     handler: ListHandler
     bucket: Bucket
     keys: set[str]
@@ -60,12 +60,12 @@ class Visit:
     careful: bool = False
     # The lists that are being run, for who has to find the one that spoils the transaction.
     ran: list[tuple[str, Part]] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
+    failed: list[FailedList] = field(default_factory=list)
 
     async def run(self, connection: Connection, bound: int) -> None:
         """Do all there is to do, in a transaction that has the bucket; ids up to `bound`."""
         await connection.execute(self.lists.patience(self.handler))
-        after = self.last = self.memory.after(self.bucket)
+        after = self.last = self.cursors.after(self.bucket)
         full = self.handler.rule.full
         seen: Sequence[Row] | None = None
         if full is not None and full <= ROWS and not self.careful:
@@ -104,7 +104,7 @@ class Visit:
                 continue  # it waits for a retry
             if line is not None and any(row["again"] for row in rows):
                 continue  # what is replayed comes in front of it
-            if self.memory.is_cut(self.bucket, key) or self._stops():
+            if self.cursors.is_cut(self.bucket, key) or self._stops():
                 continue
             if (0 if line is None else line.length) + len(rows) >= full:
                 before = [] if line is None else await self._read(connection, line, full)
@@ -184,7 +184,7 @@ class Visit:
         self.more = self.more or len(due) == _LINES
         ready = [line for line in due if await self._is_closed(connection, line, bound)]
         suspects = [line for line in ready if line.crashes or self.careful]
-        self.memory.suspects += [(self.bucket, line.key) for line in suspects]
+        self.cursors.suspects += [(self.bucket, line.key) for line in suspects]
         ready = [line for line in ready if not (line.crashes or self.careful)]
         longer: list[str] = []
         for page in _pages([(line, self._cap(line)) for line in ready]):
@@ -206,10 +206,10 @@ class Visit:
         closes_at = self.handler.rule.closes_at(line.created_at)
         if closes_at is None or closes_at > line.now:
             return True
-        drawn = self.memory.closing.get(closes_at)
+        drawn = self.cursors.closing.get(closes_at)
         if drawn is None:
             drawn = await lists.newest(connection, self.parts.sql)
-            self.memory.close(closes_at, drawn)
+            self.cursors.close(closes_at, drawn)
         if not self.exhausted and self.last < drawn:
             return False  # there is more to file: the next visit comes at once
         if bound < drawn:
@@ -219,7 +219,7 @@ class Visit:
 
     def _cap(self, line: Line) -> int:
         """How many of a line to read into memory; one more than may be, if it could be longer."""
-        most = self.memory.most(self.bucket, line.key, self.handler.rule.full or ROWS + 1)
+        most = self.cursors.most(self.bucket, line.key, self.handler.rule.full or ROWS + 1)
         return min(most, ROWS + 1)
 
     async def _listed(
@@ -235,7 +235,7 @@ class Visit:
         if size <= ROWS and bodies.weight(rows[:size]) <= self.events.limits.page_bytes:
             return await self._hold(connection, rows[:size])
         period = self.handler.rule.period(line.created_at)
-        most = self.memory.most(self.bucket, line.key, self.handler.rule.full or line.length)
+        most = self.cursors.most(self.bucket, line.key, self.handler.rule.full or line.length)
         size, last = await lists.measure(
             connection, self.parts.sql, self.handler.topic, line, period, most
         )
@@ -261,7 +261,7 @@ class Visit:
     async def look_again(self, connection: Connection, keys: Sequence[str]) -> None:
         """What is left of these lines may be full again; the next visit sees."""
         await self._complete(connection, keys)
-        self.memory.hint(self.bucket, keys)
+        self.cursors.hint(self.bucket, keys)
         self.more = True
 
     async def _complete(self, connection: Connection, keys: Sequence[str]) -> None:
@@ -279,7 +279,7 @@ class Visit:
         if self.rows >= self.enough:
             self.more = True
             return True
-        return not self.memory.allows(self.handler)
+        return not self.cursors.allows(self.handler)
 
     async def _run(self, connection: Connection, key: str, listed: Listed) -> BaseException | None:
         """Run a list, and note what came of it."""
@@ -290,9 +290,9 @@ class Visit:
         error = await self.lists.run(asyncio.current_task(), connection, listed, written)
         self.rows += listed.whole.size
         if error is not None:
-            self.failed.append(Failed(key, listed.whole, error))
+            self.failed.append(FailedList(key, listed.whole, error))
         else:
-            self.memory.went_well(self.bucket, key, listed.whole.size)
+            self.cursors.went_well(self.bucket, key, listed.whole.size)
         self.parts.metrics.list_events.labels(self.handler.topic).observe(listed.whole.size)
         return error
 
@@ -314,15 +314,15 @@ class Visit:
     async def set_back(self, connection: Connection) -> None:
         """Set back the lists that failed as a whole, which are filed by now."""
         failed, self.failed = self.failed, []
-        setbacks = Setbacks(self.parts, self.events, self.handler)
+        setbacks = ListSetback(self.parts, self.events, self.handler)
         noted = [written.results for written in self.written]
         for each in failed:
             became = await setbacks.set_back(connection, each, noted)
-            if became is Became.HALVES:
+            if became is SetbackResult.HALVES:
                 # Half of it may end in time: the next visit tries, and so on.
-                self.memory.cut(self.bucket, each.key, each.part.size // 2)
+                self.cursors.cut(self.bucket, each.key, each.part.size // 2)
                 self.more = True
-            elif became is Became.DEAD:
+            elif became is SetbackResult.DEAD:
                 await self.look_again(connection, [each.key])
 
 

@@ -7,7 +7,7 @@ that somebody holds, a look passes all that is dead, so sequential topics and li
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from inboxd.events.horizon import Readings
+from inboxd.events.horizon import HorizonReader
 from inboxd.model.lane import Sighting
 from inboxd.store import lines
 from inboxd.store.connections import Connection
@@ -29,8 +29,8 @@ class LineLook:
     held: Collection[str]
 
 
-async def look(connection: Connection, sql: Statements, readings: Readings) -> LineLook:
+async def look(connection: Connection, sql: Statements, reader: HorizonReader) -> LineLook:
     """Look once at everything in lines."""
-    complete, held = readings.horizon.bounds(), readings.horizon.held
+    complete, held = reader.horizon.bounds(), reader.horizon.held
     arrived, heads = await lines.survey(connection, sql)
     return LineLook(arrived, heads, complete, held)

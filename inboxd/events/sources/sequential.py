@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
-from inboxd.events.horizon import Readings
-from inboxd.events.page_order import Standing, serves
+from inboxd.events.horizon import HorizonReader
+from inboxd.events.page_order import PageOrder, serves
 from inboxd.events.sources.line_look import LineLook
 from inboxd.events.sources.source import Claim
-from inboxd.events.topic_limits import Bounds
+from inboxd.events.topic_limits import TopicLimits
 from inboxd.model.arrivals import Arrivals, Bucket
 from inboxd.model.horizon import BUCKETS
 from inboxd.model.lane import Key, Lane
@@ -47,15 +47,15 @@ class _Note:
     cut: bool = False
 
 
-class Lines:
+class SequentialSource:
     """The lines of the sequential topics that this worker serves."""
 
     exclusive = True
 
-    def __init__(self, parts: Parts, readings: Readings) -> None:
-        """Take what the plugins serve, below the horizon of `readings`."""
+    def __init__(self, parts: Parts, reader: HorizonReader) -> None:
+        """Take what the plugins serve, below the horizon of `reader`."""
         self._parts = parts
-        self._readings = readings
+        self._reader = reader
         named = (topic for topic, _ in parts.registry.in_topics)
         self._topics = frozenset(filter(parts.registry.takes, named))
         self._arrivals = Arrivals()
@@ -66,7 +66,7 @@ class Lines:
         self._going: dict[Line, None] = {}
         self._wanting = False
         self._pause = _SOON
-        self._bounds = Bounds(parts)
+        self._limits = TopicLimits(parts)
 
     def forget(self) -> None:
         """Drop everything remembered of the server."""
@@ -80,7 +80,7 @@ class Lines:
     def again(self) -> float | None:
         """How long to wait for producers that are open still, or for other workers."""
         if not self._wanting:
-            return self._bounds.again
+            return self._limits.again
         self._pause = min(2 * self._pause, _LATE)
         return self._pause
 
@@ -113,7 +113,7 @@ class Lines:
         self._wanting = False
         due, waiting = await self._due(connection), await self._arrived(connection)
         topics = [*(line.topic for line in due), *self._in_reach(waiting)]
-        allowed = await self._bounds.allow(connection, topics, most)
+        allowed = await self._limits.allow(connection, topics, most)
         most = allowed.most
         due_in = list(dict.fromkeys(_bucket_of(line) for line in due))
         taken = await self._take(connection, due_in, allowed.topics, len(due_in))
@@ -131,7 +131,7 @@ class Lines:
             self._wanting, self._pause = False, _SOON
         note = _Note(had, arrived, drained, going, cut=len(filed) == share)
         return Claim(
-            rows, note.cut or len(drained) < len(arrived), Standing(self._parts), note=note
+            rows, note.cut or len(drained) < len(arrived), PageOrder(self._parts), note=note
         )
 
     def ran(self, claim: Claim, met: int) -> None:  # noqa: ARG002 - as the contract has it
@@ -151,8 +151,8 @@ class Lines:
             self._arrivals.taken(bucket, last.get(bucket, 0))
             if bucket in note.drained and bucket not in left:
                 self._arrivals.empty(bucket)
-        if (note.cut or left) and claim.standing is not None:
-            still = claim.standing.lines
+        if (note.cut or left) and claim.order is not None:
+            still = claim.order.lines
             self._going |= {
                 line: None for line in note.filed if (line.topic, line.key) not in still
             }
@@ -190,11 +190,11 @@ class Lines:
         """Buckets with arrivals that may be taken, those first that were asked the longest ago."""
         if not self._arrivals.free():
             await self._look(connection)
-        bound = self._readings.horizon.bound
+        bound = self._reader.horizon.bound
         picked = self._pick()
         waiting = bool(self._arrivals.free()) and not picked
-        if (picked or waiting) and self._readings.is_due(hurried=waiting):
-            if not await self._readings.read(connection):
+        if (picked or waiting) and self._reader.is_due(hurried=waiting):
+            if not await self._reader.read(connection):
                 self.forget()
                 self._wanting = True  # what is there, from the beginning
             picked = self._pick()
@@ -204,7 +204,7 @@ class Lines:
         return picked
 
     def _pick(self) -> list[Bucket]:
-        bound, allow = self._readings.horizon.bound, self._parts.controls.allow
+        bound, allow = self._reader.horizon.bound, self._parts.controls.allow
         picked = self._arrivals.pick(lambda lane: bound(lane[1], lane[0]), BUCKETS * BUCKETS)
         return [lane for lane in picked if allow("topic", lane[0], "")][:_TRIED]
 
@@ -217,10 +217,10 @@ class Lines:
 
         Those of which the last page got no slot are asked again, but hide nobody behind them.
         """
-        refused = self._bounds.refused
+        refused = self._limits.refused
         likely = [topic for topic, _ in waiting if topic not in refused]
         near = refused.union(likely[: self._share()])
-        limited = self._bounds.are_limited
+        limited = self._limits.are_limited
         return [topic for topic, _ in waiting if topic in near or not limited(topic)]
 
     async def _take(
@@ -257,7 +257,7 @@ class Lines:
         asked = arrived[: max(0, most)]
         if not asked:
             return [], frozenset()
-        after, bound = self._arrivals.after, self._readings.horizon.bound
+        after, bound = self._arrivals.after, self._reader.horizon.bound
         share = most // len(asked)
         stretches = [Stretch(*lane, after[lane], bound(lane[1], lane[0])) for lane in asked]
         rows = await lines.claim_arrivals(connection, self._parts.sql, stretches, most, share)

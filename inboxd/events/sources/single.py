@@ -11,13 +11,13 @@ from inboxd.engine.processor import Survey
 from inboxd.events.page_order import serves
 from inboxd.events.sources.line_look import LineLook
 from inboxd.events.sources.source import Claim
-from inboxd.events.topic_limits import Bounds
+from inboxd.events.topic_limits import TopicLimits
 from inboxd.model.lane import Lane, Lanes
 from inboxd.store import events
 from inboxd.store.connections import Connection, Row
 
 
-class Singles:
+class SingleSource:
     """The lanes of pending events."""
 
     exclusive = False
@@ -26,12 +26,12 @@ class Singles:
         """Take what the plugins serve."""
         self._parts = parts
         self._lanes = Lanes()
-        self._bounds = Bounds(parts)
+        self._limits = TopicLimits(parts)
 
     @property
     def again(self) -> float | None:
         """When a slot of a topic may be free."""
-        return self._bounds.again
+        return self._limits.again
 
     def forget(self) -> None:
         """Drop the cursors."""
@@ -53,7 +53,7 @@ class Singles:
         lanes = self._open()
         while lanes:
             topics = (str(lane.key[0]) for lane in lanes)
-            allowed = await self._bounds.allow(connection, topics, most)
+            allowed = await self._limits.allow(connection, topics, most)
             asked = [lane for lane in lanes if lane.key[0] in allowed.topics]
             if not asked:
                 break

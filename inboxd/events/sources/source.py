@@ -1,7 +1,7 @@
 """Where pages of events come from: what the event processor asks of a source.
 
-Owns the contract, nothing else. There are two sources: `Singles`, events each by itself, and
-`Lines`, events of sequential topics, in the order of their keys.
+Owns the contract, nothing else. There are two sources: `SingleSource`, events each by itself, and
+`SequentialSource`, events of sequential topics, in the order of their keys.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from inboxd.engine.processor import Survey
-from inboxd.events.page_order import Standing
+from inboxd.events.page_order import PageOrder
 from inboxd.events.sources.line_look import LineLook
 from inboxd.model.lane import Lane
 from inboxd.store.connections import Connection, Row
@@ -17,11 +17,11 @@ from inboxd.store.connections import Connection, Row
 
 @dataclass(slots=True)
 class Claim:
-    """What one claim brought; full: there may be more. standing: of lines, which stand still."""
+    """What one claim brought; full: there may be more. order: which lines stand still."""
 
     rows: list[Row]
     full: bool = False
-    standing: Standing | None = None
+    order: PageOrder | None = None
     lanes: Sequence[Lane] = ()
     # What the source itself remembers of it.
     note: Any = field(default=None)
