@@ -131,7 +131,7 @@ class Incarnation:
         if self._command_work is not None:
             self._command_work.reload(settings.commands, settings.queues)
         if self._event_work is not None:
-            self._event_work.run.limits = settings.events
+            self._event_work.reload(settings.events)
 
     async def run(self, on_ready: Callable[[], None]) -> bool:
         """Live until stopped (False) or declared dead (True).
@@ -212,8 +212,9 @@ class Incarnation:
         tasks: TaskGroup,
         on_ready: Callable[[], None],
     ) -> None:
-        event_work = self._event_work = EventProcessing(parts, tasks)
-        event_work.lists.on_end = partial(flags["events"].wake, "timer")
+        event_work = self._event_work = EventProcessing(
+            parts, tasks, partial(flags["events"].wake, "timer")
+        )
         command_work = self._command_work = CommandProcessing(
             parts, tasks, partial(flags["commands"].wake, "timer")
         )
@@ -337,7 +338,6 @@ class Incarnation:
                     await workers.leave(connection, self._sql, self.me.id)
                     if self._event_work is not None:
                         await self._event_work.give_back()
-                        await self._event_work.lists.give_back()
                     await self._wake_everybody(connection)
                 if released:
                     _log.info("gave back commands", commands=released)

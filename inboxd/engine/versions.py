@@ -7,16 +7,27 @@ so with more than 10,000 such rows at a time, some wait longer than the grace.
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from time import monotonic
 
 from inboxd.engine.parts import Parts
 from inboxd.errors import Defer, TooNew
+from inboxd.model.outcome import Deferred, Unsuccessful
 
 # What becomes of a row that another worker can read: it has so many seconds to take it.
 FOR_ANOTHER = Defer(after=2)
-
-
 _REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class LeftToPeer(Deferred):
+    """Deferred for the sake of another worker, which should have the first go at it."""
+
+    @classmethod
+    def of(cls, outcome: Unsuccessful) -> "LeftToPeer":
+        """The outcome of `FOR_ANOTHER`."""
+        assert isinstance(outcome, Deferred)  # noqa: S101 - by what it is
+        return cls(outcome.until, outcome.delay)
 
 
 class Versions:

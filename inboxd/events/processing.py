@@ -9,6 +9,7 @@ limit: handlers of two pages never run at the same time; more of that needs more
 """
 
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 
@@ -21,14 +22,17 @@ from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Page, Survey
 from inboxd.errors import DedupKeyHeld, HandlerCrashed
 from inboxd.events.horizon import HorizonReader
-from inboxd.events.lists.processing import ListProcessing
+from inboxd.events.lists.processing import ListCalls, ListProcessing
+from inboxd.events.lists.run import ListRun
 from inboxd.events.page_order import PageOrder
-from inboxd.events.page_run import PageRun, Results, Spoiled
+from inboxd.events.page_run import PageRun
+from inboxd.events.settling import EventSettling, Results, Spoiled
 from inboxd.events.sources.line_look import look
 from inboxd.events.sources.sequential import SequentialSource
 from inboxd.events.sources.single import SingleSource
 from inboxd.events.sources.source import Claim, Source
 from inboxd.model.outcome import Dead, explain
+from inboxd.settings import Events as Limits
 from inboxd.store import events
 from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.pools import borrow, lend, transaction
@@ -72,18 +76,22 @@ class _Open:
 class EventProcessing:
     """The event processor's work."""
 
-    def __init__(self, parts: Parts, tasks: TaskGroup) -> None:
-        """Process the events that the plugins serve; pages are settled in tasks of `tasks`."""
+    def __init__(self, parts: Parts, tasks: TaskGroup, wake: Callable[[], None]) -> None:
+        """Process the events that the plugins serve; pages are settled in tasks of `tasks`.
+
+        wake: ends the processor's sleep.
+        """
         self._parts = parts
         self._tasks = tasks
-        self.run = PageRun(parts)
-        self.reader = HorizonReader(parts.sql, parts.metrics)
-        self.lists = ListProcessing(parts, tasks, self.reader, self.run)
-        self.run.lists = self.lists.lists
-        self.lists.on_suspects = self.be_careful
+        self._settling = settling = EventSettling(parts)
+        self._reader = reader = HorizonReader(parts.sql, parts.metrics)
+        list_run = ListRun(parts, settling)
+        calls = ListCalls(wake, self.be_careful, self._rewind)
+        self._lists = ListProcessing(parts, tasks, reader, list_run, settling, calls)
+        self._run = PageRun(parts, settling, list_run)
         # Who is asked first had the last page the longest ago.
-        self._sources: list[Source] = [SingleSource(parts), SequentialSource(parts, self.reader)]
-        self._most = self.run.limits.page_rows
+        self._sources: list[Source] = [SingleSource(parts), SequentialSource(parts, reader)]
+        self._most = self._settling.limits.page_rows
         self._careful = 0
         # The event that runs alone, while its crash is counted beforehand.
         self._marked: Row | None = None
@@ -96,19 +104,23 @@ class EventProcessing:
     def in_flight(self) -> int:
         """Events that are claimed and not settled yet."""
         pages = (self._running, self._behind)
-        return self.lists.in_flight + sum(len(page.rows) for page in pages if page is not None)
+        return self._lists.in_flight + sum(len(page.rows) for page in pages if page is not None)
 
     def be_careful(self) -> None:
         """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
-        self._careful = self.run.limits.page_rows
-        self.lists.be_careful()
+        self._careful = self._settling.limits.page_rows
+        self._lists.be_careful()
         self._rewind()
 
     def forget(self) -> None:
         """The connection was lost: another server may answer next."""
         self._rewind()
-        self.lists.forget()
-        self.reader.forget()
+        self._lists.forget()
+        self._reader.forget()
+
+    def reload(self, limits: Limits) -> None:
+        """Take over what may change while running."""
+        self._settling.reload(limits)
 
     async def room(self, within: float | None = None) -> None:
         """A page is run before the next is claimed: there is always room."""
@@ -116,9 +128,9 @@ class EventProcessing:
     async def survey(self) -> Survey:
         """Look at everything from its beginning."""
         async with borrow(self._parts.pool) as connection:
-            looked = await look(connection, self._parts.sql, self.reader)
+            looked = await look(connection, self._parts.sql, self._reader)
             seen = [await source.survey(connection, looked) for source in self._sources]
-            seen.append(await self.lists.survey(connection, looked))
+            seen.append(await self._lists.survey(connection, looked))
         nearest = min((each.next for each in seen if each.next is not None), default=None)
         return Survey(any(each.due for each in seen), nearest)
 
@@ -129,23 +141,20 @@ class EventProcessing:
         """
         if self._parts.solitude.wanted:
             return await self._rest()
-        begun = self.lists.start()
+        begun = self._lists.start()
         page = await self._page()
         return replace(page, rows=page.rows + begun) if begun else page
 
     async def _rest(self) -> Page:
         """A command is to run alone here: what was begun ends, and nothing begins meanwhile."""
-        await self.give_back()
+        await self._give_back()
         failed = await self._end_behind()
-        if failed is None and not self.lists.is_visiting:
+        if failed is None and not self._lists.is_visiting:
             self._parts.solitude.rest()
         return failed or Page(0, again=_SOON)
 
     async def _page(self) -> Page:
-        await self.give_back()
-        if self.run.stepped_aside:
-            self.run.stepped_aside = False
-            self._rewind()
+        await self._give_back()
         try:
             if self._careful > 0:
                 return await self._end_behind() or await self._single()
@@ -153,7 +162,7 @@ class EventProcessing:
         except Exception:
             # Before the loop's pause, which may last until the event is no longer kept from others.
             with suppress(Exception), anyio.move_on_after(_SOON):
-                await self.give_back()
+                await self._give_back()
             raise
         finally:
             self._running = None
@@ -161,7 +170,12 @@ class EventProcessing:
     async def finish(self) -> None:
         """Wait until the last page is settled; if that failed, its events are claimed again."""
         await self._end_behind()
-        await self.lists.finish()
+        await self._lists.finish()
+
+    async def give_back(self) -> None:
+        """Take back the crashes that were counted for runs that ended without an outcome."""
+        await self._give_back()
+        await self._lists.give_back()
 
     def _rewind(self) -> None:
         for source in self._sources:
@@ -192,6 +206,8 @@ class EventProcessing:
         if page.results.met < len(page.rows):
             # The rest is locked until this page has ended: the next claim must not pass it by.
             failed = await self._end_behind() or failed
+        if page.results.left_to_peer:
+            self._rewind()
         return failed or Page(page.results.met, full=page.claim.full, again=self._again())
 
     async def _begin(self, page: _Open, most: int) -> AsyncExitStack | None:
@@ -203,7 +219,7 @@ class EventProcessing:
             await stack.enter_async_context(transaction(self._parts.pool, page.connection))
             await self._claim(page, most)
             self._running = page
-            await self.run.run(page.connection, page.rows, page.results)
+            await self._run.run(page.connection, page.rows, page.results)
             return stack.pop_all() if page.rows else None
 
     async def _claim(self, page: _Open, most: int) -> None:
@@ -221,18 +237,18 @@ class EventProcessing:
 
     def _again(self) -> float | None:
         """When rows that could not be had now may be had."""
-        waits = [self.lists.again, *(source.again for source in self._sources)]
+        waits = [self._lists.again, *(source.again for source in self._sources)]
         return min((each for each in waits if each is not None), default=None)
 
     async def _settle(self, page: _Open, stack: AsyncExitStack) -> None:
         """Write what came of a page, and commit."""
         try:
             async with stack:
-                await self.run.write(page.connection, page.results)
-            self.run.count(page.results)
+                await self._settling.write(page.connection, page.results)
+            self._settling.count(page.results)
             # A page from before the last one that failed says nothing of the halves of that one.
             if len(page.rows) <= self._most:
-                self._most = min(2 * self._most, self.run.limits.page_rows)
+                self._most = min(2 * self._most, self._settling.limits.page_rows)
         except Exception as error:  # noqa: BLE001 - sorted out by the next page
             page.error, page.lost = error, page.connection.is_closed()
         finally:
@@ -287,10 +303,10 @@ class EventProcessing:
             await page.source.hold(connection, spoiled.row, page.before(spoiled.row))
             row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
             if row is not None:
-                outcome = self.run.judge(spoiled.error, row, spoiled.handler)
+                outcome = self._settling.judge(spoiled.error, row, spoiled.handler)
                 results = Results(order=self._afresh(page))
-                self.run.set_back(row, outcome, results)
-                await self.run.write(connection, results)
+                self._settling.set_back(row, outcome, results)
+                await self._settling.write(connection, results)
         if row is not None:  # else its lost session may hold it still: it was not even given back
             self._marked = None
         return Page(1)
@@ -328,8 +344,9 @@ class EventProcessing:
             self._marked = None
         else:  # its mark is still to be taken back; then it is looked for again
             self._careful += 1
+        if page.results.left_to_peer or not ran:
             self._rewind()
-        self.run.count(page.results)
+        self._settling.count(page.results)
         return Page(1)
 
     async def _run_marked(self, page: _Open, row: Row) -> bool:
@@ -344,8 +361,8 @@ class EventProcessing:
         again = await events.claim_one(connection, self._parts.sql, row["id"])
         if again is not None:
             await events.unmark_crash(connection, self._parts.sql, row)
-            await self.run.run(connection, [again], page.results)
-            await self.run.write(connection, page.results)
+            await self._run.run(connection, [again], page.results)
+            await self._settling.write(connection, page.results)
         return again is not None
 
     async def _mark(self, page: _Open) -> bool:
@@ -364,10 +381,10 @@ class EventProcessing:
             await events.mark_crash(page.connection, self._parts.sql, row["id"], keep)
             if order is not None:
                 order.stop(row)
-        await self.run.write(page.connection, page.results)
+        await self._settling.write(page.connection, page.results)
         return runs
 
-    async def give_back(self) -> None:
+    async def _give_back(self) -> None:
         """The run of a marked event ended without its outcome, this process lives: no crash."""
         if self._marked is not None:
             async with borrow(self._parts.pool) as connection:

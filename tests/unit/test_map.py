@@ -173,7 +173,7 @@ def runs(file: Path, statement: Path) -> bool:
 def test_a_journey_that_the_code_does_not_take_is_found() -> None:
     claim, events = path("store/sql/events/claim_events.sql"), path("store/events.py")
     assert are_linked(events, claim, None)
-    assert are_linked(path("events/page_run.py"), events, None)
+    assert are_linked(path("events/settling.py"), events, None)
     assert not are_linked(path("commands/run.py"), claim, None)
     assert not are_linked(path("events/page_run.py"), path("commands/run.py"), None)
     assert not are_linked(events, claim, "no_such_name")

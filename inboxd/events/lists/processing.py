@@ -11,7 +11,7 @@ for producers, or whose bucket another worker has, is looked at again after a pa
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import anyio
@@ -27,10 +27,10 @@ from inboxd.errors import DedupKeyHeld, HandlerCrashed
 from inboxd.events.horizon import HorizonReader
 from inboxd.events.lists.cursors import ListCursors
 from inboxd.events.lists.reading import Held, Part
-from inboxd.events.lists.run import ListRun, SpoiledList
+from inboxd.events.lists.run import ListRun
 from inboxd.events.lists.setback import FailedList, hasten
 from inboxd.events.lists.visit import ROWS, Visit
-from inboxd.events.page_run import PageRun
+from inboxd.events.settling import EventSettling, Spoiled
 from inboxd.events.sources.line_look import LineLook
 from inboxd.model.arrivals import Bucket
 from inboxd.model.lane import Lane
@@ -50,19 +50,38 @@ _CAREFUL = 100
 _SOON, _LATE = 0.005, 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class ListCalls:
+    """What visits tell whoever processes events.
+
+    ended: a visit is over. suspects: events of a list are to be run alone, since one of them may
+    kill its worker. left_to_peer: events were left to another worker.
+    """
+
+    ended: Callable[[], None]
+    suspects: Callable[[], None]
+    left_to_peer: Callable[[], None]
+
+
 class ListProcessing:
     """The lists that this worker serves."""
 
-    def __init__(self, parts: Parts, tasks: TaskGroup, reader: HorizonReader, run: PageRun) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        tasks: TaskGroup,
+        reader: HorizonReader,
+        run: ListRun,
+        settling: EventSettling,
+        calls: ListCalls,
+    ) -> None:
         """Visit the buckets of the plugins' batch topics in tasks of `tasks`."""
-        self.on_end: Callable[[], None] = lambda: None
-        # Events of a list are to be run alone: one of them may kill its worker.
-        self.on_suspects: Callable[[], None] = lambda: None
-        self.lists = ListRun(parts, run)
+        self._calls = calls
+        self._run = run
         self._parts = parts
         self._tasks = tasks
         self._reader = reader
-        self._events = run
+        self._settling = settling
         self._cursors = ListCursors(parts.controls)
         self._visits: dict[Bucket, Visit] = {}
         self._pauses: dict[Bucket, tuple[float, float]] = {}
@@ -166,8 +185,8 @@ class ListProcessing:
         keys = self._cursors.due.pop(bucket, set())
         return Visit(
             self._parts,
-            self.lists,
-            self._events,
+            self._run,
+            self._settling,
             self._cursors,
             handler,
             bucket,
@@ -192,7 +211,7 @@ class ListProcessing:
             del self._visits[bucket]
             if not self._visits:
                 self._idle.set()
-            self.on_end()
+            self._calls.ended()
 
     async def _turn(self, visit: Visit) -> None:
         """One visit, and what follows from it; does not raise."""
@@ -256,7 +275,9 @@ class ListProcessing:
                 for _ in range(rows):
                     tally.add("event", type_, "succeeded", seconds, max(0.0, waited))
                 await anyio.lowlevel.checkpoint()
-            self._events.count(written.results)
+            self._settling.count(written.results)
+            if written.results.left_to_peer:
+                self._calls.left_to_peer()
 
     # -------------------------------------------------------------------------------- failures
 
@@ -264,7 +285,7 @@ class ListProcessing:
         """A visit did not commit: an outage, or a list that spoils its transaction."""
         self._pause(visit.bucket)
         self._cursors.hint(visit.bucket, visit.keys)
-        if isinstance(error, SpoiledList):
+        if isinstance(error, Spoiled):
             error = error.error if isinstance(error.error, Exception) else error
         _log.warning(
             "a visit to lists did not commit",
@@ -359,7 +380,7 @@ class ListProcessing:
     def _keep(self, handler: ListHandler) -> timedelta:
         """How long nobody else touches a list that was counted."""
         usual = self._parts.settings.database.idle_in_transaction_timeout
-        return usual + timedelta(seconds=self.lists.limit(handler))
+        return usual + timedelta(seconds=self._run.limit(handler))
 
     async def _convict(self, connection: Connection, visit: Visit, line: Line) -> bool:
         """A list that was counted before: its events are run alone, or die together."""
@@ -371,7 +392,7 @@ class ListProcessing:
         stretch = Stretch(handler.topic, line.key, line.place, last)
         if handler.may_split:
             await lists.scatter(connection, sql, stretch)
-            self.on_suspects()
+            self._calls.suspects()
             return True
         if line.crashes < self._parts.settings.worker.crash_limit:
             return False

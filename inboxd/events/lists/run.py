@@ -24,21 +24,20 @@ from inboxd.api.messages import moment
 from inboxd.api.records import ListHandler
 from inboxd.engine import telling
 from inboxd.engine.execution import Task
-from inboxd.engine.outcomes import is_ours, setback
+from inboxd.engine.outcomes import is_ours
 from inboxd.engine.parts import Parts
 from inboxd.errors import (
     Defer,
     HandlerTimeout,
-    InboxdError,
     NoHandler,
     PayloadError,
     Reject,
     Retry,
 )
 from inboxd.events.lists.reading import Ask, Held, Part, Payloads, Stored, Unread, read_rows
-from inboxd.events.page_run import Outgoing, PageRun, Results, Spoiled
+from inboxd.events.settling import EventSettling, Outgoing, Results, Spoiled
 from inboxd.model.lineage import Lineage, child_of, uuid7
-from inboxd.model.outcome import Outcome, Succeeded
+from inboxd.model.outcome import Succeeded
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
 from inboxd.store.events import Setback
@@ -52,14 +51,6 @@ _handler_log = get_logger("inboxd.handler")
 _HOPELESS = 32
 # So many outcomes of single events are noted at once.
 _AT_ONCE = 100
-
-
-class SpoiledList(InboxdError):
-    """A transaction cannot commit because of a list."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(str(error))
-        self.error = error
 
 
 @dataclass(slots=True)
@@ -89,10 +80,10 @@ class Listed:
 class ListRun:
     """Runs lists in the transaction of a visit."""
 
-    def __init__(self, parts: Parts, events: PageRun) -> None:
-        """Run lists with the plugins of `parts`; `events` judges what fails."""
+    def __init__(self, parts: Parts, settling: EventSettling) -> None:
+        """Run lists with the plugins of `parts`; `settling` judges what fails."""
         self._parts = parts
-        self._events = events
+        self._settling = settling
 
     def limit(self, handler: ListHandler) -> float:
         """Seconds that a list has."""
@@ -131,7 +122,7 @@ class ListRun:
 
     def _is_its_own(self, error: BaseException, row: Row, handler: ListHandler) -> bool:
         """Whether an error speaks of what was run: a verdict, or a time of its own."""
-        policy = self._events.policy(handler.topic, handler.readers.get(row["type"]))
+        policy = self._settling.policy(handler.topic, handler.readers.get(row["type"]))
         own = (Reject, Retry, Defer, PayloadError, NoHandler)
         return isinstance(error, own) or policy.is_permanent(error)
 
@@ -141,12 +132,7 @@ class ListRun:
         """Run an event as a list of one: a retry, a replay, or a suspect."""
         handler, written = self._parts.registry.lists[row["topic"]], Written(results)
         listed = self.listed(handler, [row], payloads)
-        try:
-            error = await self.run(task, connection, listed, written)
-        except SpoiledList as spoiled:
-            # Remembered: the driver raises an error of its own when the transaction is left.
-            results.spoiled = Spoiled(row, handler.readers.get(row["type"]), spoiled.error)
-            raise results.spoiled from spoiled
+        error = await self.run(task, connection, listed, written)
         if error is not None:
             self._set_back(written, row, error, handler)
 
@@ -155,7 +141,7 @@ class ListRun:
     async def _try(
         self, task: Task, connection: Connection, listed: Listed, part: Part, written: Written
     ) -> BaseException | None:
-        """Run one part; the error that undid it, if any. Raises SpoiledList."""
+        """Run one part; the error that undid it, if any. Raises Spoiled."""
         if telling.tells_starts():
             telling.list_starts(listed.facts, part.first, part.size)
         started = time.monotonic()
@@ -177,7 +163,10 @@ class ListRun:
             results.cut(before)
             await savepoint.undo()
             if savepoint.broken:
-                raise SpoiledList(error) from error
+                # Remembered: the driver raises an error of its own when the transaction is left.
+                reader = listed.handler.readers.get(part.first["type"])
+                results.spoiled = Spoiled(part.first, reader, error)
+                raise results.spoiled from error
             if connection.is_closed():
                 raise
             return error
@@ -270,9 +259,8 @@ class ListRun:
             # Another worker may take it; if none does, `events.unhandled` decides.
             written.results.setbacks.append(Setback(row["id"], "pending", delay=0.0))
             return
-        outcome: Outcome = self._events.judge(error, row, reader)
-        assert not isinstance(outcome, Succeeded)  # noqa: S101 - it is judged for an error
-        written.results.setbacks.append(setback(outcome, row, self._parts.me))
+        outcome = self._settling.judge(error, row, reader)
+        self._settling.set_back(row, outcome, written.results)
         written.results.counts.append((row["type"], outcome, 0.0, max(0.0, row["waited"])))
 
     def listed(self, handler: ListHandler, rows: Sequence[Row], payloads: Payloads) -> Listed:

@@ -15,7 +15,7 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import HandlerTimeout
 from inboxd.events.lists.reading import Held, Part, Stored
 from inboxd.events.lists.run import left_of
-from inboxd.events.page_run import PageRun, Results
+from inboxd.events.settling import EventSettling, Results
 from inboxd.model.outcome import Dead, explain
 from inboxd.store import events, lines, lists
 from inboxd.store.connections import Connection, Row
@@ -48,7 +48,7 @@ class ListSetback:
     """Sets back the lists of one handler."""
 
     parts: Parts
-    events: PageRun
+    settling: EventSettling
     handler: ListHandler
 
     async def set_back(
@@ -77,7 +77,7 @@ class ListSetback:
         self, connection: Connection, failed: FailedList, first: Row, left: Sequence[Row]
     ) -> SetbackResult:
         part, sql, me = failed.part, self.parts.sql, self.parts.me
-        outcome = self.events.judge(failed.error, first, self.handler.readers.get(first["type"]))
+        outcome = self.settling.judge(failed.error, first, self.handler.readers.get(first["type"]))
         if not isinstance(outcome, Dead):
             again = replace(setback(outcome, first, me), status="waiting")  # it stays in its line
             await events.set_back(connection, sql, [again])

@@ -21,7 +21,7 @@ from inboxd.events.lists.cursors import ListCursors
 from inboxd.events.lists.reading import Part, Stored, Unread
 from inboxd.events.lists.run import Listed, ListRun, Written, facts_of
 from inboxd.events.lists.setback import FailedList, ListSetback, SetbackResult
-from inboxd.events.page_run import PageRun
+from inboxd.events.settling import EventSettling
 from inboxd.model.arrivals import Bucket
 from inboxd.store import bodies, lines, lists
 from inboxd.store.connections import Connection, Row
@@ -43,7 +43,7 @@ class Visit:
 
     parts: Parts
     lists: ListRun
-    events: PageRun
+    settling: EventSettling
     cursors: ListCursors
     handler: ListHandler
     bucket: Bucket
@@ -130,7 +130,7 @@ class Visit:
 
     async def _cut(self, connection: Connection, key: str, rows: Sequence[Row], full: int) -> None:
         """Run full lists, from the oldest row on."""
-        limit = self.events.limits.page_bytes
+        limit = self.settling.limits.page_bytes
         start = 0
         while len(rows) - start >= full and not self._stops():
             taken = rows[start : start + full]
@@ -232,7 +232,7 @@ class Visit:
             )
             rows = found[0]
         size = self._belong(rows)
-        if size <= ROWS and bodies.weight(rows[:size]) <= self.events.limits.page_bytes:
+        if size <= ROWS and bodies.weight(rows[:size]) <= self.settling.limits.page_bytes:
             return await self._hold(connection, rows[:size])
         period = self.handler.rule.period(line.created_at)
         most = self.cursors.most(self.bucket, line.key, self.handler.rule.full or line.length)
@@ -240,7 +240,7 @@ class Visit:
             connection, self.parts.sql, self.handler.topic, line, period, most
         )
         stretch = Stretch(self.handler.topic, line.key, line.place, last)
-        whole = Stored(self.parts.sql, self.events.limits, self.handler, stretch, size, rows[0])
+        whole = Stored(self.parts.sql, self.settling.limits, self.handler, stretch, size, rows[0])
         types = {row["type"] for row in rows}
         if missing := self.handler.rule.missing(types):
             types.update(await lists.types_in(connection, self.parts.sql, stretch, missing))
@@ -303,7 +303,7 @@ class Visit:
         written, sql = self.written[-1], self.parts.sql
         if written.leaving:
             await lines.step_aside(connection, sql, written.leaving)
-        await self.events.write(connection, written.results)
+        await self.settling.write(connection, written.results)
         for stretch, seconds, waited in written.settled:
             for type_, rows in await lists.settle_stretch(
                 connection, sql, stretch, seconds, self.parts.me.id
@@ -314,7 +314,7 @@ class Visit:
     async def set_back(self, connection: Connection) -> None:
         """Set back the lists that failed as a whole, which are filed by now."""
         failed, self.failed = self.failed, []
-        setbacks = ListSetback(self.parts, self.events, self.handler)
+        setbacks = ListSetback(self.parts, self.settling, self.handler)
         noted = [written.results for written in self.written]
         for each in failed:
             became = await setbacks.set_back(connection, each, noted)

@@ -254,10 +254,11 @@ class SequentialSource:
         Each bucket gives its share at first: what was written together lies together, and a page of
         one bucket would touch a block for each row. What room is left goes to those that have more.
         """
-        asked = arrived[: max(0, most)]
+        after, bound = self._arrivals.after, self._reader.horizon.bound
+        # Cursors may have been forgotten since: somebody died, or a list was left to a peer.
+        asked = [lane for lane in arrived if lane in after][: max(0, most)]
         if not asked:
             return [], frozenset()
-        after, bound = self._arrivals.after, self._reader.horizon.bound
         share = most // len(asked)
         stretches = [Stretch(*lane, after[lane], bound(lane[1], lane[0])) for lane in asked]
         rows = await lines.claim_arrivals(connection, self._parts.sql, stretches, most, share)

@@ -1,0 +1,165 @@
+"""Settling: what the run of events has to write, and the few statements that write it.
+
+Owns the judgement of an event that failed, and the order of a page's statements. Promises that a
+page is written by a fixed number of statements, and counted only when it has committed. See:
+`page_run` and `lists.run`, which note what came of events; `engine.outcomes`.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.api.groups import Plan
+from inboxd.api.records import EventHandler
+from inboxd.engine import telling
+from inboxd.engine.outcomes import name, setback, site_of
+from inboxd.engine.parts import Parts
+from inboxd.engine.versions import FOR_ANOTHER, LeftToPeer, Versions
+from inboxd.errors import InboxdError
+from inboxd.events.page_order import PageOrder
+from inboxd.model.backoff import Policy
+from inboxd.model.outcome import Dead, Outcome, Unsuccessful, decide, failure_of
+from inboxd.settings import Events as Limits
+from inboxd.store import batches, emitted, events, lines, wakeups
+from inboxd.store.batches import Planned
+from inboxd.store.commands import Parent
+from inboxd.store.connections import Connection, Row
+
+
+class Spoiled(InboxdError):
+    """A transaction cannot commit because of one event, or of a list that begins with it."""
+
+    def __init__(self, row: Row, handler: EventHandler | None, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.row = row
+        self.handler = handler
+        self.error = error
+
+
+@dataclass(slots=True)
+class Results:
+    """What a page has to write, and what it has counted; spoiled: by whom, if it is known."""
+
+    done: list[tuple[int, float]] = field(default_factory=list)
+    setbacks: list[events.Setback] = field(default_factory=list)
+    sent: list[tuple[CommandDraft, Parent]] = field(default_factory=list)
+    emitted: list[tuple[EventDraft, Parent]] = field(default_factory=list)
+    planned: list[Planned] = field(default_factory=list)
+    # Batches to fold once the page has committed.
+    fold: list[int] = field(default_factory=list)
+    counts: list[tuple[str, Outcome, float, float]] = field(default_factory=list)
+    spoiled: Spoiled | None = None
+    # Of events in lines: which lines stand still, and what is filed for that.
+    order: PageOrder | None = None
+    # What is said in the log once the page has committed; tells: whether of single events.
+    tells: bool = False
+    told: list[Callable[[], None]] = field(default_factory=list)
+    # Events that were run, or left where they are for those before them.
+    met: int = 0
+    # An event was left to another worker, which should have the first go at its lane now.
+    left_to_peer: bool = False
+
+    def sizes(self) -> tuple[int, int, int]:
+        """How much there is to write that handlers sent: commands, events, plans."""
+        return len(self.sent), len(self.emitted), len(self.planned)
+
+    def cut(self, sizes: tuple[int, int, int]) -> None:
+        """Forget what was sent since these were the sizes."""
+        sent, emitted, planned = sizes
+        del self.sent[sent:], self.emitted[emitted:], self.planned[planned:]
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """What the handlers of one row sent; nothing of it is written unless all of them end well."""
+
+    drafts: list[CommandDraft] = field(default_factory=list)
+    events: list[EventDraft] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """How many commands and events."""
+        return len(self.drafts) + len(self.events)
+
+    def note(self, parent: Parent, results: Results) -> None:
+        """It is to be written, as what `parent` brought about."""
+        results.sent += [(draft, parent) for draft in self.drafts]
+        results.emitted += [(draft, parent) for draft in self.events]
+        results.planned += [Planned(plan, parent) for plan in self.plans]
+
+
+class EventSettling:
+    """Judges, writes and counts what came of events. limits: what settings allow a page."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Settle as the worker of `parts`."""
+        self.limits = parts.settings.events
+        self._parts = parts
+        self._versions = Versions(parts)
+
+    def reload(self, limits: Limits) -> None:
+        """Take over what may change while running."""
+        self.limits = limits
+
+    def policy(self, topic: str, handler: EventHandler | None) -> Policy:
+        """The rule of a handler, or of its topic, or the one for all."""
+        declared = self._parts.registry.topics.get(topic)
+        return (handler and handler.retry) or (declared and declared.retry) or self._parts.policy
+
+    def judge(self, error: BaseException, row: Row, handler: EventHandler | None) -> Unsuccessful:
+        """What follows from an error, by the handler's own rule."""
+        policy = self.policy(row["topic"], handler)
+        left = self._versions.are_anothers(error, row["id"])
+        if left:
+            error = FOR_ANOTHER
+        age, site = timedelta(seconds=row["age"]), site_of(row, handler)
+        outcome = decide(error, policy, row["attempts"], age, site=site)
+        kind = failure_of(outcome, error).kind
+        self._parts.metrics.tally.fail("event", row["type"], kind)
+        telling.did_not_succeed("event", row, outcome, error, site.package)
+        return LeftToPeer.of(outcome) if left else outcome
+
+    def set_back(self, row: Row, outcome: Unsuccessful, results: Results) -> None:
+        """Note what becomes of an event that did not succeed, and of the line that it is in."""
+        results.setbacks.append(setback(outcome, row, self._parts.me))
+        results.left_to_peer |= isinstance(outcome, LeftToPeer)
+        if results.order is not None:
+            results.order.set_back(row, dead=isinstance(outcome, Dead))
+
+    async def write(self, connection: Connection, results: Results) -> None:
+        """Insert what the handlers sent, and settle: a fixed number of statements.
+
+        Rows of lines come last: what steps aside or is filed then finds its line as it will be.
+        """
+        started = time.monotonic()
+        sql, me = self._parts.sql, self._parts.me.id
+        if results.sent or results.planned:
+            results.fold += await batches.write(connection, sql, results.sent, results.planned)
+        if results.done:
+            await events.settle(connection, sql, results.done, me)
+        if results.setbacks:
+            await events.set_back(connection, sql, results.setbacks)
+        order = results.order
+        if order is not None and order.aside:
+            await lines.step_aside(connection, sql, order.aside)
+        if order is not None and order.filed:
+            await lines.file(connection, sql, order.filed)
+        if results.emitted:  # last: who waits for its keys, or for its place in lines, waits less
+            await emitted.write(connection, sql, results.emitted)
+        left = results.setbacks or (order is not None and order.lines)
+        if left and self._parts.fleet.differs:  # some may wait for who can read or run them
+            await wakeups.notify(connection, sql, "events")
+        self._parts.metrics.settle_seconds.labels("event").observe(time.monotonic() - started)
+
+    def count(self, results: Results) -> None:
+        """Count a page that has committed."""
+        tally = self._parts.metrics.tally
+        for type_, outcome, seconds, waited in results.counts:
+            tally.add("event", type_, name(outcome), seconds, waited)
+        tally.fold()
+        for batch in results.fold:
+            self._parts.folder.note(batch)
+        for say in results.told:
+            say()
