@@ -55,6 +55,8 @@ class PageRun:
 
         lists: runs what batch topics have in lanes: retries and replays, each a list of one.
         """
+        # Handlers of two pages never run at the same time; nor is one that failed sorted out then.
+        self.turn = asyncio.Lock()
         self._parts = parts
         self._settling = settling
         self._lists = lists

@@ -14,6 +14,7 @@ from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.api.groups import Plan
 from inboxd.api.records import EventHandler
 from inboxd.engine import telling
+from inboxd.engine.losses import Losses
 from inboxd.engine.outcomes import name, setback, site_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import FOR_ANOTHER, LeftToPeer, Versions
@@ -97,6 +98,7 @@ class EventSettling:
         """Settle as the worker of `parts`."""
         self.limits = parts.settings.events
         self._parts = parts
+        self.losses = Losses()
         self._versions = Versions(parts)
 
     def reload(self, limits: Limits) -> None:

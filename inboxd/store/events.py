@@ -8,6 +8,7 @@ whose row locks are the fence.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from inboxd.errors import LeaseLost
@@ -35,6 +36,14 @@ class Setback:
     fence: int = 0
     crashes: int = 0
     unrun: bool = False
+
+
+class Mark(NamedTuple):
+    """A row whose crash is counted before it runs, as it was before; run_at in seconds."""
+
+    id: int
+    crashes: int
+    run_at: float
 
 
 async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
@@ -94,9 +103,9 @@ async def mark_crash(
     await connection.execute(sql["mark_crash"], event_id, keep)
 
 
-async def unmark_crash(connection: Connection, sql: Statements, before: Row) -> None:
-    """Take back the crash that was counted; `before` is the row as it was."""
-    await connection.execute(sql["unmark_crash"], before["id"], before["crashes"], before["run_at"])
+async def unmark_crash(connection: Connection, sql: Statements, mark: Mark) -> None:
+    """Take back the crash that was counted."""
+    await connection.execute(sql["unmark_crash"], *mark)
 
 
 async def claim_one(connection: Connection, sql: Statements, event_id: int) -> Row | None:

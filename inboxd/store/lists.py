@@ -222,11 +222,6 @@ async def scatter(connection: Connection, sql: Statements, stretch: Stretch) -> 
         await connection.execute(sql["scatter_list"], *piece)
 
 
-async def unmark(connection: Connection, sql: Statements, line: Line) -> None:
-    """Take back the crash that was counted on a line's head; `line` is as it was."""
-    await connection.execute(sql["unmark_list"], line.id, line.crashes, line.run_at)
-
-
 async def oldest_arrival(
     connection: Connection, sql: Statements, bucket: Bucket, after: int, bound: int
 ) -> tuple[datetime, datetime] | None:

@@ -346,7 +346,6 @@ DAEMON |= {
         lambda c, k: lists.scatter_topic(c, SQL, "listed", 10, timedelta(0)),
         ("events_arrived", "events_lines", "events_pkey"),
     ),
-    "unmark_list": (lambda c, k: lists.unmark(c, SQL, _LINE), ("events_pkey",)),
     "newest_event": (lambda c, k: lists.newest(c, SQL), ()),
 }
 DAEMON |= {

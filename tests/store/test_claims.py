@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from inboxd.api import messages
-from inboxd.api.messages import Event
+from inboxd.api.messages import Event, Row
 from inboxd.model.lane import BEGINNING, Lane, Lanes, Sighting
 from inboxd.store import commands, events, workers
 from inboxd.store.connections import Connection
@@ -164,6 +164,10 @@ async def test_two_reapers_bury_once(database: Database) -> None:
         assert [tuple(row) for row in crashes] == [("pending", 1)]
 
 
+def _mark(row: Row) -> events.Mark:
+    return events.Mark(row["id"], row["crashes"], row["run_at"])
+
+
 async def test_a_marked_event_is_nobody_elses_until_it_was_run(database: Database) -> None:
     """Between the two transactions of a careful event it is locked by nobody, but kept."""
     lane = Lane(("default", "test.noop"))
@@ -178,7 +182,9 @@ async def test_a_marked_event_is_nobody_elses_until_it_was_run(database: Databas
             again = await events.claim_one(one, SQL, row_id)
             assert again is not None
             assert (again["crashes"], again["id"]) == (1, row_id)
-            await events.unmark_crash(one, SQL, row)
+            await events.unmark_crash(
+                one, SQL, events.Mark(row["id"], row["crashes"], row["run_at"])
+            )
             assert await two.fetchval("select crashes from inboxd.events") == 1, "if it dies now"
         async with two.transaction():
             (free,) = await events.claim(two, SQL, [lane], 10)
@@ -193,7 +199,7 @@ async def test_a_mark_of_somebody_elses_is_left_alone(database: Database) -> Non
             (row,) = await events.claim(one, SQL, [lane], 1)
         for _ in range(2):  # mine, and then another worker's
             await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
-        await events.unmark_crash(one, SQL, row)
+        await events.unmark_crash(one, SQL, _mark(row))
         assert await one.fetchval("select crashes from inboxd.events") == 2
 
 

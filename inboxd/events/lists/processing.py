@@ -12,33 +12,31 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from inboxd.api.records import ListHandler
-from inboxd.engine.losses import Losses
-from inboxd.engine.outcomes import error_entry
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
-from inboxd.errors import DedupKeyHeld, HandlerCrashed
+from inboxd.errors import DedupKeyHeld
 from inboxd.events.horizon import HorizonReader
 from inboxd.events.lists.cursors import ListCursors
+from inboxd.events.lists.lone_list import LoneList
 from inboxd.events.lists.reading import Held, Part
 from inboxd.events.lists.run import ListRun
 from inboxd.events.lists.setback import FailedList, hasten
 from inboxd.events.lists.visit import ROWS, Visit
+from inboxd.events.quarantine import Quarantine
 from inboxd.events.settling import EventSettling, Spoiled
 from inboxd.events.sources.line_look import LineLook
 from inboxd.model.arrivals import Bucket
 from inboxd.model.lane import Lane
-from inboxd.model.outcome import Site, explain
-from inboxd.store import events, lines, lists, topics
+from inboxd.model.outcome import explain
+from inboxd.store import lines, topics
 from inboxd.store.connections import Connection, is_passing
-from inboxd.store.lists import Line, Stretch
-from inboxd.store.pools import borrow, lend, transaction
+from inboxd.store.pools import lend, transaction
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -85,11 +83,9 @@ class ListProcessing:
         self._cursors = ListCursors(parts.controls)
         self._visits: dict[Bucket, Visit] = {}
         self._pauses: dict[Bucket, tuple[float, float]] = {}
-        self._marked: dict[Bucket, Line] = {}
         # Buckets in which a transaction failed: one list a transaction until it is known which.
         self._alone: set[Bucket] = set()
-        self._losses = Losses()
-        self._careful = 0
+        self._quarantine = Quarantine(parts, "list")
         self._stopping = False
         self._idle = anyio.Event()
         self._idle.set()
@@ -114,7 +110,7 @@ class ListProcessing:
 
     def be_careful(self) -> None:
         """Somebody died, perhaps in the middle of a list."""
-        self._careful = _CAREFUL
+        self._quarantine.begin(_CAREFUL)
 
     def forget(self) -> None:
         """The connection was lost: another server may answer next."""
@@ -161,11 +157,8 @@ class ListProcessing:
             await self._idle.wait()
 
     async def give_back(self) -> None:
-        """Lists that were counted and ended without an outcome, while this process lives."""
-        for bucket, line in list(self._marked.items()):
-            async with borrow(self._parts.pool) as connection:
-                await lists.unmark(connection, self._parts.sql, line)
-            self._marked.pop(bucket, None)
+        """Take back the marks of lists that ended without an outcome."""
+        await self._quarantine.give_back()
 
     # ------------------------------------------------------------------------------ one bucket
 
@@ -192,7 +185,7 @@ class ListProcessing:
             bucket,
             keys,
             enough=1 if bucket in self._alone else ROWS,
-            careful=self._careful > 0,
+            careful=self._quarantine.is_on,
         )
 
     async def _stay(self, bucket: Bucket, handler: ListHandler) -> None:
@@ -298,7 +291,7 @@ class ListProcessing:
             if not visit.ran or (is_passing(error) and not lost):
                 return
             key, part = visit.ran[-1]
-            if lost and self._losses.excuse(part.first["id"]):
+            if lost and self._settling.losses.excuse(part.first["id"]):
                 return
             if len(visit.ran) > 1:
                 self._alone.add(visit.bucket)
@@ -347,59 +340,12 @@ class ListProcessing:
         mine = [key for bucket, key in self._cursors.suspects if bucket == visit.bucket]
         self._cursors.suspects = [s for s in self._cursors.suspects if s[0] != visit.bucket]
         for key in mine:
-            line = await self._mark(connection, visit, key)
-            if line is None:
-                continue
-            alone = replace(visit, written=[], ran=[], failed=[], rows=0)
-            visit.ran = alone.ran
-            async with transaction(self._parts.pool, connection):
-                await lines.hold(connection, self._parts.sql, [visit.bucket])
-                await lists.unmark(connection, self._parts.sql, line)
-                await alone.run_one(connection, line)
-            self._marked.pop(visit.bucket, None)
-            self._careful = max(0, self._careful - 1)
-            await self._count(alone)
-            visit.more = True
-
-    async def _mark(self, connection: Connection, visit: Visit, key: str) -> Line | None:
-        """Count a crash of a line's list; None: it is not to be run as a list."""
-        sql, keep = self._parts.sql, self._keep(visit.handler)
-        async with transaction(self._parts.pool, connection):
-            await lines.hold(connection, sql, [visit.bucket])
-            found = await lists.open_lines(connection, sql, visit.handler.topic, [key], 1)
-            if not found:
-                return None
-            line = found[0]
-            if line.crashes and await self._convict(connection, visit, line):
-                await visit.look_again(connection, [key])
-                return None
-            self._marked[visit.bucket] = line  # before it commits: the answer may be lost
-            await events.mark_crash(connection, sql, line.id, keep)
-        return line
-
-    def _keep(self, handler: ListHandler) -> timedelta:
-        """How long nobody else touches a list that was counted."""
-        usual = self._parts.settings.database.idle_in_transaction_timeout
-        return usual + timedelta(seconds=self._run.limit(handler))
-
-    async def _convict(self, connection: Connection, visit: Visit, line: Line) -> bool:
-        """A list that was counted before: its events are run alone, or die together."""
-        handler, sql = visit.handler, self._parts.sql
-        period = handler.rule.period(line.created_at)
-        _, last = await lists.measure(
-            connection, sql, handler.topic, line, period, handler.rule.full
-        )
-        stretch = Stretch(handler.topic, line.key, line.place, last)
-        if handler.may_split:
-            await lists.scatter(connection, sql, stretch)
-            self._calls.suspects()
-            return True
-        if line.crashes < self._parts.settings.worker.crash_limit:
-            return False
-        error = HandlerCrashed(f"its worker died {line.crashes} times while it ran this list")
-        failure = explain(error, Site(handler.topic))
-        entry = error_entry(failure, line.attempts + 1, self._parts.me)
-        await lists.fail_stretch(connection, sql, stretch, entry, failure.fingerprint, line.crashes)
-        self._parts.metrics.crashes.labels("event").inc(line.crashes)
-        _log.error("list is dead letters: it kills its worker", topic=handler.topic, key=line.key)
-        return True
+            visit.ran.clear()
+            alone = replace(visit, written=[], failed=[], rows=0)
+            suspect = LoneList(self._parts, alone, key, self._quarantine, self._calls.suspects)
+            mark = await self._quarantine.mark(connection, suspect)
+            if mark is not None:
+                await self._quarantine.run(connection, suspect, mark)
+                self._quarantine.one_less()
+                await self._count(alone)
+            visit.more = visit.more or alone.more

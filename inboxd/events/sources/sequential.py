@@ -9,22 +9,23 @@ Known limit: while a page runs, nobody else processes what comes into its bucket
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.events.horizon import HorizonReader
-from inboxd.events.page_order import PageOrder, serves
+from inboxd.events.page_order import PageOrder
 from inboxd.events.sources.line_look import LineLook
-from inboxd.events.sources.source import Claim
+from inboxd.events.sources.served_lines import ServedLines
 from inboxd.events.topic_limits import TopicLimits
 from inboxd.model.arrivals import Arrivals, Bucket
 from inboxd.model.horizon import BUCKETS
 from inboxd.model.lane import Key, Lane
-from inboxd.store import lines, workers
+from inboxd.store import lines
 from inboxd.store.connections import Connection, Row
 from inboxd.store.lines import Line, Stretch
+from inboxd.store.statements import Statements
 
 # Buckets that are tried together at most: all that others may have, and as many more.
 _TRIED = 2 * BUCKETS
@@ -37,30 +38,72 @@ _SOON, _LATE = 0.002, 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class _Note:
-    """What a page has: buckets; those whose arrivals it took, and all of them; lines, cut short."""
+class BucketClaim:
+    """Rows of buckets that this page alone has.
 
+    arrived: buckets whose arrivals it took; drained: those of which it took all. filed: lines whose
+    filed rows it took; cut: they may have more.
+    """
+
+    rows: Sequence[Row]
+    full: bool
+    order: PageOrder
     buckets: frozenset[Bucket]
-    arrived: Sequence[Bucket] = ()
-    drained: frozenset[Bucket] = frozenset()
-    filed: Sequence[Line] = ()
-    cut: bool = False
+    arrived: Sequence[Bucket]
+    drained: frozenset[Bucket]
+    filed: Sequence[Line]
+    cut: bool
+    sql: Statements
+    arrivals: Arrivals
+    # Lines with filed rows to go on with: the source's own.
+    going: dict[Line, None]
+    exclusive: bool = True
+
+    def ran(self, met: int) -> None:  # noqa: ARG002 - as the contract has it
+        """Until this page has ended, its buckets are left alone."""
+        self.arrivals.hold(self.buckets)
+
+    def ended(self, met: int, *, committed: bool) -> None:
+        """Move the cursors over what was settled or filed."""
+        self.arrivals.release(self.buckets)
+        if not committed:
+            return
+        last = {_bucket(row): row["id"] for row in self.rows[:met] if row["place"] is None}
+        left = {_bucket(row) for row in self.rows[met:]}
+        # A bucket for which there was no room is still the one that was asked the longest ago.
+        for bucket in (each for each in self.arrived if each in last or each in self.drained):
+            self.arrivals.taken(bucket, last.get(bucket, 0))
+            if bucket in self.drained and bucket not in left:
+                self.arrivals.empty(bucket)
+        if self.cut or left:
+            still = self.order.lines
+            for line in self.filed:
+                if (line.topic, line.key) not in still:
+                    self.going[line] = None
+
+    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+        """Take the row's bucket, and file what stands before it: it may be filed itself after."""
+        await lines.hold(connection, self.sql, [_bucket(row)])
+        own = [
+            each["id"]
+            for each in before
+            if each["ordering_key"] == row["ordering_key"]
+            and each["topic"] == row["topic"]
+            and each["place"] is None
+        ]
+        if own:
+            await lines.file(connection, self.sql, own)
 
 
 class SequentialSource:
     """The lines of the sequential topics that this worker serves."""
 
-    exclusive = True
-
     def __init__(self, parts: Parts, reader: HorizonReader) -> None:
         """Take what the plugins serve, below the horizon of `reader`."""
         self._parts = parts
         self._reader = reader
-        named = (topic for topic, _ in parts.registry.in_topics)
-        self._topics = frozenset(filter(parts.registry.takes, named))
+        self._served = ServedLines(parts)
         self._arrivals = Arrivals()
-        # Of topics and types that are none of ours: whether nobody handles them, since the survey.
-        self._nobodys: dict[tuple[str, str], bool] = {}
         self._heads: dict[Key, Lane] = {}
         # Lines with filed rows to go on with: their heads are behind the cursors.
         self._going: dict[Line, None] = {}
@@ -71,7 +114,7 @@ class SequentialSource:
     def forget(self) -> None:
         """Drop everything remembered of the server."""
         self._arrivals.forget()
-        self._nobodys.clear()
+        self._served.forget()
         self._heads.clear()
         self._going.clear()
         self._wanting = False
@@ -87,8 +130,8 @@ class SequentialSource:
     async def survey(self, connection: Connection, seen: LineLook) -> Survey:
         """Take over the buckets that have arrivals, and the lanes that have heads."""
         arrived = [each for each in seen.arrived if each.mode == "sequential"]
-        self._nobodys.clear()
-        ours = await self._ours(connection, [(each.topic, each.type) for each in arrived])
+        self._served.forget()
+        ours = await self._served.ours(connection, [(each.topic, each.type) for each in arrived])
         found = [
             # What is being taken into a topic comes to lie before what is there.
             ((each.topic, each.bucket), 1 if each.topic in seen.held else each.first)
@@ -96,7 +139,7 @@ class SequentialSource:
             if (each.topic, each.type) in ours
         ]
         self._arrivals.survey(found, seen.complete)
-        heads = [s for s, mode in seen.heads if mode == "sequential" and self._serves(s.key)]
+        heads = [s for s, mode in seen.heads if mode == "sequential" and self._served.serves(s.key)]
         self._heads = {s.key: self._heads.get(s.key, Lane(s.key)) for s in heads}
         due = [s.key for s in heads if s.oldest is not None]
         for key in due:
@@ -108,7 +151,7 @@ class SequentialSource:
         """Whether there is a bucket, a lane of heads or a line to ask."""
         return bool(self._arrivals.after or self._heads or self._going)
 
-    async def claim(self, connection: Connection, most: int) -> Claim:
+    async def claim(self, connection: Connection, most: int) -> BucketClaim | None:
         """Take buckets, and then what may run of them."""
         self._wanting = False
         due, waiting = await self._due(connection), await self._arrived(connection)
@@ -127,57 +170,33 @@ class SequentialSource:
         for line in going:
             self._going.pop(line, None)
         rows = [*filed, *sorted(fresh, key=lambda row: row["id"])]
-        if rows:
-            self._wanting, self._pause = False, _SOON
-        note = _Note(had, arrived, drained, going, cut=len(filed) == share)
-        return Claim(
-            rows, note.cut or len(drained) < len(arrived), PageOrder(self._parts), note=note
+        if not rows:
+            return None
+        self._wanting, self._pause = False, _SOON
+        cut = len(filed) == share
+        return BucketClaim(
+            rows=rows,
+            full=cut or len(drained) < len(arrived),
+            order=PageOrder(self._parts),
+            buckets=had,
+            arrived=arrived,
+            drained=drained,
+            filed=going,
+            cut=cut,
+            sql=self._parts.sql,
+            arrivals=self._arrivals,
+            going=self._going,
         )
-
-    def ran(self, claim: Claim, met: int) -> None:  # noqa: ARG002 - as the contract has it
-        """Until this page has ended, its buckets are left alone."""
-        self._arrivals.hold(claim.note.buckets)
-
-    def ended(self, claim: Claim, met: int, *, committed: bool) -> None:
-        """Move the cursors over what was settled or filed."""
-        note: _Note = claim.note
-        self._arrivals.release(note.buckets)
-        if not committed:
-            return
-        last = {_bucket(row): row["id"] for row in claim.rows[:met] if row["place"] is None}
-        left = {_bucket(row) for row in claim.rows[met:]}
-        # A bucket for which there was no room is still the one that was asked the longest ago.
-        for bucket in (each for each in note.arrived if each in last or each in note.drained):
-            self._arrivals.taken(bucket, last.get(bucket, 0))
-            if bucket in note.drained and bucket not in left:
-                self._arrivals.empty(bucket)
-        if (note.cut or left) and claim.order is not None:
-            still = claim.order.lines
-            self._going |= {
-                line: None for line in note.filed if (line.topic, line.key) not in still
-            }
-
-    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
-        """Take the row's bucket, and file what stands before it: it may be filed itself after."""
-        await lines.hold(connection, self._parts.sql, [_bucket(row)])
-        own = [
-            each["id"]
-            for each in before
-            if each["ordering_key"] == row["ordering_key"]
-            and each["topic"] == row["topic"]
-            and each["place"] is None
-        ]
-        if own:
-            await lines.file(connection, self._parts.sql, own)
 
     # --------------------------------------------------------------------------------- claims
 
     async def _due(self, connection: Connection) -> list[Line]:
         """Lines with filed rows that may go on: those known to, and those whose heads are due."""
-        lanes = [lane for lane in self._heads.values() if self._serves(lane.key)]
+        lanes = [lane for lane in self._heads.values() if self._served.serves(lane.key)]
         # Those of a topic that was paused meanwhile: a survey finds them when it is resumed.
         allow = self._parts.controls.allow
-        self._going = {line: None for line in self._going if allow("topic", line.topic, "")}
+        for line in [line for line in self._going if not allow("topic", line.topic, "")]:
+            del self._going[line]
         room = _LINES - len(self._going)
         if lanes and room > 0:
             for head in await lines.due_heads(connection, self._parts.sql, lanes, room):
@@ -236,7 +255,9 @@ class SequentialSource:
         cursors = [each for each in self._arrivals.after.items() if each[0] not in held]
         if cursors:
             found = await lines.look(connection, self._parts.sql, cursors)
-            ours = await self._ours(connection, [(lane[0], type_) for lane, _, type_ in found])
+            ours = await self._served.ours(
+                connection, [(lane[0], type_) for lane, _, type_ in found]
+            )
             self._arrivals.look(
                 (lane, first) for lane, first, type_ in found if (lane[0], type_) in ours
             )
@@ -273,43 +294,6 @@ class SequentialSource:
             rows += more
             drained |= _drained(cut, more, room)
         return rows, drained
-
-    async def _ours(
-        self, connection: Connection, pairs: Iterable[tuple[str, str]]
-    ) -> set[tuple[str, str]]:
-        """Those of these topics and types whose arrivals are ours to take, or to file.
-
-        What nobody handles we file wherever a handler without a topic may have others to run: else
-        it would hold up the other keys of its bucket. What another worker handles is left to it.
-        """
-        open_ = {pair for pair in pairs if self._is_open(pair[0])}
-        ours = {pair for pair in open_ if self._takes(*pair)}
-        if self._parts.registry.anywhere:
-            foreign = open_ - ours
-            if asked := foreign - self._nobodys.keys():
-                found = await workers.unhandled(connection, self._parts.sql, asked)
-                self._nobodys |= {pair: pair in found for pair in asked}
-            ours |= {pair for pair in foreign if self._nobodys[pair]}
-        return ours
-
-    def _is_open(self, topic: str) -> bool:
-        """Whether arrivals of the topic may be taken here, as far as lines go.
-
-        Those of a topic that is `batch` by now go into its lists, whatever it was when they came.
-        """
-        registry = self._parts.registry
-        listed = topic in registry.lists
-        return (
-            not listed and registry.takes(topic) and self._parts.controls.allow("topic", topic, "")
-        )
-
-    def _takes(self, topic: str, type_: str) -> bool:
-        """Whether arrivals are among what our handlers serve: those without a topic serve any."""
-        return topic in self._topics or bool(self._parts.registry.handlers_of(topic, type_))
-
-    def _serves(self, lane: Key) -> bool:
-        listed = lane[0] in self._parts.registry.lists
-        return not listed and serves(self._parts, str(lane[0]), str(lane[1]))
 
 
 def _bucket_of(line: Line) -> Bucket:

@@ -1,7 +1,7 @@
 """Events that are processed each by itself: a source of pages.
 
-Owns the lanes of (topic, type) and their cursors. Promises what `Source` says. Known limit: what
-commits behind a cursor waits for the next sweep.
+Owns the lanes of (topic, type) and their cursors. Promises what `Source` and `Claim` say. Known
+limit: what commits behind a cursor waits for the next sweep.
 """
 
 from collections.abc import Sequence
@@ -10,17 +10,42 @@ from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.events.page_order import serves
 from inboxd.events.sources.line_look import LineLook
-from inboxd.events.sources.source import Claim
 from inboxd.events.topic_limits import TopicLimits
 from inboxd.model.lane import Lane, Lanes
 from inboxd.store import events
 from inboxd.store.connections import Connection, Row
 
 
-class SingleSource:
-    """The lanes of pending events."""
+class LaneClaim:
+    """Rows of lanes; their locks are enough."""
 
     exclusive = False
+    order = None
+
+    def __init__(self, rows: Sequence[Row], asked: Sequence[Lane], known: Lanes, most: int) -> None:
+        """Claimed were `rows`, at most so many, of those lanes of the `known` ones."""
+        self.rows = rows
+        self.full = len(rows) == most
+        self._asked = asked
+        self._known = known
+
+    def ran(self, met: int) -> None:
+        """The next claim starts behind these, although they are locked still."""
+        rows = self.rows[:met]
+        for row in rows:
+            self._asked[row["lane"] - 1].advance(row["run_at"], row["id"])
+        for position in {row["lane"] for row in rows}:
+            self._known.took(self._asked[position - 1])
+
+    def ended(self, met: int, *, committed: bool) -> None:
+        """Nothing to do: cursors were moved before."""
+
+    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+        """Nothing to do: the row's lock is enough."""
+
+
+class SingleSource:
+    """The lanes of pending events."""
 
     def __init__(self, parts: Parts) -> None:
         """Take what the plugins serve."""
@@ -48,7 +73,7 @@ class SingleSource:
         """Whether there is a lane to ask."""
         return bool(self._lanes.ordered())
 
-    async def claim(self, connection: Connection, most: int) -> Claim:
+    async def claim(self, connection: Connection, most: int) -> LaneClaim | None:
         """Take due events from the cursors on."""
         lanes = self._open()
         while lanes:
@@ -59,26 +84,12 @@ class SingleSource:
                 break
             rows = await events.claim(connection, self._parts.sql, asked, allowed.most)
             if rows:
-                return Claim(rows, full=len(rows) == allowed.most, lanes=asked)
+                return LaneClaim(rows, asked, self._lanes, allowed.most)
             # A topic that is bounded was asked alone: the others have their turn.
             for lane in asked:
                 self._lanes.took(lane)
             lanes = [lane for lane in lanes if lane.key[0] not in allowed.topics]
-        return Claim([])
-
-    def ran(self, claim: Claim, met: int) -> None:
-        """The next claim starts behind these, although they are locked still."""
-        rows = claim.rows[:met]
-        for row in rows:
-            claim.lanes[row["lane"] - 1].advance(row["run_at"], row["id"])
-        for position in {row["lane"] for row in rows}:
-            self._lanes.took(claim.lanes[position - 1])
-
-    def ended(self, claim: Claim, met: int, *, committed: bool) -> None:
-        """Nothing to do: cursors were moved before."""
-
-    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
-        """Nothing to do: the row's lock is enough."""
+        return None
 
     def _serves(self, lane: tuple[str | int | None, ...]) -> bool:
         return serves(self._parts, str(lane[0]), str(lane[1]))

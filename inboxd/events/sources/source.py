@@ -1,37 +1,53 @@
-"""Where pages of events come from: what the event processor asks of a source.
+"""Where pages of events come from: what the event processor asks of a source, and in which order.
 
-Owns the contract, nothing else. There are two sources: `SingleSource`, events each by itself, and
-`SequentialSource`, events of sequential topics, in the order of their keys.
+Owns the contract, and whose turn it is. There are two sources: `SingleSource`, events each by
+itself, and `SequentialSource`, events of sequential topics, in the order of their keys. Lists are
+no pages: each is a transaction of its own, beside the others (`inboxd.events.lists`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from inboxd.engine.processor import Survey
 from inboxd.events.page_order import PageOrder
 from inboxd.events.sources.line_look import LineLook
-from inboxd.model.lane import Lane
 from inboxd.store.connections import Connection, Row
 
 
-@dataclass(slots=True)
-class Claim:
-    """What one claim brought; full: there may be more. order: which lines stand still."""
+class Claim(Protocol):
+    """What one claim brought. All but `hold` are called between transactions."""
 
-    rows: list[Row]
-    full: bool = False
-    order: PageOrder | None = None
-    lanes: Sequence[Lane] = ()
-    # What the source itself remembers of it.
-    note: Any = field(default=None)
+    @property
+    def rows(self) -> Sequence[Row]:
+        """At least one."""
+
+    @property
+    def full(self) -> bool:
+        """Whether there may be more."""
+
+    @property
+    def order(self) -> PageOrder | None:
+        """Of rows in lines: which lines stand still."""
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether nobody can take what its page has before that has ended."""
+
+    def ran(self, met: int) -> None:
+        """The first `met` rows were run; their page is about to be settled."""
+
+    def ended(self, met: int, *, committed: bool) -> None:
+        """The page has ended."""
+
+    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+        """In a transaction of its own: make it safe to deal with one row by its id.
+
+        before: rows of the same page that were met before it, and are unsettled again.
+        """
 
 
 class Source(Protocol):
-    """A source of pages. All but `claim` and `hold` are called between transactions."""
-
-    # Whether nobody can take what a page of ours has before that page has ended.
-    exclusive: bool
+    """A source of pages. All but `claim` are called between transactions."""
 
     @property
     def again(self) -> float | None:
@@ -49,17 +65,42 @@ class Source(Protocol):
     def is_known(self) -> bool:
         """Whether there is anything to ask; if not, only a survey can find something."""
 
-    async def claim(self, connection: Connection, most: int) -> Claim:
-        """Take up to so many rows, in the page's transaction."""
+    async def claim(self, connection: Connection, most: int) -> Claim | None:
+        """Take up to so many rows, in the page's transaction; None: there are none."""
 
-    def ran(self, claim: Claim, met: int) -> None:
-        """The first `met` rows were run; their page is about to be settled."""
 
-    def ended(self, claim: Claim, met: int, *, committed: bool) -> None:
-        """The page has ended."""
+class Sources:
+    """The sources of one worker: whoever had the last page the longest ago is asked first."""
 
-    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
-        """In a transaction of its own: make it safe to deal with one row by its id.
+    def __init__(self, *sources: Source) -> None:
+        """Ask these in turn."""
+        self._sources = list(sources)
 
-        before: rows of the same page that were met before it, and are unsettled again.
-        """
+    @property
+    def again(self) -> list[float]:
+        """Seconds after which rows that could not be had may be."""
+        waits = [source.again for source in self._sources]
+        return [each for each in waits if each is not None]
+
+    def forget(self) -> None:
+        """Drop what was remembered."""
+        for source in self._sources:
+            source.forget()
+
+    async def survey(self, connection: Connection, looked: LineLook) -> list[Survey]:
+        """Look at everything from the beginning."""
+        return [await source.survey(connection, looked) for source in self._sources]
+
+    def are_known(self) -> bool:
+        """Whether any has something to ask."""
+        return any(source.is_known() for source in self._sources)
+
+    async def claim(self, connection: Connection, most: int) -> Claim | None:
+        """Ask them in turn, until one has something."""
+        for source in [each for each in self._sources if each.is_known()]:
+            claim = await source.claim(connection, most)
+            if claim is not None:
+                self._sources.remove(source)
+                self._sources.append(source)
+                return claim
+        return None

@@ -1,0 +1,107 @@
+"""An event that runs alone after a death: a page of one, in two transactions.
+
+Owns what `quarantine` asks of an event. Promises that its line stands still until it has run. See:
+`processing`, which asks for it; `page`, whose failures are its own.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from inboxd.engine.outcomes import setback, site_of
+from inboxd.engine.parts import Parts
+from inboxd.events.page import EventPage, PageFailure
+from inboxd.events.page_run import PageRun
+from inboxd.events.quarantine import Quarantine
+from inboxd.events.settling import EventSettling
+from inboxd.events.sources.source import Sources
+from inboxd.model.outcome import Dead
+from inboxd.store import events
+from inboxd.store.connections import Connection, Row
+from inboxd.store.events import Mark
+from inboxd.store.pools import lend
+
+
+class LoneEvent(EventPage):
+    """The next event, by itself. ran: False while somebody else has it."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        run: PageRun,
+        settling: EventSettling,
+        sources: Sources,
+        quarantine: Quarantine,
+    ) -> None:
+        """Take it from the sources."""
+        super().__init__(parts, run, settling)
+        self.ran = True
+        self._sources = sources
+        self._quarantine = quarantine
+        self._again: Row | None = None
+
+    @property
+    def keep(self) -> timedelta:
+        """As long as its session may live without a word."""
+        return self._parts.settings.database.idle_in_transaction_timeout
+
+    async def run_alone(self) -> PageFailure | None:
+        """Mark it, and run it; the failure, if that spoils its transaction."""
+        error: Exception | None = None
+        lost = False
+        async with lend(self._parts.pool) as self._connection:
+            mark = await self._quarantine.mark(self._connection, self)
+            if self.claim is not None:
+                self.claim.ran(1)
+                self.claim.ended(1, committed=True)
+            if mark is not None:
+                try:
+                    self.ran = await self._quarantine.run(self._connection, self, mark)
+                except Exception as caught:  # noqa: BLE001 - sorted out below
+                    error, lost = caught, self._is_lost()
+        if error is not None:
+            return await self._fail(error, lost=lost)
+        if mark is not None:
+            self._settling.count(self.results)
+        return None
+
+    async def find(self, connection: Connection) -> Mark | None:
+        """Claim it; it is convicted here, or passed over if it may not run yet."""
+        await self._take(connection, self._sources, 1)
+        if self.claim is None:
+            return None
+        row, order = self.rows[0], self.claim.order
+        if order is None or order.may_run(row):
+            if not self._quarantine.is_guilty(row["crashes"]):
+                return Mark(row["id"], row["crashes"], row["run_at"])
+            self._convict(row)
+        await self._settling.write(connection, self.results)
+        return None
+
+    async def marked(self, connection: Connection) -> None:
+        """In a line it is filed, so that the line stands still until it has run."""
+        if self.results.order is not None:
+            self.results.order.stop(self.rows[0])
+        await self._settling.write(connection, self.results)
+
+    async def find_again(self, connection: Connection) -> bool:
+        """Claim it by its id."""
+        assert self.claim is not None  # noqa: S101 - it was marked
+        self.results = self._afresh()
+        await self.claim.hold(connection, self.rows[0], ())
+        self._again = await events.claim_one(connection, self._parts.sql, self.rows[0]["id"])
+        return self._again is not None
+
+    async def run(self, connection: Connection) -> None:
+        """Run it as a page of one."""
+        assert self._again is not None  # noqa: S101 - it was found again
+        await self._run.run(connection, [self._again], self.results)
+        await self._settling.write(connection, self.results)
+
+    def _convict(self, row: Row) -> None:
+        crashes = row["crashes"]
+        site = site_of(row, None)
+        failure = self._quarantine.convict(crashes, site, event_id=row["event_id"])
+        dead = replace(setback(Dead(failure), row, self._parts.me), crashes=crashes)
+        self.results.setbacks.append(dead)
+        if self.results.order is not None:
+            self.results.order.set_back(row, dead=True)

@@ -1,0 +1,203 @@
+"""A page of events: one transaction from the claim to the settlement, and how it ended.
+
+Owns what a page is, wherever its rows come from (`sources`). Promises (promise 2): the handlers'
+effects, the commands that they sent and the settlements commit together or not at all; and a page
+that did not commit knows why: it has set back the event that spoiled it, or says how many rows may
+be tried without it, until that event stands alone. See: `processing`, which asks for pages;
+`page_run`, `settling`.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import anyio
+
+from inboxd.engine.parts import Parts
+from inboxd.errors import DedupKeyHeld
+from inboxd.events.page_order import PageOrder
+from inboxd.events.page_run import PageRun
+from inboxd.events.settling import EventSettling, Results, Spoiled
+from inboxd.events.sources.source import Claim, Sources
+from inboxd.model.outcome import explain
+from inboxd.store import events
+from inboxd.store.connections import Connection, Row, is_passing
+from inboxd.store.pools import lend, transaction
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PageFailure:
+    """Why a page did not commit, and what follows.
+
+    blamed: an event was set back; settled: its id, unless somebody else has it. most: as many rows
+    may do. broken: the connection was lost in it. outage: no event is at fault; later.
+    """
+
+    blamed: bool = False
+    settled: int | None = None
+    most: int | None = None
+    broken: bool = False
+    outage: Exception | None = None
+
+
+class EventPage:
+    """One page. It is begun, then settled, which may go on while the next is run."""
+
+    def __init__(self, parts: Parts, run: PageRun, settling: EventSettling) -> None:
+        """Nothing is claimed yet."""
+        self.claim: Claim | None = None
+        self.results = Results()
+        self._parts = parts
+        self._run = run
+        self._settling = settling
+        self._connection: Connection | None = None
+        # What ends the transaction.
+        self._open = AsyncExitStack()
+        self._failure: PageFailure | None = None
+        self._ended = anyio.Event()
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """What was claimed."""
+        return () if self.claim is None else self.claim.rows
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether some rows were not met: they are locked until this page has ended."""
+        return self.results.met < len(self.rows)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be more where its rows came from."""
+        return self.claim is not None and self.claim.full
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether nobody can take what it has before it has ended."""
+        return self.claim is not None and self.claim.exclusive
+
+    async def begin(self, sources: Sources, most: int) -> PageFailure | None:
+        """Claim up to so many rows and run them; the failure, if their run ends the page.
+
+        Without rows, the transaction has ended; raises what goes wrong before there are any.
+        """
+        if not sources.are_known():
+            return None
+        try:
+            async with self._run.turn, AsyncExitStack() as stack:
+                connection = await stack.enter_async_context(lend(self._parts.pool))
+                await stack.enter_async_context(transaction(self._parts.pool, connection))
+                self._connection = connection
+                await self._take(connection, sources, most)
+                if self.claim is not None:
+                    await self._run.run(connection, self.rows, self.results)
+                    self._open = stack.pop_all()
+        except Exception as error:
+            if not self.rows:
+                raise
+            return await self._fail(error, lost=self._is_lost())
+        if self.claim is not None:
+            self.claim.ran(self.results.met)
+        return None
+
+    async def settle(self) -> None:
+        """Write what came of it and commit, or find out what follows. Does not raise."""
+        assert self.claim is not None  # noqa: S101 - it has begun
+        assert self._connection is not None  # noqa: S101 - as above
+        error: Exception | None = None
+        lost = False
+        try:
+            async with self._open:
+                await self._settling.write(self._connection, self.results)
+            self._settling.count(self.results)
+        except Exception as caught:  # noqa: BLE001 - `end` tells of it
+            error, lost = caught, self._is_lost()
+        finally:
+            self.claim.ended(self.results.met, committed=error is None)
+            try:
+                self._failure = None if error is None else await self._fail(error, lost=lost)
+            finally:
+                self._ended.set()
+
+    async def end(self) -> PageFailure | None:
+        """Wait until it is settled; the failure if it did not commit."""
+        await self._ended.wait()
+        return self._failure
+
+    async def _take(self, connection: Connection, sources: Sources, most: int) -> None:
+        started = time.monotonic()
+        self.claim = await sources.claim(connection, most)
+        self.results.order = None if self.claim is None else self.claim.order
+        metrics = self._parts.metrics
+        metrics.claim_seconds.labels("event").observe(time.monotonic() - started)
+        metrics.page_rows.labels("event").observe(len(self.rows))
+
+    # -------------------------------------------------------------------------------- failures
+
+    def _is_lost(self) -> bool:
+        """Whether its connection was lost; asked at once, since then it is another user's."""
+        return self._connection is None or self._connection.is_closed()
+
+    async def _fail(self, error: Exception, *, lost: bool) -> PageFailure:
+        """What follows from an error: nothing that was claimed is settled. Does not raise."""
+        try:
+            return await self._sort_out(error, lost=lost)
+        except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
+            return PageFailure(broken=lost, outage=again)
+
+    async def _sort_out(self, error: Exception, *, lost: bool) -> PageFailure:
+        error = self.results.spoiled or error
+        if isinstance(error, Spoiled):
+            if lost and self._settling.losses.excuse(error.row["id"]):
+                # If it is an outage, the next page will tell by failing to begin.
+                _log.warning("a page lost its connection", rows=len(self.rows), reason=str(error))
+                return PageFailure()
+            return await self._blame(error)
+        if is_passing(error):
+            return PageFailure(broken=lost, outage=error)
+        reason = explain(error).error
+        _log.warning("page of events did not commit", rows=len(self.rows), reason=reason)
+        suspects = self._emitters() if isinstance(error, DedupKeyHeld) else self.rows
+        if len(suspects) == 1:
+            row = suspects[0]
+            handlers = self._parts.registry.handlers_of(row["topic"], row["type"])
+            # A list of one has none: its topic's rule is for it.
+            return await self._blame(Spoiled(row, next(iter(handlers), None), error), broken=lost)
+        return PageFailure(most=len(self._before(suspects[len(suspects) // 2])), broken=lost)
+
+    async def _blame(self, spoiled: Spoiled, *, broken: bool = False) -> PageFailure:
+        """Fail the one event, on a connection that works: in an outage nobody is blamed."""
+        assert self.claim is not None  # noqa: S101 - it has rows
+        async with (
+            self._run.turn,
+            lend(self._parts.pool) as connection,
+            transaction(self._parts.pool, connection),
+        ):
+            await self.claim.hold(connection, spoiled.row, self._before(spoiled.row))
+            row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
+            if row is not None:
+                outcome = self._settling.judge(spoiled.error, row, spoiled.handler)
+                results = self._afresh()
+                self._settling.set_back(row, outcome, results)
+                await self._settling.write(connection, results)
+        # Else its lost session may hold it still.
+        return PageFailure(blamed=True, settled=None if row is None else row["id"], broken=broken)
+
+    def _afresh(self) -> Results:
+        """No line stands still in a transaction that has just begun."""
+        in_lines = self.claim is not None and self.claim.order is not None
+        return Results(order=PageOrder(self._parts) if in_lines else None)
+
+    def _before(self, row: Row) -> Sequence[Row]:
+        """What was claimed before this row."""
+        ids = [each["id"] for each in self.rows]
+        return self.rows[: ids.index(row["id"])]
+
+    def _emitters(self) -> Sequence[Row]:
+        """Those whose handlers emitted events."""
+        ids = {parent.id for _, parent in self.results.emitted}
+        return [row for row in self.rows if row["id"] in ids]

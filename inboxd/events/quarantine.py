@@ -1,0 +1,113 @@
+"""Quarantine: after a worker's death, what may have killed it runs alone (ADR 3).
+
+Owns the protocol, the same for single events and for lists, and which rows are marked. A crash is
+counted in a first transaction, and the row kept from others; a second one takes the mark back and
+runs the row. If the worker dies in between, the crash stays counted, and a row that has as many of
+them as `worker.crash_limit` is convicted. Promises that a run which ended without an outcome, while
+this process lives, is no crash: its mark is given back. See: `lone_event`, `lists.processing`.
+"""
+
+from datetime import timedelta
+from typing import Protocol
+
+from inboxd.engine.parts import Parts
+from inboxd.errors import HandlerCrashed
+from inboxd.model.outcome import Failure, Site, explain
+from inboxd.store import events
+from inboxd.store.connections import Connection
+from inboxd.store.events import Mark
+from inboxd.store.pools import borrow, transaction
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+class Suspect(Protocol):
+    """What may kill its worker: how to find it, to find it again, and to run it."""
+
+    @property
+    def keep(self) -> timedelta:
+        """How long nobody else touches it once it is marked."""
+
+    async def find(self, connection: Connection) -> Mark | None:
+        """Find the row to be marked, as it is; None: nothing is to run now."""
+
+    async def marked(self, connection: Connection) -> None:
+        """Write what has to commit together with the mark."""
+
+    async def find_again(self, connection: Connection) -> bool:
+        """Find it in a later transaction; False: somebody else has it."""
+
+    async def run(self, connection: Connection) -> None:
+        """Run it, and write what came of it."""
+
+
+class Quarantine:
+    """What runs alone: how much is left of it, and what is marked now."""
+
+    def __init__(self, parts: Parts, noun: str) -> None:
+        """Run each `noun` alone; nothing as long as nobody has died."""
+        self._parts = parts
+        self._noun = noun
+        self._left = 0
+        self._marks: dict[int, Mark] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the next one runs alone."""
+        return self._left > 0
+
+    def begin(self, most: int) -> None:
+        """Somebody died: run as many alone as it may have had."""
+        self._left = most
+
+    def one_less(self) -> None:
+        """One of them had its turn."""
+        self._left = max(0, self._left - 1)
+
+    async def mark(self, connection: Connection, suspect: Suspect) -> Mark | None:
+        """Count a crash beforehand, in a transaction of its own; None: nothing is to run."""
+        async with transaction(self._parts.pool, connection):
+            mark = await suspect.find(connection)
+            if mark is not None:
+                self._marks[mark.id] = mark  # before it commits: the answer may be lost
+                await events.mark_crash(connection, self._parts.sql, mark.id, suspect.keep)
+                await suspect.marked(connection)
+        return mark
+
+    async def run(self, connection: Connection, suspect: Suspect, mark: Mark) -> bool:
+        """Run what was marked, in the transaction that takes the mark back.
+
+        False: somebody else has it. Another worker's claim that began before the mark was there
+        locks the row as it passes it by, and keeps it until it has ended.
+        """
+        async with transaction(self._parts.pool, connection):
+            found = await suspect.find_again(connection)
+            if found:
+                await events.unmark_crash(connection, self._parts.sql, mark)
+                await suspect.run(connection)
+        if found:
+            self.settled(mark.id)
+        return found
+
+    def settled(self, row_id: int) -> None:
+        """The row has an outcome, which took the mark back."""
+        self._marks.pop(row_id, None)
+
+    async def give_back(self) -> None:
+        """Take back the marks of runs that ended without an outcome: this process lives."""
+        for mark in list(self._marks.values()):
+            async with borrow(self._parts.pool) as connection:
+                await events.unmark_crash(connection, self._parts.sql, mark)
+            self.settled(mark.id)
+
+    def is_guilty(self, crashes: int) -> bool:
+        """Whether so many crashes convict."""
+        return crashes >= self._parts.settings.worker.crash_limit
+
+    def convict(self, crashes: int, site: Site, **names: object) -> Failure:
+        """What the dead letter says; `names` tell the log which one it is."""
+        self._parts.metrics.crashes.labels("event").inc(crashes)
+        _log.error(f"{self._noun} is a dead letter: it kills its worker", **names)
+        text = f"its worker died {crashes} times while it ran this {self._noun}"
+        return explain(HandlerCrashed(text), site)
