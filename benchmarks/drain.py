@@ -27,7 +27,7 @@ from inboxd.model.lane import Lane
 from inboxd.model.lineage import Lineage, uuid7
 from inboxd.settings import Settings
 from inboxd.store import bodies, commands, events, workers
-from inboxd.store.rows import ClaimedCommand
+from inboxd.store.rows import ClaimedCommand, ClaimedEvent
 from inboxd.store.statements import Statements
 
 SQL = Statements("inboxd")
@@ -110,8 +110,8 @@ async def raw_events(drain: Drain, connection: asyncpg.Connection, _bench: Bench
         done += len(page)
 
 
-def _child(row: asyncpg.Record) -> tuple[CommandDraft, commands.Parent]:
-    draft = CommandDraft(uuid7(), "bench.kept", row["payload"], queue="kept")
+def _child(row: ClaimedEvent) -> tuple[CommandDraft, commands.Parent]:
+    draft = CommandDraft(uuid7(), "bench.kept", row["payload"] or "null", queue="kept")
     return draft, commands.Parent("event", row["id"], Lineage(None, row["event_id"], None))
 
 

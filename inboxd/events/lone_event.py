@@ -16,9 +16,10 @@ from inboxd.events.settling import EventSettling
 from inboxd.events.sources.source import Sources
 from inboxd.model.outcome import Dead
 from inboxd.store import events
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.events import Mark
 from inboxd.store.pools import lend
+from inboxd.store.rows import ClaimedEvent
 
 
 class LoneEvent(EventPage):
@@ -37,7 +38,7 @@ class LoneEvent(EventPage):
         self.ran = True
         self._sources = sources
         self._quarantine = quarantine
-        self._again: Row | None = None
+        self._again: ClaimedEvent | None = None
 
     @property
     def keep(self) -> timedelta:
@@ -97,7 +98,7 @@ class LoneEvent(EventPage):
         await self._run.run(connection, [self._again], self.results)
         await self._settling.write(connection, self.results)
 
-    def _convict(self, row: Row) -> None:
+    def _convict(self, row: ClaimedEvent) -> None:
         crashes = row["crashes"]
         site = site_of(row, None)
         failure = self._quarantine.convict(crashes, site, event_id=row["event_id"])

@@ -22,8 +22,9 @@ from inboxd.events.settling import EventSettling, Results, Spoiled
 from inboxd.events.sources.source import Claim, Sources
 from inboxd.model.outcome import explain
 from inboxd.store import events
-from inboxd.store.connections import Connection, Row, is_passing
+from inboxd.store.connections import Connection, is_passing
 from inboxd.store.pools import lend, transaction
+from inboxd.store.rows import ClaimedEvent
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -61,7 +62,7 @@ class EventPage:
         self._ended = anyio.Event()
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[ClaimedEvent]:
         """What was claimed."""
         return () if self.claim is None else self.claim.rows
 
@@ -192,12 +193,12 @@ class EventPage:
         in_lines = self.claim is not None and self.claim.order is not None
         return Results(order=PageOrder(self._parts) if in_lines else None)
 
-    def _before(self, row: Row) -> Sequence[Row]:
+    def _before(self, row: ClaimedEvent) -> Sequence[ClaimedEvent]:
         """What was claimed before this row."""
         ids = [each["id"] for each in self.rows]
         return self.rows[: ids.index(row["id"])]
 
-    def _emitters(self) -> Sequence[Row]:
+    def _emitters(self) -> Sequence[ClaimedEvent]:
         """Those whose handlers emitted events."""
         ids = {parent.id for _, parent in self.results.emitted}
         return [row for row in self.rows if row["id"] in ids]

@@ -9,7 +9,7 @@ that stepped aside. Known limit: it trusts that rows of a line come in their ord
 from dataclasses import dataclass, field
 
 from inboxd.engine.parts import Parts
-from inboxd.store.connections import Row
+from inboxd.store.rows import ClaimedEvent
 
 
 @dataclass(slots=True)
@@ -19,11 +19,11 @@ class PageOrder:
     parts: Parts
     filed: list[int] = field(default_factory=list)
     aside: list[int] = field(default_factory=list)
-    lines: set[tuple[str, str]] = field(default_factory=set)
+    lines: set[tuple[str, str | None]] = field(default_factory=set)
     # What is served, as it was found at first; a change of the controls ends the page.
     _serves: dict[tuple[str, str], bool] = field(default_factory=dict)
 
-    def may_run(self, row: Row) -> bool:
+    def may_run(self, row: ClaimedEvent) -> bool:
         """Whether the event may run; if not, its line stands still from here on."""
         stands = row["behind"] or not row["ready"]
         if self.lines and not stands:
@@ -39,7 +39,7 @@ class PageOrder:
             found = self._serves[topic, type_] = serves(self.parts, topic, type_)
         return found
 
-    def set_back(self, row: Row, *, dead: bool) -> None:
+    def set_back(self, row: ClaimedEvent, *, dead: bool) -> None:
         """The event did not succeed: it waits where it is, or it is a dead letter."""
         topic = self.parts.registry.topics.get(row["topic"])
         if dead and topic is not None and topic.on_failure == "skip":
@@ -48,7 +48,7 @@ class PageOrder:
         else:
             self.stop(row)
 
-    def stop(self, row: Row) -> None:
+    def stop(self, row: ClaimedEvent) -> None:
         """The line stands still: what has just arrived needs a place."""
         self.lines.add((row["topic"], row["ordering_key"]))
         if row["place"] is None:

@@ -26,8 +26,9 @@ from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store import bodies
 from inboxd.store.commands import Parent
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.handler_connection import PageSavepoint
+from inboxd.store.rows import ClaimedEvent
 from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")
@@ -40,7 +41,7 @@ class Alone(Protocol):
         self,
         task: Task,
         connection: Connection,
-        row: Row,
+        row: ClaimedEvent,
         payloads: Mapping[int, str],
         results: Results,
     ) -> None:
@@ -61,7 +62,9 @@ class PageRun:
         self._settling = settling
         self._lists = lists
 
-    async def run(self, connection: Connection, rows: Sequence[Row], results: Results) -> None:
+    async def run(
+        self, connection: Connection, rows: Sequence[ClaimedEvent], results: Results
+    ) -> None:
         """Run events until the page's time, or its room for what they send, is spent.
 
         What may not run yet, in a line, is passed over and noted.
@@ -93,7 +96,12 @@ class PageRun:
                     return
 
     async def _run_one(
-        self, task: Task, connection: Connection, row: Row, raw: str | None, results: Results
+        self,
+        task: Task,
+        connection: Connection,
+        row: ClaimedEvent,
+        raw: str | None,
+        results: Results,
     ) -> None:
         if row["topic"] in self._parts.registry.lists:
             payloads = {} if row["body_id"] is None or raw is None else {row["body_id"]: raw}
@@ -138,7 +146,7 @@ class PageRun:
         self,
         task: Task,
         handler: EventHandler,
-        row: Row,
+        row: ClaimedEvent,
         raw: str,
         savepoint: PageSavepoint,
         sent: Outgoing,
@@ -169,6 +177,6 @@ class PageRun:
                 context.close()
 
 
-def _parent(row: Row) -> Parent:
+def _parent(row: ClaimedEvent) -> Parent:
     lineage = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
     return Parent("event", row["id"], child_of(lineage, row["event_id"]))

@@ -26,13 +26,16 @@ from inboxd.settings import Events as Limits
 from inboxd.store import batches, emitted, events, lines, wakeups
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent
 
 
 class Spoiled(InboxdError):
     """A transaction cannot commit because of one event, or of a list that begins with it."""
 
-    def __init__(self, row: Row, handler: EventHandler | None, error: BaseException) -> None:
+    def __init__(
+        self, row: ClaimedEvent, handler: EventHandler | None, error: BaseException
+    ) -> None:
         super().__init__(str(error))
         self.row = row
         self.handler = handler
@@ -110,7 +113,9 @@ class EventSettling:
         declared = self._parts.registry.topics.get(topic)
         return (handler and handler.retry) or (declared and declared.retry) or self._parts.policy
 
-    def judge(self, error: BaseException, row: Row, handler: EventHandler | None) -> Unsuccessful:
+    def judge(
+        self, error: BaseException, row: ClaimedEvent, handler: EventHandler | None
+    ) -> Unsuccessful:
         """What follows from an error, by the handler's own rule."""
         policy = self.policy(row["topic"], handler)
         left = self._versions.are_anothers(error, row["id"])
@@ -123,7 +128,7 @@ class EventSettling:
         telling.did_not_succeed("event", row, outcome, error, site.package)
         return LeftToPeer.of(outcome) if left else outcome
 
-    def set_back(self, row: Row, outcome: Unsuccessful, results: Results) -> None:
+    def set_back(self, row: ClaimedEvent, outcome: Unsuccessful, results: Results) -> None:
         """Note what becomes of an event that did not succeed, and of the line that it is in."""
         results.setbacks.append(setback(outcome, row, self._parts.me))
         results.left_to_peer |= isinstance(outcome, LeftToPeer)

@@ -7,24 +7,26 @@ more than the budget; compressed headers are taken to be as large as they can be
 """
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 from inboxd.api import messages
 from inboxd.store.connections import Connection, Row
 from inboxd.store.statements import Statements
 
+R = TypeVar("R", bound=messages.Row)
 
-def weight(rows: Sequence[Row]) -> int:
+
+def weight(rows: Sequence[messages.Row]) -> int:
     """Bytes of the bodies and headers of rows."""
     return sum(map(_size, rows))
 
 
-def _size(row: Row) -> int:
+def _size(row: messages.Row) -> int:
     size: int = (row["body_bytes"] or 0) + (row["headers_bytes"] or 0)
     return size
 
 
-def portions(rows: Sequence[Row], budget: int) -> Iterator[Sequence[Row]]:
+def portions(rows: Sequence[R], budget: int) -> Iterator[Sequence[R]]:
     """Cut rows, in order, into portions whose bodies and headers weigh at most `budget` bytes."""
     start, together = 0, 0
     for position, row in enumerate(rows):
@@ -50,7 +52,7 @@ async def read(
     return found
 
 
-async def complete(connection: Connection, sql: Statements, rows: Sequence[Row]) -> Sequence[Row]:
+async def complete(connection: Connection, sql: Statements, rows: Sequence[R]) -> Sequence[R]:
     """The same rows, with the headers that their claim left out."""
     left = [row["id"] for row in rows if row["headers"] is None and row["headers_bytes"]]
     if not left:
@@ -58,7 +60,9 @@ async def complete(connection: Connection, sql: Statements, rows: Sequence[Row])
     found = await connection.fetch(sql["read_headers"], left)
     headers = {row["id"]: row["headers"] for row in found}
     return [
-        cast("Row", {**row, "headers": headers[row["id"]]}) if row["id"] in headers else row
+        cast("R", {**cast("Row", row), "headers": headers[row["id"]]})
+        if row["id"] in headers
+        else row
         for row in rows
     ]
 

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from inboxd.errors import LeaseLost
 from inboxd.model.lane import Lane, Sighting
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.statements import Statements
 
 
@@ -54,9 +55,9 @@ async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
 
 async def claim(
     connection: Connection, sql: Statements, lanes: Sequence[Lane], rows: int
-) -> list[Row]:
+) -> list[ClaimedEvent]:
     """Up to `rows` due events of these lanes, locked; `lane` counts from 1."""
-    return await connection.fetch(
+    found = await connection.fetch(
         sql["claim_events"],
         [lane.key[0] for lane in lanes],
         [lane.key[1] for lane in lanes],
@@ -64,6 +65,7 @@ async def claim(
         [lane.after_id for lane in lanes],
         rows,
     )
+    return claimed_events(found)
 
 
 async def settle(
@@ -108,9 +110,10 @@ async def unmark_crash(connection: Connection, sql: Statements, mark: Mark) -> N
     await connection.execute(sql["unmark_crash"], *mark)
 
 
-async def claim_one(connection: Connection, sql: Statements, event_id: int) -> Row | None:
+async def claim_one(connection: Connection, sql: Statements, event_id: int) -> ClaimedEvent | None:
     """The event by id, locked; None when it is gone."""
-    return await connection.fetchrow(sql["claim_event"], event_id)
+    found = claimed_events(await connection.fetch(sql["claim_event"], event_id))
+    return found[0] if found else None
 
 
 async def fail_unhandled(

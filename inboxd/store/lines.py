@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from inboxd.model.arrivals import Bucket
 from inboxd.model.horizon import HorizonReading
 from inboxd.model.lane import Lane, Sighting
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
@@ -148,9 +149,9 @@ async def claim_arrivals(
     stretches: Sequence[Stretch],
     rows: int,
     share: int | None = None,
-) -> list[Row]:
+) -> list[ClaimedEvent]:
     """Up to `rows` arrivals of buckets that are held, `share` of each; `lane` counts from 1."""
-    return await connection.fetch(
+    found = await connection.fetch(
         sql["claim_arrivals"],
         [each.topic for each in stretches],
         [each.bucket for each in stretches],
@@ -159,15 +160,17 @@ async def claim_arrivals(
         rows,
         rows if share is None else share,
     )
+    return claimed_events(found)
 
 
 async def claim_filed(
     connection: Connection, sql: Statements, lines: Sequence[Line], rows: int
-) -> list[Row]:
+) -> list[ClaimedEvent]:
     """Up to `rows` rows of lines whose heads are due, from the heads on; `lane` counts from 1."""
-    return await connection.fetch(
+    found = await connection.fetch(
         sql["claim_filed"], [line.topic for line in lines], [line.key for line in lines], rows
     )
+    return claimed_events(found)
 
 
 async def file(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:

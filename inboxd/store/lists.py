@@ -7,13 +7,14 @@ transaction, in which the bucket was taken by an earlier statement (`inboxd.stor
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from inboxd.api.due import NEVER
 from inboxd.model.arrivals import Bucket
 from inboxd.store import lines
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
@@ -115,7 +116,7 @@ async def open_lines(
 
 async def read_lines(
     connection: Connection, sql: Statements, topic: str, wanted: Sequence[tuple[Line, int]]
-) -> list[list[Row]]:
+) -> list[list[ClaimedEvent]]:
     """The oldest events of lines, so many of each at the most; in the order given."""
     rows = await connection.fetch(
         sql["read_lists"],
@@ -124,17 +125,23 @@ async def read_lines(
         [line.place for line, _ in wanted],
         [most for _, most in wanted],
     )
-    found: list[list[Row]] = [[] for _ in wanted]
-    for row in rows:
+    found: list[list[ClaimedEvent]] = [[] for _ in wanted]
+    for row in claimed_events(rows):
         found[row["lane"] - 1].append(row)
     for each in found:
-        each.sort(key=_place)
+        each.sort(key=place_of)
     return found
 
 
-def _place(row: Row) -> int:
-    place: int = row["place"]
-    return place
+async def read(ask: Any, sql: Statements, stretch: Stretch, rows: int) -> list[ClaimedEvent]:
+    """The first `rows` events of a stretch, in order, by a connection, also a handler's own."""
+    topic, key, first, last = stretch
+    return claimed_events(await ask.fetch(sql["read_list"], topic, key, first - 1, last, rows))
+
+
+def place_of(row: ClaimedEvent) -> int:
+    """The place in its line that a filed event has."""
+    return cast("int", row["place"])
 
 
 async def measure(
@@ -173,7 +180,7 @@ async def types_in(
 
 
 async def common_in(
-    connection: Connection, sql: Statements, stretch: Stretch, first: Row
+    connection: Connection, sql: Statements, stretch: Stretch, first: ClaimedEvent
 ) -> Common:
     """What all events of a stretch have as `first`, one of them, has it."""
     common = Common(first["correlation_id"], first["tenant"])

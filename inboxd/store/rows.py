@@ -5,9 +5,12 @@ more than a tenth of what the worker spends on a row. The store's functions say 
 these types; a type checker sees each column.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TypedDict
+from typing import NotRequired, TypedDict, cast
 from uuid import UUID
+
+from inboxd.store.connections import Row
 
 
 class ClaimedCommand(TypedDict):
@@ -51,3 +54,52 @@ class ClaimedCommand(TypedDict):
     waited: float
     age: float
     lane: int
+
+
+class ClaimedEvent(TypedDict):
+    """An event that was claimed, or is read in its line.
+
+    Times are seconds since the epoch; occurred_at: None where it is run_at. headers: None if they
+    are large, of headers_bytes. body_id: a payload that is stored apart. waited, age: seconds.
+    lane: its position among those that were asked for.
+    """
+
+    id: int
+    event_id: UUID
+    topic: str
+    type: str
+    schema_version: int
+    source: str | None
+    tenant: str | None
+    entity_type: str | None
+    entity_id: str | None
+    payload: str | None
+    headers: str | None
+    headers_bytes: int | None
+    correlation_id: str | None
+    causation_id: UUID | None
+    traceparent: str | None
+    attempts: int
+    crashes: int
+    run_at: float
+    body_id: int | None
+    body_at: datetime | None
+    body_bytes: int | None
+    ordering_key: str | None
+    occurred_at: datetime | None
+    created_at: float
+    waited: float
+    age: float
+    lane: int
+    # Of events in lines. place: None of one that is not filed; ready: it is due; behind: its line
+    # has filed events; again: it was a dead letter.
+    bucket: NotRequired[int]
+    place: NotRequired[int | None]
+    ready: NotRequired[bool]
+    behind: NotRequired[bool]
+    again: NotRequired[bool]
+
+
+def claimed_events(rows: Sequence[Row]) -> list[ClaimedEvent]:
+    """The driver's records, as what they are."""
+    return cast("list[ClaimedEvent]", rows)

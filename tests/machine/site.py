@@ -25,6 +25,7 @@ from inboxd.settings import Database as Settings
 from inboxd.store import commands, events, workers
 from inboxd.store.connections import Connection, Row, connect
 from inboxd.store.pools import Pool, open_pool
+from inboxd.store.rows import ClaimedEvent
 from inboxd.store.session import Session
 from tests.machine.model import HOUR, Item, Key, Query
 from tests.support import Database
@@ -74,9 +75,9 @@ class Worker:
     claims: Connection
     event_lanes: Lanes = field(default_factory=Lanes)
     command_lanes: Lanes = field(default_factory=Lanes)
-    page: list[Row] | None = None  # events of its open transaction
+    page: list[ClaimedEvent] | None = None  # events of its open transaction
     page_lanes: list[Any] = field(default_factory=list)
-    alone: Row | None = None  # an event whose crash was counted beforehand
+    alone: ClaimedEvent | None = None  # an event whose crash was counted beforehand
     leasing: Sequence[messages.Row] | None = None  # a claim that has not committed
     by_itself: bool = False  # that claim is of a suspect that runs alone
 

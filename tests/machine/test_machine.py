@@ -27,8 +27,8 @@ from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Succeeded, decide
 from inboxd.store import commands, events
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.connections import Row
 from inboxd.store.events import Setback
+from inboxd.store.rows import ClaimedEvent
 from inboxd.store.workers import WorkerIdentity
 from tests.machine.model import ATTEMPTS, CRASHES, HOUR, Item, Model
 from tests.machine.site import Claim, Site, Worker, open_site, query_of
@@ -146,7 +146,7 @@ class Machine(World):
         self.site.run(worker.pages.execute("BEGIN"))
         worker.page = self._take(worker, rows)
 
-    def _take(self, worker: Worker, most: int) -> list[Row]:
+    def _take(self, worker: Worker, most: int) -> list[ClaimedEvent]:
         worker.page_lanes = worker.event_lanes.ordered()
         rows = self.site.run(events.claim(worker.pages, SQL, worker.page_lanes, most))
         offered = self.model.pending(self.model.events)
@@ -176,7 +176,12 @@ class Machine(World):
             worker.event_lanes.took(worker.page_lanes[position - 1])
 
     def _write_events(
-        self, worker: Worker, rows: Sequence[Row], ends: Sequence[str], *, lost: bool = False
+        self,
+        worker: Worker,
+        rows: Sequence[ClaimedEvent],
+        ends: Sequence[str],
+        *,
+        lost: bool = False,
     ) -> list[CommandDraft]:
         """Write what became of events as a page does; the commands that they sent."""
         done, setbacks, children = [], [], []
@@ -226,7 +231,7 @@ class Machine(World):
         self.site.run(worker.pages.execute("COMMIT"))
         self.let_go("events", rows)
 
-    def _run_alone(self, worker: Worker, marked: Row, ends: Sequence[str]) -> None:
+    def _run_alone(self, worker: Worker, marked: ClaimedEvent, ends: Sequence[str]) -> None:
         """It runs, unless somebody else had it meanwhile: its worker was stopped for long."""
         item = self.model.events[marked["id"]]
         if item.held:

@@ -41,8 +41,9 @@ from inboxd.store import (
     suspects,
     workers,
 )
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.events import Setback
+from inboxd.store.rows import ClaimedEvent
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 from tests.plans.filling import WORKER, Known
@@ -328,7 +329,7 @@ DAEMON |= {
     ),
     "common_in_list": (
         lambda c, k: lists.common_in(
-            c, SQL, _LONG, cast("Row", {"correlation_id": "a story", "tenant": "a tenant"})
+            c, SQL, _LONG, cast("ClaimedEvent", {"correlation_id": "a story", "tenant": "a tenant"})
         ),
         ("events_lines",),
     ),

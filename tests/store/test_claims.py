@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from inboxd.api import messages
-from inboxd.api.messages import Event, Row
+from inboxd.api.messages import Event
 from inboxd.model.lane import BEGINNING, Lane, Lanes, Sighting
 from inboxd.store import commands, events, workers
 from inboxd.store.connections import Connection
-from inboxd.store.rows import ClaimedCommand
+from inboxd.store.rows import ClaimedCommand, ClaimedEvent
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
@@ -164,7 +164,7 @@ async def test_two_reapers_bury_once(database: Database) -> None:
         assert [tuple(row) for row in crashes] == [("pending", 1)]
 
 
-def _mark(row: Row) -> events.Mark:
+def _mark(row: ClaimedEvent) -> events.Mark:
     return events.Mark(row["id"], row["crashes"], row["run_at"])
 
 

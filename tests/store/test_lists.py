@@ -13,6 +13,7 @@ from inboxd.settings import Events
 from inboxd.store import lists
 from inboxd.store.connections import Connection, Row
 from inboxd.store.lists import Stretch
+from inboxd.store.rows import ClaimedEvent, claimed_events
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session
@@ -91,7 +92,7 @@ async def test_of_a_list_that_is_streamed_only_a_portion_has_been_read(database:
     handlers.events("item", topic="listed")(take)
     handler = build_registry([("a plugin", handlers)]).lists["listed"]
     limits = Events(page_rows=10, page_bytes=5_000)
-    (first,) = await database.fetch("select * from inboxd.events where head")
+    (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
     stretch = Stretch("listed", "k", 1, 25)
     stored = Stored(SQL, limits, handler, stretch, 25, first)
     async with daemon_session(database) as session:
@@ -119,7 +120,7 @@ async def test_headers_count_in_a_portion_and_come_whole(database: Database) -> 
     handlers.events("item", topic="listed")(take)
     handler = build_registry([("a plugin", handlers)]).lists["listed"]
     limits = Events(page_rows=25, page_bytes=10_000)
-    (first,) = await database.fetch("select * from inboxd.events where head")
+    (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
     stored = Stored(SQL, limits, handler, Stretch("listed", "k", 1, 25), 25, first)
     async with daemon_session(database) as session:
         met = [portion async for portion in stored.read(lambda: session, Unread())]
@@ -142,7 +143,7 @@ async def test_a_list_is_looked_through_piece_by_piece(
         " update inboxd.events set tenant = 't', type = 'rare',"
         " correlation_id = case place when 15 then 'b' else 'a' end"
     )
-    first = cast("Row", {"correlation_id": "a", "tenant": "t"})
+    first = cast("ClaimedEvent", {"correlation_id": "a", "tenant": "t"})
     asked: list[Any] = []
     older, whole = Stretch("listed", "k", 1, 14), Stretch("listed", "k", 1, 25)
     async with daemon_session(database) as session:

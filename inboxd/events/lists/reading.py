@@ -10,7 +10,7 @@ again.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from inboxd.api.lists import MOST_OUTCOMES
 from inboxd.api.messages import Event
@@ -19,8 +19,9 @@ from inboxd.api.records import EventHandler, ListHandler
 from inboxd.errors import NoHandler, PayloadError
 from inboxd.settings import Events as Limits
 from inboxd.store import bodies, lists
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.lists import Common, Stretch
+from inboxd.store.rows import ClaimedEvent
 from inboxd.store.statements import Statements
 
 Events = Sequence[Event[Any]]
@@ -36,9 +37,9 @@ Ask = Callable[[], Any]
 class Unread:
     """Events that could not be read, and why, by their ids."""
 
-    errors: dict[int, tuple[Row, BaseException]] = field(default_factory=dict)
+    errors: dict[int, tuple[ClaimedEvent, BaseException]] = field(default_factory=dict)
 
-    def note(self, row: Row, error: BaseException) -> None:
+    def note(self, row: ClaimedEvent, error: BaseException) -> None:
         """Remember one. Raises PayloadError if there are too many to remember."""
         if len(self.errors) >= MOST_OUTCOMES:
             raise PayloadError(f"more than {MOST_OUTCOMES:,} events of the list cannot be read")
@@ -49,7 +50,7 @@ class Part(Protocol):
     """A list, or a part of one."""
 
     size: int
-    first: Row
+    first: ClaimedEvent
 
     def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:
         """Its events in order, portion by portion."""
@@ -64,7 +65,7 @@ class Part(Protocol):
     async def common(self, connection: Connection) -> Common:
         """What all of its events have."""
 
-    def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
+    def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
         """Its own events among those of the list that cannot be read."""
 
     def halves(self) -> "tuple[Part, Part]":
@@ -76,7 +77,7 @@ class Held:
 
     __slots__ = ("events", "first", "rows", "size")
 
-    def __init__(self, rows: Sequence[Row], events: Events) -> None:
+    def __init__(self, rows: Sequence[ClaimedEvent], events: Events) -> None:
         """Hold `rows`, and those of their events that can be read."""
         self.rows = rows
         self.events = events
@@ -98,13 +99,13 @@ class Held:
     async def common(self, connection: Connection) -> Common:  # noqa: ARG002 - it is here
         """By its rows."""
 
-        def same(column: str) -> str | None:
-            value: str | None = self.first[column]
+        def same(column: Literal["correlation_id", "tenant"]) -> str | None:
+            value = self.first[column]
             return value if all(row[column] == value for row in self.rows) else None
 
         return Common(same("correlation_id"), same("tenant"))
 
-    def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
+    def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
         """By their ids."""
         here = {row["id"] for row in self.rows} if of_all.errors else ()
         return {id_: each for id_, each in of_all.errors.items() if id_ in here}
@@ -131,7 +132,7 @@ class Stored:
         handler: ListHandler,
         stretch: Stretch,
         size: int,
-        first: Row,
+        first: ClaimedEvent,
     ) -> None:
         """Read `stretch`, of which `first` is the first row, in portions within `limits`."""
         self._sql = sql
@@ -163,52 +164,51 @@ class Stored:
         sql, most_rows = self._sql, self._handler.page_rows or self._limits.page_rows
         while True:
             connection = ask()
-            rows = await connection.fetch(sql["read_list"], topic, key, after, last, most_rows)
+            rows = await lists.read(
+                connection, sql, Stretch(topic, key, after + 1, last), most_rows
+            )
             if not rows:
                 return
-            after = rows[-1]["place"]
+            after = lists.place_of(rows[-1])
             for portion in bodies.portions(rows, self._limits.page_bytes):
                 payloads = await bodies.read(connection, sql, portion)
                 whole = await bodies.complete(connection, sql, portion)
                 events = read_rows(self._handler.readers, whole, payloads, unread)
-                self._read_to = max(self._read_to, portion[-1]["place"])
+                self._read_to = max(self._read_to, lists.place_of(portion[-1]))
                 yield events
 
     async def common(self, connection: Connection) -> Common:
         """By asking the database."""
         return await lists.common_in(connection, self._sql, self.stretch, self.first)
 
-    def unread(self, of_all: Unread) -> dict[int, tuple[Row, BaseException]]:
+    def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
         """By their places."""
         _, _, first, last = self.stretch
         found = of_all.errors.items()
-        return {id_: each for id_, each in found if first <= each[0]["place"] <= last}
+        return {id_: each for id_, each in found if first <= lists.place_of(each[0]) <= last}
 
     async def left(self, connection: Connection) -> "Stored | None":
         """What is still in the line, with its own first row; None: nothing."""
-        sql = self._sql
-        topic, key, first, last = self.stretch
-        rows = await connection.fetch(sql["read_list"], topic, key, first - 1, last, 1)
-        return self._among(rows[0], last, self.size) if rows else None
+        rows = await lists.read(connection, self._sql, self.stretch, 1)
+        return self._among(rows[0], self.stretch.last, self.size) if rows else None
 
     async def hold(self, connection: Connection, unread: Unread) -> "Held | Stored | None":
         """The same in memory, if it is small; None: nothing is left of it."""
-        sql = self._sql
-        topic, key, first, last = self.stretch
-        rows = await connection.fetch(sql["read_list"], topic, key, first - 1, last, _SMALL + 1)
+        sql, last = self._sql, self.stretch.last
+        rows = await lists.read(connection, sql, self.stretch, _SMALL + 1)
         if not rows:
             return None
         heavy = bodies.weight(rows) > self._limits.page_bytes
         if len(rows) > _SMALL:
             return self._among(rows[0], last, max(self.size, len(rows)))
         if heavy and len(rows) > 1:
-            return self._among(rows[0], rows[-1]["place"], len(rows))
+            return self._among(rows[0], lists.place_of(rows[-1]), len(rows))
         payloads = await bodies.read(connection, sql, rows)
         whole = await bodies.complete(connection, sql, rows)
         return Held(whole, read_rows(self._handler.readers, whole, payloads, unread))
 
-    def _among(self, first: Row, last: int, size: int) -> "Stored":
-        stretch = self.stretch._replace(first=first["place"], last=last)
+    def _among(self, first: ClaimedEvent, last: int, size: int) -> "Stored":
+        stretch = self.stretch._replace(first=lists.place_of(first), last=last)
         return Stored(self._sql, self._limits, self._handler, stretch, size, first)
 
     def halves(self) -> "tuple[Stored, Stored]":
@@ -223,7 +223,7 @@ class Stored:
 
 def read_rows(
     readers: Mapping[str, EventHandler],
-    rows: Sequence[Row],
+    rows: Sequence[ClaimedEvent],
     payloads: Payloads,
     unread: Unread,
 ) -> Events:

@@ -39,10 +39,11 @@ from inboxd.events.settling import EventSettling, Outgoing, Results, Spoiled
 from inboxd.model.lineage import Lineage, child_of, uuid7
 from inboxd.model.outcome import Succeeded
 from inboxd.store.commands import Parent
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.lists import Common, Stretch
+from inboxd.store.rows import ClaimedEvent
 from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")
@@ -120,14 +121,19 @@ class ListRun:
                 return course.error if course.told else mark.back(written, course.error)
         return None
 
-    def _is_its_own(self, error: BaseException, row: Row, handler: ListHandler) -> bool:
+    def _is_its_own(self, error: BaseException, row: ClaimedEvent, handler: ListHandler) -> bool:
         """Whether an error speaks of what was run: a verdict, or a time of its own."""
         policy = self._settling.policy(handler.topic, handler.readers.get(row["type"]))
         own = (Reject, Retry, Defer, PayloadError, NoHandler)
         return isinstance(error, own) or policy.is_permanent(error)
 
     async def alone(
-        self, task: Task, connection: Connection, row: Row, payloads: Payloads, results: Results
+        self,
+        task: Task,
+        connection: Connection,
+        row: ClaimedEvent,
+        payloads: Payloads,
+        results: Results,
     ) -> None:
         """Run an event as a list of one: a retry, a replay, or a suspect."""
         handler, written = self._parts.registry.lists[row["topic"]], Written(results)
@@ -249,7 +255,7 @@ class ListRun:
         ]
 
     def _set_back(
-        self, written: Written, row: Row, error: BaseException, handler: ListHandler
+        self, written: Written, row: ClaimedEvent, error: BaseException, handler: ListHandler
     ) -> None:
         """One event waits for its retry, alone, or is a dead letter."""
         if row.get("place") is not None:  # one that is run from its lane has no place
@@ -263,7 +269,9 @@ class ListRun:
         self._settling.set_back(row, outcome, written.results)
         written.results.counts.append((row["type"], outcome, 0.0, max(0.0, row["waited"])))
 
-    def listed(self, handler: ListHandler, rows: Sequence[Row], payloads: Payloads) -> Listed:
+    def listed(
+        self, handler: ListHandler, rows: Sequence[ClaimedEvent], payloads: Payloads
+    ) -> Listed:
         """The list of rows that are in memory."""
         unread = Unread()
         events = read_rows(handler.readers, rows, payloads, unread)
@@ -272,7 +280,7 @@ class ListRun:
         return Listed(handler, facts, Held(rows, events), unread)
 
 
-def facts_of(handler: ListHandler, first: Row, size: int, types: Collection[str]) -> Facts:
+def facts_of(handler: ListHandler, first: ClaimedEvent, size: int, types: Collection[str]) -> Facts:
     """What is known of a list of `size` events of these types, which begins with the row `first`.
 
     It is taken now, by the database's clock. What cannot be read is no part of it, and is missing.
@@ -295,7 +303,7 @@ def facts_of(handler: ListHandler, first: Row, size: int, types: Collection[str]
     )
 
 
-def left_of(part: Held, written: Sequence[Results]) -> list[Row]:
+def left_of(part: Held, written: Sequence[Results]) -> list[ClaimedEvent]:
     """The events of a list that nothing was noted of."""
     met = {id_ for results in written for id_, _ in results.done}
     met |= {each.id for results in written for each in results.setbacks}
@@ -332,7 +340,7 @@ def _origin(part: Part, common: Common) -> tuple[Any, Parent]:
 
 def _own_outcomes(
     events: EventList[Any] | BlockingEventList[Any], unread: Unread, part: Part
-) -> dict[int, tuple[Row, BaseException]]:
+) -> dict[int, tuple[ClaimedEvent, BaseException]]:
     """The events of a part that are not done although its handler ended well."""
     return {**part.unread(unread), **events.outcomes}
 

@@ -18,7 +18,8 @@ from inboxd.events.lists.run import left_of
 from inboxd.events.settling import EventSettling, Results
 from inboxd.model.outcome import Dead, explain
 from inboxd.store import events, lines, lists
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
@@ -56,7 +57,7 @@ class ListSetback:
     ) -> SetbackResult:
         """Write what becomes of a list; `noted` is what its transaction noted of single events."""
         part, first = failed.part, failed.part.first
-        left: Sequence[Row] = ()
+        left: Sequence[ClaimedEvent] = ()
         if isinstance(part, Held):
             left = left_of(part, noted)
             if not left:
@@ -74,7 +75,11 @@ class ListSetback:
         return await self._fail(connection, failed, first, left)
 
     async def _fail(
-        self, connection: Connection, failed: FailedList, first: Row, left: Sequence[Row]
+        self,
+        connection: Connection,
+        failed: FailedList,
+        first: ClaimedEvent,
+        left: Sequence[ClaimedEvent],
     ) -> SetbackResult:
         part, sql, me = failed.part, self.parts.sql, self.parts.me
         outcome = self.settling.judge(failed.error, first, self.handler.readers.get(first["type"]))
@@ -100,7 +105,9 @@ class ListSetback:
         return SetbackResult.DEAD if isinstance(outcome, Dead) else SetbackResult.WAITING
 
 
-async def hasten(connection: Connection, sql: Statements, part: Part, rows: Sequence[Row]) -> None:
+async def hasten(
+    connection: Connection, sql: Statements, part: Part, rows: Sequence[ClaimedEvent]
+) -> None:
     """Let whichever event of a list comes to be the head be due; `rows` are those in memory."""
     now = [row["id"] for row in rows] or [part.first["id"]]
     again = [events.Setback(id_, "waiting", delay=0.0) for id_ in now]

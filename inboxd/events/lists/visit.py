@@ -24,8 +24,9 @@ from inboxd.events.lists.setback import FailedList, ListSetback, SetbackResult
 from inboxd.events.settling import EventSettling
 from inboxd.model.arrivals import Bucket
 from inboxd.store import bodies, lines, lists
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.lists import Line, Stretch
+from inboxd.store.rows import ClaimedEvent
 
 # What a visit takes, files, and runs at the most; a longer list is read in portions.
 ROWS = 5_000
@@ -67,7 +68,7 @@ class Visit:
         await connection.execute(self.lists.patience(self.handler))
         after = self.last = self.cursors.after(self.bucket)
         full = self.handler.rule.full
-        seen: Sequence[Row] | None = None
+        seen: Sequence[ClaimedEvent] | None = None
         if full is not None and full <= ROWS and not self.careful:
             seen = await lines.claim_arrivals(
                 connection, self.parts.sql, [lines.Stretch(*self.bucket, after, bound)], ROWS
@@ -91,12 +92,14 @@ class Visit:
 
     # ------------------------------------------------------------------------------- arrivals
 
-    async def _run_full(self, connection: Connection, seen: Sequence[Row], full: int) -> None:
+    async def _run_full(
+        self, connection: Connection, seen: Sequence[ClaimedEvent], full: int
+    ) -> None:
         """Run the lists that what has just arrived makes full; it need not be filed first."""
-        fresh: dict[str, list[Row]] = defaultdict(list)
+        fresh: dict[str, list[ClaimedEvent]] = defaultdict(list)
         for row in seen:
             if row["type"] in self.handler.readers:  # what is none of the list's does not fill it
-                fresh[row["ordering_key"]].append(row)
+                fresh[row["ordering_key"] or ""].append(row)
         filed = await self._filed(connection, [row for row in seen if row["behind"]])
         for key, rows in fresh.items():
             line = filed.get(key)
@@ -110,9 +113,9 @@ class Visit:
                 before = [] if line is None else await self._read(connection, line, full)
                 await self._cut(connection, key, [*before, *rows], full)
 
-    async def _filed(self, connection: Connection, rows: Sequence[Row]) -> dict[str, Line]:
+    async def _filed(self, connection: Connection, rows: Sequence[ClaimedEvent]) -> dict[str, Line]:
         """The lines, not too long ones, behind which these rows stand."""
-        keys = list({row["ordering_key"] for row in rows})
+        keys = list({row["ordering_key"] or "" for row in rows})
         if not keys:
             return {}
         found = await lists.open_lines(
@@ -124,11 +127,13 @@ class Visit:
             if not line.postponed and not line.crashes and line.length < ROWS
         }
 
-    async def _read(self, connection: Connection, line: Line, most: int) -> list[Row]:
+    async def _read(self, connection: Connection, line: Line, most: int) -> list[ClaimedEvent]:
         wanted = [(line, max(most, line.length))]
         return (await lists.read_lines(connection, self.parts.sql, self.handler.topic, wanted))[0]
 
-    async def _cut(self, connection: Connection, key: str, rows: Sequence[Row], full: int) -> None:
+    async def _cut(
+        self, connection: Connection, key: str, rows: Sequence[ClaimedEvent], full: int
+    ) -> None:
         """Run full lists, from the oldest row on."""
         limit = self.settling.limits.page_bytes
         start = 0
@@ -142,7 +147,7 @@ class Visit:
             start += full
 
     async def _file(
-        self, connection: Connection, after: int, bound: int, seen: Sequence[Row] | None
+        self, connection: Connection, after: int, bound: int, seen: Sequence[ClaimedEvent] | None
     ) -> list[str]:
         """File what has arrived and was not run; the lines that have grown."""
         if seen is not None:
@@ -223,7 +228,11 @@ class Visit:
         return min(most, ROWS + 1)
 
     async def _listed(
-        self, connection: Connection, line: Line, cap: int, rows: Sequence[Row] | None = None
+        self,
+        connection: Connection,
+        line: Line,
+        cap: int,
+        rows: Sequence[ClaimedEvent] | None = None,
     ) -> Listed:
         """The list at the head of a line."""
         if rows is None:
@@ -247,12 +256,12 @@ class Visit:
         facts = facts_of(self.handler, rows[0], size, types)
         return Listed(self.handler, facts, whole, Unread())
 
-    async def _hold(self, connection: Connection, rows: Sequence[Row]) -> Listed:
+    async def _hold(self, connection: Connection, rows: Sequence[ClaimedEvent]) -> Listed:
         payloads = await bodies.read(connection, self.parts.sql, rows)
         rows = await bodies.complete(connection, self.parts.sql, rows)
         return self.lists.listed(self.handler, rows, payloads)
 
-    def _belong(self, rows: Sequence[Row]) -> int:
+    def _belong(self, rows: Sequence[ClaimedEvent]) -> int:
         """How many of these rows, a line's oldest, make a list."""
         if self.handler.rule.cron is None:
             return len(rows)

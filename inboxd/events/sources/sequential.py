@@ -23,8 +23,9 @@ from inboxd.model.arrivals import Arrivals, Bucket
 from inboxd.model.horizon import BUCKETS
 from inboxd.model.lane import Key, Lane
 from inboxd.store import lines
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.lines import Line, Stretch
+from inboxd.store.rows import ClaimedEvent
 from inboxd.store.statements import Statements
 
 # Buckets that are tried together at most: all that others may have, and as many more.
@@ -45,7 +46,7 @@ class BucketClaim:
     filed rows it took; cut: they may have more.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[ClaimedEvent]
     full: bool
     order: PageOrder
     buckets: frozenset[Bucket]
@@ -81,7 +82,9 @@ class BucketClaim:
                 if (line.topic, line.key) not in still:
                     self.going[line] = None
 
-    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+    async def hold(
+        self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
+    ) -> None:
         """Take the row's bucket, and file what stands before it: it may be filed itself after."""
         await lines.hold(connection, self.sql, [_bucket(row)])
         own = [
@@ -264,12 +267,12 @@ class SequentialSource:
 
     async def _claim_filed(
         self, connection: Connection, going: Sequence[Line], most: int
-    ) -> list[Row]:
+    ) -> list[ClaimedEvent]:
         return await lines.claim_filed(connection, self._parts.sql, going, most) if going else []
 
     async def _claim_arrivals(
         self, connection: Connection, arrived: Sequence[Bucket], most: int
-    ) -> tuple[list[Row], frozenset[Bucket]]:
+    ) -> tuple[list[ClaimedEvent], frozenset[Bucket]]:
         """Up to `most` arrivals, and those of the buckets that have no more.
 
         Each bucket gives its share at first: what was written together lies together, and a page of
@@ -300,11 +303,11 @@ def _bucket_of(line: Line) -> Bucket:
     return line.topic, line.bucket
 
 
-def _bucket(row: Row) -> Bucket:
+def _bucket(row: ClaimedEvent) -> Bucket:
     return row["topic"], row["bucket"]
 
 
-def _drained(asked: Sequence[Bucket], rows: Sequence[Row], most: int) -> frozenset[Bucket]:
+def _drained(asked: Sequence[Bucket], rows: Sequence[ClaimedEvent], most: int) -> frozenset[Bucket]:
     """Which of the buckets asked have nothing more; `rows` as the statement gave them."""
     if len(rows) < most:
         return frozenset(asked)

@@ -13,7 +13,8 @@ from inboxd.events.sources.line_look import LineLook
 from inboxd.events.topic_limits import TopicLimits
 from inboxd.model.lane import Lane, Lanes
 from inboxd.store import events
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent
 
 
 class LaneClaim:
@@ -22,7 +23,9 @@ class LaneClaim:
     exclusive = False
     order = None
 
-    def __init__(self, rows: Sequence[Row], asked: Sequence[Lane], known: Lanes, most: int) -> None:
+    def __init__(
+        self, rows: Sequence[ClaimedEvent], asked: Sequence[Lane], known: Lanes, most: int
+    ) -> None:
         """Claimed were `rows`, at most so many, of those lanes of the `known` ones."""
         self.rows = rows
         self.full = len(rows) == most
@@ -40,7 +43,9 @@ class LaneClaim:
     def ended(self, met: int, *, committed: bool) -> None:
         """Nothing to do: cursors were moved before."""
 
-    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+    async def hold(
+        self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
+    ) -> None:
         """Nothing to do: the row's lock is enough."""
 
 

@@ -11,14 +11,15 @@ from typing import Protocol
 from inboxd.engine.processor import Survey
 from inboxd.events.page_order import PageOrder
 from inboxd.events.sources.line_look import LineLook
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent
 
 
 class Claim(Protocol):
     """What one claim brought. All but `hold` are called between transactions."""
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[ClaimedEvent]:
         """At least one."""
 
     @property
@@ -39,7 +40,9 @@ class Claim(Protocol):
     def ended(self, met: int, *, committed: bool) -> None:
         """The page has ended."""
 
-    async def hold(self, connection: Connection, row: Row, before: Sequence[Row]) -> None:
+    async def hold(
+        self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
+    ) -> None:
         """In a transaction of its own: make it safe to deal with one row by its id.
 
         before: rows of the same page that were met before it, and are unsettled again.

@@ -17,9 +17,10 @@ from inboxd.maintenance.unhandled.judgement import Judgement
 from inboxd.model.horizon import Horizon
 from inboxd.model.lane import Lane
 from inboxd.store import lines, workers
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.lines import Arrived, Head, Stretch
 from inboxd.store.pools import lend, transaction
+from inboxd.store.rows import ClaimedEvent
 
 _PAGE = 500
 
@@ -115,10 +116,10 @@ class _HeadPages:
             self.lane.rewind()  # the same lines go on
         return ids, True
 
-    def _alike(self, rows: list[Row]) -> list[int]:
+    def _alike(self, rows: list[ClaimedEvent]) -> list[int]:
         """Of each line, the events from the head on that are of the type and have waited enough."""
         type_, grace = self.lane.key[1], self.judgement.grace.total_seconds()
-        by_line = dict[int, list[Row]]()
+        by_line = dict[int, list[ClaimedEvent]]()
         for row in rows:
             by_line.setdefault(row["lane"], []).append(row)
         return [
