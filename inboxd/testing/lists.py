@@ -21,8 +21,8 @@ from inboxd.api.lists import BlockingEventList, EventList
 from inboxd.api.messages import Event
 from inboxd.api.records import EventHandler
 from inboxd.errors import NoHandler, UsageError
+from inboxd.events.lists.listed import facts_of
 from inboxd.events.lists.reading import Unread, read_rows
-from inboxd.events.lists.run import facts_of
 from inboxd.model.backoff import Exponential
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.registry.plugins import build_registry

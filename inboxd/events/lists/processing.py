@@ -9,8 +9,7 @@ for producers, or whose bucket another worker has, is looked at again after a pa
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import anyio
@@ -20,22 +19,20 @@ from anyio.abc import TaskGroup
 from inboxd.api.records import ListHandler
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
-from inboxd.errors import DedupKeyHeld
 from inboxd.events.horizon import HorizonReader
 from inboxd.events.lists.cursors import ListCursors
 from inboxd.events.lists.lone_list import LoneList
-from inboxd.events.lists.reading import Held, Part
+from inboxd.events.lists.making import ROWS
+from inboxd.events.lists.recovery import VisitRecovery
 from inboxd.events.lists.run import ListRun
-from inboxd.events.lists.setback import FailedList, hasten
-from inboxd.events.lists.visit import ROWS, Visit
+from inboxd.events.lists.visit import Visit
 from inboxd.events.quarantine import Quarantine
-from inboxd.events.settling import EventSettling, Spoiled
+from inboxd.events.settling import EventSettling
 from inboxd.events.sources.line_look import LineLook
 from inboxd.model.arrivals import Bucket
 from inboxd.model.lane import Lane
-from inboxd.model.outcome import explain
 from inboxd.store import lines, topics
-from inboxd.store.connections import Connection, is_passing
+from inboxd.store.connections import Connection
 from inboxd.store.pools import lend, transaction
 from inboxd.telemetry.logs import get_logger
 
@@ -86,6 +83,7 @@ class ListProcessing:
         # Buckets in which a transaction failed: one list a transaction until it is known which.
         self._alone: set[Bucket] = set()
         self._quarantine = Quarantine(parts, "list")
+        self._recovery = VisitRecovery(parts, settling, self._cursors, self._quarantine)
         self._stopping = False
         self._idle = anyio.Event()
         self._idle.set()
@@ -272,66 +270,12 @@ class ListProcessing:
             if written.results.left_to_peer:
                 self._calls.left_to_peer()
 
-    # -------------------------------------------------------------------------------- failures
-
     async def _failed(self, visit: Visit, error: Exception, *, lost: bool) -> None:
-        """A visit did not commit: an outage, or a list that spoils its transaction."""
+        """A visit did not commit: look at its bucket again after a pause."""
         self._pause(visit.bucket)
         self._cursors.hint(visit.bucket, visit.keys)
-        if isinstance(error, Spoiled):
-            error = error.error if isinstance(error.error, Exception) else error
-        _log.warning(
-            "a visit to lists did not commit",
-            topic=visit.handler.topic,
-            lists=len(visit.ran),
-            reason=explain(error).error,
-        )
-        try:
-            await self.give_back()
-            if not visit.ran or (is_passing(error) and not lost):
-                return
-            key, part = visit.ran[-1]
-            if lost and self._settling.losses.excuse(part.first["id"]):
-                return
-            if len(visit.ran) > 1:
-                self._alone.add(visit.bucket)
-            elif visit.handler.may_split and part.size > 1 and not isinstance(error, DedupKeyHeld):
-                await self._cut(visit, key, part)
-            else:
-                await self._blame(visit, FailedList(key, part, error))
-        except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
-            _log.warning("a list could not be set back", reason=explain(again).error)
-
-    async def _cut(self, visit: Visit, key: str, part: Part) -> None:
-        """Half of the list may do: the next visit tries."""
-        async with self._anew(visit) as connection:
-            await self._file(connection, part)
-            self._cursors.cut(visit.bucket, key, part.size // 2)
-            rows = part.rows if isinstance(part, Held) else ()
-            await hasten(connection, self._parts.sql, part, rows)
-
-    async def _blame(self, visit: Visit, failed: FailedList) -> None:
-        """Set the list back, on a connection that works."""
-        async with self._anew(visit) as connection:
-            await self._file(connection, failed.part)
-            blamed = replace(visit, written=[], ran=[], failed=[failed])
-            await blamed.set_back(connection)
-
-    async def _file(self, connection: Connection, part: Part) -> None:
-        """What was run before it was filed needs a place to be set back."""
-        if isinstance(part, Held):
-            fresh = [row["id"] for row in part.rows if row.get("place") is None]
-            await lines.file(connection, self._parts.sql, fresh)
-
-    @asynccontextmanager
-    async def _anew(self, visit: Visit) -> AsyncIterator[Connection]:
-        """Another transaction that has the bucket."""
-        async with (
-            lend(self._parts.pool) as connection,
-            transaction(self._parts.pool, connection),
-        ):
-            await lines.hold(connection, self._parts.sql, [visit.bucket])
-            yield connection
+        if await self._recovery.sort_out(visit, error, lost=lost):
+            self._alone.add(visit.bucket)
 
     # -------------------------------------------------------------------------------- suspects
 

@@ -9,9 +9,8 @@ handler did outside the database before it failed is done again for each half.
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,8 +18,7 @@ import anyio.lowlevel
 
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import EventContext
-from inboxd.api.lists import BlockingEventList, EventList, Facts
-from inboxd.api.messages import moment
+from inboxd.api.lists import BlockingEventList, EventList
 from inboxd.api.records import ListHandler
 from inboxd.engine import telling
 from inboxd.engine.execution import Task
@@ -28,54 +26,28 @@ from inboxd.engine.outcomes import is_ours
 from inboxd.engine.parts import Parts
 from inboxd.errors import (
     Defer,
-    HandlerTimeout,
     NoHandler,
     PayloadError,
     Reject,
     Retry,
 )
-from inboxd.events.lists.reading import Ask, Held, Part, Payloads, Stored, Unread, read_rows
+from inboxd.events.lists.listed import Listed, in_memory, origin_of
+from inboxd.events.lists.reading import Ask, Held, Part, Payloads, Stored, Unread
+from inboxd.events.lists.splitting import SplitProgress, may_halve
+from inboxd.events.lists.written import Written, WrittenMark
 from inboxd.events.settling import EventSettling, Outgoing, Results, Spoiled
-from inboxd.model.lineage import Lineage, child_of, uuid7
 from inboxd.model.outcome import Succeeded
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
 from inboxd.store.events import Setback
 from inboxd.store.handler_connection import PageSavepoint
-from inboxd.store.lists import Common, Stretch
 from inboxd.store.rows import ClaimedEvent
 from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")
 
-# So many runs of parts without a success, and it is not one event that spoils the list.
-_HOPELESS = 32
 # So many outcomes of single events are noted at once.
 _AT_ONCE = 100
-
-
-@dataclass(slots=True)
-class Written:
-    """What lists have to write. settled: stretches of lines, with the seconds of each event.
-
-    leaving: ids of filed events that do not stay in their lines.
-    """
-
-    results: Results = field(default_factory=Results)
-    settled: list[tuple[Stretch, float, float]] = field(default_factory=list)
-    leaving: list[int] = field(default_factory=list)
-    # Of settled stretches: type, events, seconds of each, how long the list had been due.
-    types: list[tuple[str, int, float, float]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A list that is due, before it is run."""
-
-    handler: ListHandler
-    facts: Facts
-    whole: Part
-    unread: Unread
 
 
 class ListRun:
@@ -94,9 +66,9 @@ class ListRun:
         self, task: Task, connection: Connection, listed: Listed, written: Written
     ) -> BaseException | None:
         """Run a list; the error for which it is to be set back as a whole, if there is one."""
-        mark = _Mark.of(written)
+        mark = WrittenMark.of(written)
         todo: list[Part] = [listed.whole]
-        course = _SplitProgress()
+        course = SplitProgress()
         while todo:
             part = todo.pop()
             if isinstance(part, Stored) and part is not listed.whole:
@@ -112,7 +84,7 @@ class ListRun:
             if part.size == 1 and not listed.handler.rule.belongs:
                 self._set_back(written, part.first, error, listed.handler)
                 course.failed(error, own=own, alone=True)
-            elif not _may_halve(listed.handler, error):
+            elif not may_halve(listed.handler, error):
                 return mark.back(written, error) if part is listed.whole else error
             else:
                 course.failed(error, own=own, alone=False)
@@ -137,7 +109,7 @@ class ListRun:
     ) -> None:
         """Run an event as a list of one: a retry, a replay, or a suspect."""
         handler, written = self._parts.registry.lists[row["topic"]], Written(results)
-        listed = self.listed(handler, [row], payloads)
+        listed = in_memory(handler, [row], payloads)
         error = await self.run(task, connection, listed, written)
         if error is not None:
             self._set_back(written, row, error, handler)
@@ -155,7 +127,7 @@ class ListRun:
         savepoint = PageSavepoint(connection, "; ".join(filter(None, preambles)))
         results = written.results
         before = results.sizes()
-        origin = _origin(part, await part.common(connection))
+        origin = origin_of(part, await part.common(connection))
         try:
             events = await self._call(task, listed, part, savepoint, results, origin)
             if part.to_finish:
@@ -269,126 +241,9 @@ class ListRun:
         self._settling.set_back(row, outcome, written.results)
         written.results.counts.append((row["type"], outcome, 0.0, max(0.0, row["waited"])))
 
-    def listed(
-        self, handler: ListHandler, rows: Sequence[ClaimedEvent], payloads: Payloads
-    ) -> Listed:
-        """The list of rows that are in memory."""
-        unread = Unread()
-        events = read_rows(handler.readers, rows, payloads, unread)
-        types = {event.type for event in events}
-        facts = facts_of(handler, rows[0], len(events), types)
-        return Listed(handler, facts, Held(rows, events), unread)
-
-
-def facts_of(handler: ListHandler, first: ClaimedEvent, size: int, types: Collection[str]) -> Facts:
-    """What is known of a list of `size` events of these types, which begins with the row `first`.
-
-    It is taken now, by the database's clock. What cannot be read is no part of it, and is missing.
-    """
-    rule = handler.rule
-    oldest = moment(first["created_at"])
-    now = oldest + timedelta(seconds=first["age"])
-    closes_at = rule.closes_at(oldest)
-    opened_at = None if closes_at is None else rule.opened_at(closes_at)
-    missing = rule.missing(types)
-    short = len(missing) if rule.expected else max(0, (rule.full or 0) - size)
-    return Facts(
-        topic=handler.topic,
-        key=first["ordering_key"] or "",
-        size=size,
-        since=oldest if opened_at is None else opened_at,
-        until=now if closes_at is None else min(now, closes_at),
-        missing=missing,
-        short=short,
-    )
-
-
-def left_of(part: Held, written: Sequence[Results]) -> list[ClaimedEvent]:
-    """The events of a list that nothing was noted of."""
-    met = {id_ for results in written for id_, _ in results.done}
-    met |= {each.id for results in written for each in results.setbacks}
-    return [row for row in part.rows if row["id"] not in met]
-
-
-def _may_halve(handler: ListHandler, error: BaseException) -> bool:
-    """Whether half of the list may be run instead, at once."""
-    return handler.may_split and not isinstance(error, (Retry, Defer, HandlerTimeout))
-
-
-def _origin(part: Part, common: Common) -> tuple[Any, Parent]:
-    """What a list's context shows of its row, and what its commands come from: its first event.
-
-    Its story is that of its events, if they have one in common, or else a story of its own.
-    """
-    first = part.first
-    if part.size == 1:
-        lineage = Lineage(first["correlation_id"], first["causation_id"], first["traceparent"])
-        return first, Parent("event", first["id"], child_of(lineage, first["event_id"]))
-    own = uuid7()
-    story = common.correlation_id or str(own)
-    row = {
-        "id": first["id"],
-        "event_id": own,
-        "correlation_id": story,
-        "tenant": common.tenant,
-        "attempts": first["attempts"],
-    }
-    return row, Parent(
-        "event", first["id"], Lineage(story, first["event_id"], first["traceparent"])
-    )
-
 
 def _own_outcomes(
     events: EventList[Any] | BlockingEventList[Any], unread: Unread, part: Part
 ) -> dict[int, tuple[ClaimedEvent, BaseException]]:
     """The events of a part that are not done although its handler ended well."""
     return {**part.unread(unread), **events.outcomes}
-
-
-@dataclass(slots=True)
-class _SplitProgress:
-    """How the parts of a list have fared.
-
-    told: of one event it is known what becomes of it. error: what the list, or the rest of it, is
-    set back for: the last one that is not an event's own, as long as there was any.
-    """
-
-    successes: int = 0
-    failures: int = 0
-    told: bool = False
-    error: BaseException = field(default_factory=RuntimeError)
-    _general: bool = False
-
-    def failed(self, error: BaseException, *, own: bool, alone: bool) -> None:
-        """A part has failed, or an event alone."""
-        self.failures += 1
-        self.told = self.told or (own and alone)
-        if not (own and self._general):
-            self.error, self._general = error, not own
-
-    def is_hopeless(self, *, more: bool) -> bool:
-        """Whether it is not single events that spoil the list; `more`: parts are left to be run."""
-        if self.successes or self.failures == 1:
-            return False
-        return self.failures >= _HOPELESS if more else not self.told
-
-
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """How much was written before a list."""
-
-    setbacks: int
-    counts: int
-    leaving: int
-
-    @classmethod
-    def of(cls, written: Written) -> "_Mark":
-        results = written.results
-        return cls(len(results.setbacks), len(results.counts), len(written.leaving))
-
-    def back(self, written: Written, error: BaseException) -> BaseException:
-        """Take back what was noted of a list that is set back as a whole."""
-        del written.results.setbacks[self.setbacks :]
-        del written.results.counts[self.counts :]
-        del written.leaving[self.leaving :]
-        return error

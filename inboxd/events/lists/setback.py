@@ -14,7 +14,7 @@ from inboxd.engine.outcomes import error_entry, setback
 from inboxd.engine.parts import Parts
 from inboxd.errors import HandlerTimeout
 from inboxd.events.lists.reading import Held, Part, Stored
-from inboxd.events.lists.run import left_of
+from inboxd.events.lists.written import left_of
 from inboxd.events.settling import EventSettling, Results
 from inboxd.model.outcome import Dead, explain
 from inboxd.store import events, lines, lists

@@ -10,26 +10,26 @@ transaction stays open over the end of a period holds up that period's lists in 
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inboxd.api.due import NEVER, SLACK
-from inboxd.api.messages import moment
 from inboxd.api.records import ListHandler
 from inboxd.engine.parts import Parts
 from inboxd.events.lists.cursors import ListCursors
-from inboxd.events.lists.reading import Part, Stored, Unread
-from inboxd.events.lists.run import Listed, ListRun, Written, facts_of
+from inboxd.events.lists.listed import Listed
+from inboxd.events.lists.making import ROWS, ListMaker, pages
+from inboxd.events.lists.reading import Part
+from inboxd.events.lists.run import ListRun
 from inboxd.events.lists.setback import FailedList, ListSetback, SetbackResult
+from inboxd.events.lists.written import Written
 from inboxd.events.settling import EventSettling
 from inboxd.model.arrivals import Bucket
 from inboxd.store import bodies, lines, lists
 from inboxd.store.connections import Connection
-from inboxd.store.lists import Line, Stretch
+from inboxd.store.lists import Line
 from inboxd.store.rows import ClaimedEvent
 
-# What a visit takes, files, and runs at the most; a longer list is read in portions.
-ROWS = 5_000
 _LINES = 500
 _ENDS = 1_000
 
@@ -62,6 +62,12 @@ class Visit:
     # The lists that are being run, for who has to find the one that spoils the transaction.
     ran: list[tuple[str, Part]] = field(default_factory=list)
     failed: list[FailedList] = field(default_factory=list)
+    _maker: ListMaker = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make lists of this bucket."""
+        limits = self.settling.limits
+        self._maker = ListMaker(self.parts.sql, limits, self.cursors, self.handler, self.bucket)
 
     async def run(self, connection: Connection, bound: int) -> None:
         """Do all there is to do, in a transaction that has the bucket; ids up to `bound`."""
@@ -84,7 +90,7 @@ class Visit:
     async def run_one(self, connection: Connection, line: Line) -> None:
         """Run the list at a line's head alone; it is due."""
         await connection.execute(self.lists.patience(self.handler))
-        listed = await self._listed(connection, line, self._cap(line))
+        listed = await self._maker.at_head(connection, line, self._maker.cap(line))
         await self._run(connection, line.key, listed)
         await self._write(connection)
         await self.set_back(connection)
@@ -110,7 +116,7 @@ class Visit:
             if self.cursors.is_cut(self.bucket, key) or self._stops():
                 continue
             if (0 if line is None else line.length) + len(rows) >= full:
-                before = [] if line is None else await self._read(connection, line, full)
+                before = [] if line is None else await self._maker.oldest(connection, line, full)
                 await self._cut(connection, key, [*before, *rows], full)
 
     async def _filed(self, connection: Connection, rows: Sequence[ClaimedEvent]) -> dict[str, Line]:
@@ -127,10 +133,6 @@ class Visit:
             if not line.postponed and not line.crashes and line.length < ROWS
         }
 
-    async def _read(self, connection: Connection, line: Line, most: int) -> list[ClaimedEvent]:
-        wanted = [(line, max(most, line.length))]
-        return (await lists.read_lines(connection, self.parts.sql, self.handler.topic, wanted))[0]
-
     async def _cut(
         self, connection: Connection, key: str, rows: Sequence[ClaimedEvent], full: int
     ) -> None:
@@ -139,9 +141,9 @@ class Visit:
         start = 0
         while len(rows) - start >= full and not self._stops():
             taken = rows[start : start + full]
-            if self._belong(taken) < full or bodies.weight(taken) > limit:
+            if self._maker.belong(taken) < full or bodies.weight(taken) > limit:
                 return
-            listed = await self._hold(connection, taken)
+            listed = await self._maker.of_rows(connection, taken)
             if await self._run(connection, key, listed) is not None:
                 return
             start += full
@@ -192,13 +194,13 @@ class Visit:
         self.cursors.suspects += [(self.bucket, line.key) for line in suspects]
         ready = [line for line in ready if not (line.crashes or self.careful)]
         longer: list[str] = []
-        for page in _pages([(line, self._cap(line)) for line in ready]):
+        for page in pages([(line, self._maker.cap(line)) for line in ready]):
             found = await lists.read_lines(connection, sql, topic, page)
             for (line, cap), rows in zip(page, found, strict=True):
                 if self._stops():
                     self.more = True
                     break
-                listed = await self._listed(connection, line, cap, rows)
+                listed = await self._maker.at_head(connection, line, cap, rows)
                 await self._run(connection, line.key, listed)
                 if line.length > listed.whole.size:
                     longer.append(line.key)
@@ -221,51 +223,6 @@ class Visit:
             self.waits = True
             return False
         return True
-
-    def _cap(self, line: Line) -> int:
-        """How many of a line to read into memory; one more than may be, if it could be longer."""
-        most = self.cursors.most(self.bucket, line.key, self.handler.rule.full or ROWS + 1)
-        return min(most, ROWS + 1)
-
-    async def _listed(
-        self,
-        connection: Connection,
-        line: Line,
-        cap: int,
-        rows: Sequence[ClaimedEvent] | None = None,
-    ) -> Listed:
-        """The list at the head of a line."""
-        if rows is None:
-            found = await lists.read_lines(
-                connection, self.parts.sql, self.handler.topic, [(line, cap)]
-            )
-            rows = found[0]
-        size = self._belong(rows)
-        if size <= ROWS and bodies.weight(rows[:size]) <= self.settling.limits.page_bytes:
-            return await self._hold(connection, rows[:size])
-        period = self.handler.rule.period(line.created_at)
-        most = self.cursors.most(self.bucket, line.key, self.handler.rule.full or line.length)
-        size, last = await lists.measure(
-            connection, self.parts.sql, self.handler.topic, line, period, most
-        )
-        stretch = Stretch(self.handler.topic, line.key, line.place, last)
-        whole = Stored(self.parts.sql, self.settling.limits, self.handler, stretch, size, rows[0])
-        types = {row["type"] for row in rows}
-        if missing := self.handler.rule.missing(types):
-            types.update(await lists.types_in(connection, self.parts.sql, stretch, missing))
-        facts = facts_of(self.handler, rows[0], size, types)
-        return Listed(self.handler, facts, whole, Unread())
-
-    async def _hold(self, connection: Connection, rows: Sequence[ClaimedEvent]) -> Listed:
-        payloads = await bodies.read(connection, self.parts.sql, rows)
-        rows = await bodies.complete(connection, self.parts.sql, rows)
-        return self.lists.listed(self.handler, rows, payloads)
-
-    def _belong(self, rows: Sequence[ClaimedEvent]) -> int:
-        """How many of these rows, a line's oldest, make a list."""
-        if self.handler.rule.cron is None:
-            return len(rows)
-        return self.handler.rule.takes([moment(row["created_at"]) for row in rows])
 
     async def look_again(self, connection: Connection, keys: Sequence[str]) -> None:
         """What is left of these lines may be full again; the next visit sees."""
@@ -333,18 +290,3 @@ class Visit:
                 self.more = True
             elif became is SetbackResult.DEAD:
                 await self.look_again(connection, [each.key])
-
-
-def _pages(wanted: Sequence[tuple[Line, int]]) -> Iterator[list[tuple[Line, int]]]:
-    """Lines whose lists are read together: as many as fit in memory."""
-    page: list[tuple[Line, int]] = []
-    room = ROWS
-    for line, cap in wanted:
-        size = min(cap, line.length)
-        if page and size > room:
-            yield page
-            page, room = [], ROWS
-        page.append((line, cap))
-        room -= size
-    if page:
-        yield page

@@ -10,12 +10,12 @@ Known limit: while a page runs, nobody else processes what comes into its bucket
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey
 from inboxd.events.horizon import HorizonReader
 from inboxd.events.page_order import PageOrder
+from inboxd.events.sources.bucket_claim import BucketClaim, bucket_of
 from inboxd.events.sources.line_look import LineLook
 from inboxd.events.sources.served_lines import ServedLines
 from inboxd.events.topic_limits import TopicLimits
@@ -26,7 +26,6 @@ from inboxd.store import lines
 from inboxd.store.connections import Connection
 from inboxd.store.lines import Line, Stretch
 from inboxd.store.rows import ClaimedEvent
-from inboxd.store.statements import Statements
 
 # Buckets that are tried together at most: all that others may have, and as many more.
 _TRIED = 2 * BUCKETS
@@ -36,66 +35,6 @@ _LINES = 100
 _FEW = 4
 # Seconds before rows that could not be had are looked at again.
 _SOON, _LATE = 0.002, 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class BucketClaim:
-    """Rows of buckets that this page alone has.
-
-    arrived: buckets whose arrivals it took; drained: those of which it took all. filed: lines whose
-    filed rows it took; cut: they may have more.
-    """
-
-    rows: Sequence[ClaimedEvent]
-    full: bool
-    order: PageOrder
-    buckets: frozenset[Bucket]
-    arrived: Sequence[Bucket]
-    drained: frozenset[Bucket]
-    filed: Sequence[Line]
-    cut: bool
-    sql: Statements
-    arrivals: Arrivals
-    # Lines with filed rows to go on with: the source's own.
-    going: dict[Line, None]
-    exclusive: bool = True
-
-    def ran(self, met: int) -> None:  # noqa: ARG002 - as the contract has it
-        """Until this page has ended, its buckets are left alone."""
-        self.arrivals.hold(self.buckets)
-
-    def ended(self, met: int, *, committed: bool) -> None:
-        """Move the cursors over what was settled or filed."""
-        self.arrivals.release(self.buckets)
-        if not committed:
-            return
-        last = {_bucket(row): row["id"] for row in self.rows[:met] if row["place"] is None}
-        left = {_bucket(row) for row in self.rows[met:]}
-        # A bucket for which there was no room is still the one that was asked the longest ago.
-        for bucket in (each for each in self.arrived if each in last or each in self.drained):
-            self.arrivals.taken(bucket, last.get(bucket, 0))
-            if bucket in self.drained and bucket not in left:
-                self.arrivals.empty(bucket)
-        if self.cut or left:
-            still = self.order.lines
-            for line in self.filed:
-                if (line.topic, line.key) not in still:
-                    self.going[line] = None
-
-    async def hold(
-        self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
-    ) -> None:
-        """Take the row's bucket, and file what stands before it: it may be filed itself after."""
-        await lines.hold(connection, self.sql, [_bucket(row)])
-        own = [
-            each["id"]
-            for each in before
-            if each["ordering_key"] == row["ordering_key"]
-            and each["topic"] == row["topic"]
-            and each["place"] is None
-        ]
-        if own:
-            await lines.file(connection, self.sql, own)
 
 
 class SequentialSource:
@@ -161,11 +100,11 @@ class SequentialSource:
         topics = [*(line.topic for line in due), *self._in_reach(waiting)]
         allowed = await self._limits.allow(connection, topics, most)
         most = allowed.most
-        due_in = list(dict.fromkeys(_bucket_of(line) for line in due))
+        due_in = list(dict.fromkeys(_bucket_of_line(line) for line in due))
         taken = await self._take(connection, due_in, allowed.topics, len(due_in))
         arrived = await self._take(connection, waiting, allowed.topics, self._share())
         had = frozenset([*taken, *arrived])
-        going = [line for line in due if _bucket_of(line) in had]
+        going = [line for line in due if _bucket_of_line(line) in had]
         self._wanting |= len(going) < len(due) or bool(self._arrivals.free())
         share = -(-most // 2) if arrived else most
         filed = await self._claim_filed(connection, going, share)
@@ -206,7 +145,7 @@ class SequentialSource:
                 lanes[head.lane].advance(head.run_at, head.id)
                 self._going[head.line] = None
         held = self._arrivals.held
-        return [line for line in self._going if _bucket_of(line) not in held]
+        return [line for line in self._going if _bucket_of_line(line) not in held]
 
     async def _arrived(self, connection: Connection) -> list[Bucket]:
         """Buckets with arrivals that may be taken, those first that were asked the longest ago."""
@@ -286,12 +225,12 @@ class SequentialSource:
         share = most // len(asked)
         stretches = [Stretch(*lane, after[lane], bound(lane[1], lane[0])) for lane in asked]
         rows = await lines.claim_arrivals(connection, self._parts.sql, stretches, most, share)
-        counts = Counter(map(_bucket, rows))
+        counts = Counter(map(bucket_of, rows))
         cut = [lane for lane in asked if counts[lane] == share]
         drained = frozenset(asked).difference(cut)
         room = most - len(rows)
         if cut and room > most // _FEW:
-            last = {_bucket(row): row["id"] for row in rows}
+            last = {bucket_of(row): row["id"] for row in rows}
             stretches = [Stretch(*lane, last[lane], bound(lane[1], lane[0])) for lane in cut]
             more = await lines.claim_arrivals(connection, self._parts.sql, stretches, room)
             rows += more
@@ -299,17 +238,13 @@ class SequentialSource:
         return rows, drained
 
 
-def _bucket_of(line: Line) -> Bucket:
+def _bucket_of_line(line: Line) -> Bucket:
     return line.topic, line.bucket
-
-
-def _bucket(row: ClaimedEvent) -> Bucket:
-    return row["topic"], row["bucket"]
 
 
 def _drained(asked: Sequence[Bucket], rows: Sequence[ClaimedEvent], most: int) -> frozenset[Bucket]:
     """Which of the buckets asked have nothing more; `rows` as the statement gave them."""
     if len(rows) < most:
         return frozenset(asked)
-    last = asked.index(_bucket(rows[-1])) if rows else 0
+    last = asked.index(bucket_of(rows[-1])) if rows else 0
     return frozenset(asked[:last])

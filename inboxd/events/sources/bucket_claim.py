@@ -1,0 +1,81 @@
+"""What a page has of sequential topics: rows of a few buckets, which nobody else has.
+
+Owns what becomes of the cursors when such a page ends. Promises that they move when it has
+committed, and never past a row that was neither settled nor filed. See: `sequential`, which claims.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inboxd.events.page_order import PageOrder
+from inboxd.model.arrivals import Arrivals, Bucket
+from inboxd.store import lines
+from inboxd.store.connections import Connection
+from inboxd.store.lines import Line
+from inboxd.store.rows import ClaimedEvent
+from inboxd.store.statements import Statements
+
+
+@dataclass(frozen=True, slots=True)
+class BucketClaim:
+    """Rows of buckets that this page alone has.
+
+    arrived: buckets whose arrivals it took; drained: those of which it took all. filed: lines whose
+    filed rows it took; cut: they may have more.
+    """
+
+    rows: Sequence[ClaimedEvent]
+    full: bool
+    order: PageOrder
+    buckets: frozenset[Bucket]
+    arrived: Sequence[Bucket]
+    drained: frozenset[Bucket]
+    filed: Sequence[Line]
+    cut: bool
+    sql: Statements
+    arrivals: Arrivals
+    # Lines with filed rows to go on with: the source's own.
+    going: dict[Line, None]
+    exclusive: bool = True
+
+    def ran(self, met: int) -> None:  # noqa: ARG002 - as the contract has it
+        """Until this page has ended, its buckets are left alone."""
+        self.arrivals.hold(self.buckets)
+
+    def ended(self, met: int, *, committed: bool) -> None:
+        """Move the cursors over what was settled or filed."""
+        self.arrivals.release(self.buckets)
+        if not committed:
+            return
+        last = {bucket_of(row): row["id"] for row in self.rows[:met] if row["place"] is None}
+        left = {bucket_of(row) for row in self.rows[met:]}
+        # A bucket for which there was no room is still the one that was asked the longest ago.
+        for bucket in (each for each in self.arrived if each in last or each in self.drained):
+            self.arrivals.taken(bucket, last.get(bucket, 0))
+            if bucket in self.drained and bucket not in left:
+                self.arrivals.empty(bucket)
+        if self.cut or left:
+            still = self.order.lines
+            for line in self.filed:
+                if (line.topic, line.key) not in still:
+                    self.going[line] = None
+
+    async def hold(
+        self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
+    ) -> None:
+        """Take the row's bucket, and file what stands before it: it may be filed itself after."""
+        await lines.hold(connection, self.sql, [bucket_of(row)])
+        own = [
+            each["id"]
+            for each in before
+            if each["ordering_key"] == row["ordering_key"]
+            and each["topic"] == row["topic"]
+            and each["place"] is None
+        ]
+        if own:
+            await lines.file(connection, self.sql, own)
+
+
+def bucket_of(row: ClaimedEvent) -> Bucket:
+    """The bucket of an event in a line."""
+    return row["topic"], row["bucket"]
