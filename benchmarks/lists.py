@@ -55,7 +55,7 @@ async def raw_lists(drain: Drain, connection: asyncpg.Connection, _bench: Bench)
     while done < drain.rows:
         async with connection.transaction():
             await lines.try_buckets(connection, SQL, [(TOPIC, bucket)])
-            stretch = lines.Stretch(TOPIC, bucket, after, 2**62)
+            stretch = lines.IdRange(TOPIC, bucket, after, 2**62)
             page = await lines.claim_arrivals(connection, SQL, [stretch], SIZE)
             await events.settle(connection, SQL, [(row["id"], 0.0) for row in page], me)
         after = page[-1]["id"]

@@ -13,7 +13,7 @@ from inboxd.events.page import EventPage, PageFailure
 from inboxd.events.page_run import PageRun
 from inboxd.events.quarantine import Quarantine
 from inboxd.events.settling import EventSettling
-from inboxd.events.sources.source import Sources
+from inboxd.events.sources.source import PageSources
 from inboxd.model.outcome import Dead
 from inboxd.store import events
 from inboxd.store.connections import Connection
@@ -30,7 +30,7 @@ class LoneEvent(EventPage):
         parts: Parts,
         run: PageRun,
         settling: EventSettling,
-        sources: Sources,
+        sources: PageSources,
         quarantine: Quarantine,
     ) -> None:
         """Take it from the sources."""

@@ -18,8 +18,8 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.page_order import PageOrder
 from inboxd.events.page_run import PageRun
-from inboxd.events.settling import EventSettling, Results, Spoiled
-from inboxd.events.sources.source import Claim, Sources
+from inboxd.events.settling import EventSettling, PageResults, Spoiled
+from inboxd.events.sources.source import Claim, PageSources
 from inboxd.model.outcome import explain
 from inboxd.store import events
 from inboxd.store.connections import Connection, is_passing
@@ -51,7 +51,7 @@ class EventPage:
     def __init__(self, parts: Parts, run: PageRun, settling: EventSettling) -> None:
         """Nothing is claimed yet."""
         self.claim: Claim | None = None
-        self.results = Results()
+        self.results = PageResults()
         self._parts = parts
         self._run = run
         self._settling = settling
@@ -81,7 +81,7 @@ class EventPage:
         """Whether nobody can take what it has before it has ended."""
         return self.claim is not None and self.claim.exclusive
 
-    async def begin(self, sources: Sources, most: int) -> PageFailure | None:
+    async def begin(self, sources: PageSources, most: int) -> PageFailure | None:
         """Claim up to so many rows and run them; the failure, if their run ends the page.
 
         Without rows, the transaction has ended; raises what goes wrong before there are any.
@@ -129,7 +129,7 @@ class EventPage:
         await self._ended.wait()
         return self._failure
 
-    async def _take(self, connection: Connection, sources: Sources, most: int) -> None:
+    async def _take(self, connection: Connection, sources: PageSources, most: int) -> None:
         started = time.monotonic()
         self.claim = await sources.claim(connection, most)
         self.results.order = None if self.claim is None else self.claim.order
@@ -188,10 +188,10 @@ class EventPage:
         # Else its lost session may hold it still.
         return PageFailure(blamed=True, settled=None if row is None else row["id"], broken=broken)
 
-    def _afresh(self) -> Results:
+    def _afresh(self) -> PageResults:
         """No line stands still in a transaction that has just begun."""
         in_lines = self.claim is not None and self.claim.order is not None
-        return Results(order=PageOrder(self._parts) if in_lines else None)
+        return PageResults(order=PageOrder(self._parts) if in_lines else None)
 
     def _before(self, row: ClaimedEvent) -> Sequence[ClaimedEvent]:
         """What was claimed before this row."""

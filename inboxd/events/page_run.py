@@ -21,7 +21,7 @@ from inboxd.engine import telling
 from inboxd.engine.execution import Breath, Task
 from inboxd.engine.outcomes import is_ours
 from inboxd.engine.parts import Parts
-from inboxd.events.settling import EventSettling, Outgoing, Results, Spoiled
+from inboxd.events.settling import EventSettling, Outgoing, PageResults, Spoiled
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store import bodies
@@ -43,7 +43,7 @@ class Alone(Protocol):
         connection: Connection,
         row: ClaimedEvent,
         payloads: Mapping[int, str],
-        results: Results,
+        results: PageResults,
     ) -> None:
         """Run it, and note what has to be written."""
 
@@ -63,7 +63,7 @@ class PageRun:
         self._lists = lists
 
     async def run(
-        self, connection: Connection, rows: Sequence[ClaimedEvent], results: Results
+        self, connection: Connection, rows: Sequence[ClaimedEvent], results: PageResults
     ) -> None:
         """Run events until the page's time, or its room for what they send, is spent.
 
@@ -101,7 +101,7 @@ class PageRun:
         connection: Connection,
         row: ClaimedEvent,
         raw: str | None,
-        results: Results,
+        results: PageResults,
     ) -> None:
         if row["topic"] in self._parts.registry.lists:
             payloads = {} if row["body_id"] is None or raw is None else {row["body_id"]: raw}

@@ -28,7 +28,7 @@ from inboxd.events.settling import EventSettling
 from inboxd.events.sources.line_look import look
 from inboxd.events.sources.sequential import SequentialSource
 from inboxd.events.sources.single import SingleSource
-from inboxd.events.sources.source import Sources
+from inboxd.events.sources.source import PageSources
 from inboxd.settings import Events as Limits
 from inboxd.store.pools import borrow
 
@@ -54,7 +54,7 @@ class EventProcessing:
         calls = ListCalls(wake, self.be_careful, self._rewind)
         self._lists = ListProcessing(parts, tasks, reader, list_run, settling, calls)
         self._run = PageRun(parts, settling, list_run)
-        self._sources = Sources(SingleSource(parts), SequentialSource(parts, reader))
+        self._sources = PageSources(SingleSource(parts), SequentialSource(parts, reader))
         self._quarantine = Quarantine(parts, "event")
         self._most = settling.limits.page_rows
         # The page that runs, and the one before it while that is being settled.

@@ -43,7 +43,7 @@ class Spoiled(InboxdError):
 
 
 @dataclass(slots=True)
-class Results:
+class PageResults:
     """What a page has to write, and what it has counted; spoiled: by whom, if it is known."""
 
     done: list[tuple[int, float]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Outgoing:
         """How many commands and events."""
         return len(self.drafts) + len(self.events)
 
-    def note(self, parent: Parent, results: Results) -> None:
+    def note(self, parent: Parent, results: PageResults) -> None:
         """It is to be written, as what `parent` brought about."""
         results.sent += [(draft, parent) for draft in self.drafts]
         results.emitted += [(draft, parent) for draft in self.events]
@@ -128,14 +128,14 @@ class EventSettling:
         telling.did_not_succeed("event", row, outcome, error, site.package)
         return LeftToPeer.of(outcome) if left else outcome
 
-    def set_back(self, row: ClaimedEvent, outcome: Unsuccessful, results: Results) -> None:
+    def set_back(self, row: ClaimedEvent, outcome: Unsuccessful, results: PageResults) -> None:
         """Note what becomes of an event that did not succeed, and of the line that it is in."""
         results.setbacks.append(setback(outcome, row, self._parts.me))
         results.left_to_peer |= isinstance(outcome, LeftToPeer)
         if results.order is not None:
             results.order.set_back(row, dead=isinstance(outcome, Dead))
 
-    async def write(self, connection: Connection, results: Results) -> None:
+    async def write(self, connection: Connection, results: PageResults) -> None:
         """Insert what the handlers sent, and settle: a fixed number of statements.
 
         Rows of lines come last: what steps aside or is filed then finds its line as it will be.
@@ -160,7 +160,7 @@ class EventSettling:
             await wakeups.notify(connection, sql, "events")
         self._parts.metrics.settle_seconds.labels("event").observe(time.monotonic() - started)
 
-    def count(self, results: Results) -> None:
+    def count(self, results: PageResults) -> None:
         """Count a page that has committed."""
         tally = self._parts.metrics.tally
         for type_, outcome, seconds, waited in results.counts:

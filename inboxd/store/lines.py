@@ -60,7 +60,7 @@ class Surveyed(NamedTuple):
     heads: list[tuple[Sighting, str]]
 
 
-class Stretch(NamedTuple):
+class IdRange(NamedTuple):
     """What may be taken of a bucket: ids above `after`, up to `bound`."""
 
     topic: str
@@ -146,17 +146,17 @@ async def hold(connection: Connection, sql: Statements, buckets: Sequence[Bucket
 async def claim_arrivals(
     connection: Connection,
     sql: Statements,
-    stretches: Sequence[Stretch],
+    ranges: Sequence[IdRange],
     rows: int,
     share: int | None = None,
 ) -> list[ClaimedEvent]:
     """Up to `rows` arrivals of buckets that are held, `share` of each; `lane` counts from 1."""
     found = await connection.fetch(
         sql["claim_arrivals"],
-        [each.topic for each in stretches],
-        [each.bucket for each in stretches],
-        [each.after for each in stretches],
-        [each.bound for each in stretches],
+        [each.topic for each in ranges],
+        [each.bucket for each in ranges],
+        [each.after for each in ranges],
+        [each.bound for each in ranges],
         rows,
         rows if share is None else share,
     )

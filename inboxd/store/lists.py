@@ -22,7 +22,7 @@ from inboxd.store.statements import Statements
 _STRETCH = 20_000
 
 
-class Line(NamedTuple):
+class FiledLine(NamedTuple):
     """A line that has filed events: its key, its head, and its last place.
 
     postponed: the head was given another time: its list is tried again, or was deferred.
@@ -45,7 +45,7 @@ class Line(NamedTuple):
         return self.last - self.place + 1
 
 
-class Stretch(NamedTuple):
+class PlaceRange(NamedTuple):
     """Events of a line, from a first to a last place."""
 
     topic: str
@@ -72,7 +72,7 @@ class Filed(NamedTuple):
 async def file_arrivals(
     connection: Connection,
     sql: Statements,
-    arrived: lines.Stretch,
+    arrived: lines.IdRange,
     rows: int,
     age: timedelta,
     ends: Sequence[datetime],
@@ -108,14 +108,14 @@ async def open_lines(
     most: int,
     *,
     due: bool = True,
-) -> list[Line]:
+) -> list[FiledLine]:
     """The lines among these that have filed events and are due, or all (`due=False`)."""
     rows = await connection.fetch(sql["open_lists"], topic, keys, most, not due)
-    return [Line(*row) for row in rows]
+    return [FiledLine(*row) for row in rows]
 
 
 async def read_lines(
-    connection: Connection, sql: Statements, topic: str, wanted: Sequence[tuple[Line, int]]
+    connection: Connection, sql: Statements, topic: str, wanted: Sequence[tuple[FiledLine, int]]
 ) -> list[list[ClaimedEvent]]:
     """The oldest events of lines, so many of each at the most; in the order given."""
     rows = await connection.fetch(
@@ -133,7 +133,7 @@ async def read_lines(
     return found
 
 
-async def read(ask: Any, sql: Statements, stretch: Stretch, rows: int) -> list[ClaimedEvent]:
+async def read(ask: Any, sql: Statements, stretch: PlaceRange, rows: int) -> list[ClaimedEvent]:
     """The first `rows` events of a stretch, in order, by a connection, also a handler's own."""
     topic, key, first, last = stretch
     return claimed_events(await ask.fetch(sql["read_list"], topic, key, first - 1, last, rows))
@@ -148,7 +148,7 @@ async def measure(
     connection: Connection,
     sql: Statements,
     topic: str,
-    line: Line,
+    line: FiledLine,
     period: tuple[datetime, datetime] | None,
     most: int | None,
 ) -> tuple[int, int]:
@@ -160,14 +160,14 @@ async def measure(
     return row["size"], row["last"]
 
 
-def _pieces(stretch: Stretch) -> Iterator[Stretch]:
+def _pieces(stretch: PlaceRange) -> Iterator[PlaceRange]:
     """What one statement is asked for, piece by piece."""
     for first in range(stretch.first, stretch.last + 1, _STRETCH):
         yield stretch._replace(first=first, last=min(first + _STRETCH - 1, stretch.last))
 
 
 async def types_in(
-    connection: Connection, sql: Statements, stretch: Stretch, types: Sequence[str]
+    connection: Connection, sql: Statements, stretch: PlaceRange, types: Sequence[str]
 ) -> list[str]:
     """Which of these types a stretch has."""
     found: list[str] = []
@@ -180,7 +180,7 @@ async def types_in(
 
 
 async def common_in(
-    connection: Connection, sql: Statements, stretch: Stretch, first: ClaimedEvent
+    connection: Connection, sql: Statements, stretch: PlaceRange, first: ClaimedEvent
 ) -> Common:
     """What all events of a stretch have as `first`, one of them, has it."""
     common = Common(first["correlation_id"], first["tenant"])
@@ -194,7 +194,7 @@ async def common_in(
 
 
 async def settle_stretch(
-    connection: Connection, sql: Statements, stretch: Stretch, seconds: float, worker: UUID
+    connection: Connection, sql: Statements, stretch: PlaceRange, seconds: float, worker: UUID
 ) -> list[tuple[str, int]]:
     """Move what is left of a stretch into history; how many of which type."""
     found: list[tuple[str, int]] = []
@@ -207,7 +207,7 @@ async def settle_stretch(
 async def fail_stretch(
     connection: Connection,
     sql: Statements,
-    stretch: Stretch,
+    stretch: PlaceRange,
     error: str | None,
     fingerprint: str | None,
     crashes: int = 0,
@@ -217,13 +217,13 @@ async def fail_stretch(
         await connection.execute(sql["fail_list"], *piece, error, fingerprint, crashes)
 
 
-async def hasten(connection: Connection, sql: Statements, stretch: Stretch) -> None:
+async def hasten(connection: Connection, sql: Statements, stretch: PlaceRange) -> None:
     """Let whichever event of a stretch comes to be the head be due."""
     for piece in _pieces(stretch):
         await connection.execute(sql["hasten_list"], *piece)
 
 
-async def scatter(connection: Connection, sql: Statements, stretch: Stretch) -> None:
+async def scatter(connection: Connection, sql: Statements, stretch: PlaceRange) -> None:
     """Let the events of a stretch be run alone, from their lanes."""
     for piece in _pieces(stretch):
         await connection.execute(sql["scatter_list"], *piece)

@@ -277,17 +277,17 @@ async def _file(session: Connection, known: Known) -> None:
 
 
 _LINES = [lines.Line("heads", 0, f"h{n}") for n in range(10)]
-_STRETCHES = [lines.Stretch("lines", bucket, 0, 2**40) for bucket in range(8)]
+_STRETCHES = [lines.IdRange("lines", bucket, 0, 2**40) for bucket in range(8)]
 _LISTED = datetime(2026, 6, 1, tzinfo=UTC)
-_LINE = lists.Line("k7", 1, 1, 3, 0, 0, _LISTED, _LISTED, _LISTED, postponed=False)
-_LONG = lists.Stretch("listed", "long", 5, 14)
+_LINE = lists.FiledLine("k7", 1, 1, 3, 0, 0, _LISTED, _LISTED, _LISTED, postponed=False)
+_LONG = lists.PlaceRange("listed", "long", 5, 14)
 _KEYS = [f"k{n}" for n in range(10)]
 DAEMON |= {
     "file_arrivals": (
         lambda c, k: lists.file_arrivals(
             c,
             SQL,
-            lines.Stretch("fresh", 3, 0, 2**40),
+            lines.IdRange("fresh", 3, 0, 2**40),
             10,
             timedelta(days=1),
             [_LISTED + timedelta(days=900)],

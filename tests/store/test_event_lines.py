@@ -12,7 +12,7 @@ from inboxd import operations
 from inboxd.model.lane import Lane
 from inboxd.store import events, lines
 from inboxd.store.connections import Connection
-from inboxd.store.lines import Line, Stretch
+from inboxd.store.lines import IdRange, Line
 from inboxd.store.session import Session
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session, join
@@ -123,7 +123,7 @@ async def test_others_do_not_read_what_stands_behind_a_dead_letter(
         "count_blocked_lines": await touched(session, "count_blocked_lines", PAGE),
     }
     assert {name: pages for name, pages in asked.items() if pages > FEW} == {}
-    stretch = Stretch("ordered", line.bucket, 0, _ALL)
+    stretch = IdRange("ordered", line.bucket, 0, _ALL)
     for first in (others[:10], others[10:]):
         rows = await lines.claim_arrivals(session, SQL, [stretch], 10)
         assert [(row["id"], row["behind"]) for row in rows] == [(id_, False) for id_ in first]
@@ -169,7 +169,7 @@ async def test_a_claim_takes_what_waits_of_a_key_together(session: Connection) -
     hot, other = await line_of(session, "k"), await line_of(session, "other")
     assert hot.bucket != other.bucket
     many, few = await insert(session, "k", 50), await insert(session, "other", 3)
-    buckets = [Stretch("ordered", each.bucket, 0, _ALL) for each in (hot, other)]
+    buckets = [IdRange("ordered", each.bucket, 0, _ALL) for each in (hot, other)]
     rows = await lines.claim_arrivals(session, SQL, buckets, 100)
     assert [row["id"] for row in rows] == [*many, *few]
     await lines.file(session, SQL, [*many, *few])

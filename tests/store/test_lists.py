@@ -12,7 +12,7 @@ from inboxd.registry.plugins import build_registry
 from inboxd.settings import Events
 from inboxd.store import lists
 from inboxd.store.connections import Connection, Row
-from inboxd.store.lists import Stretch
+from inboxd.store.lists import PlaceRange
 from inboxd.store.rows import ClaimedEvent, claimed_events
 from tests.support import Database
 from tests.support.locks import lock_awaited
@@ -93,7 +93,7 @@ async def test_of_a_list_that_is_streamed_only_a_portion_has_been_read(database:
     handler = build_registry([("a plugin", handlers)]).lists["listed"]
     limits = Events(page_rows=10, page_bytes=5_000)
     (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
-    stretch = Stretch("listed", "k", 1, 25)
+    stretch = PlaceRange("listed", "k", 1, 25)
     stored = Stored(SQL, limits, handler, stretch, 25, first)
     async with daemon_session(database) as session:
         for _ in range(2):  # it can be read again
@@ -121,7 +121,7 @@ async def test_headers_count_in_a_portion_and_come_whole(database: Database) -> 
     handler = build_registry([("a plugin", handlers)]).lists["listed"]
     limits = Events(page_rows=25, page_bytes=10_000)
     (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
-    stored = Stored(SQL, limits, handler, Stretch("listed", "k", 1, 25), 25, first)
+    stored = Stored(SQL, limits, handler, PlaceRange("listed", "k", 1, 25), 25, first)
     async with daemon_session(database) as session:
         met = [portion async for portion in stored.read(lambda: session, Unread())]
         (held,) = await session.fetch(SQL["read_list"], "listed", "k", 8, 9, 1)
@@ -145,7 +145,7 @@ async def test_a_list_is_looked_through_piece_by_piece(
     )
     first = cast("ClaimedEvent", {"correlation_id": "a", "tenant": "t"})
     asked: list[Any] = []
-    older, whole = Stretch("listed", "k", 1, 14), Stretch("listed", "k", 1, 25)
+    older, whole = PlaceRange("listed", "k", 1, 14), PlaceRange("listed", "k", 1, 25)
     async with daemon_session(database) as session:
         session.add_query_logger(lambda each: asked.append(each.args))
         assert await lists.common_in(session, SQL, older, first) == ("a", "t")

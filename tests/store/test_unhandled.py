@@ -12,7 +12,7 @@ from inboxd.model.lane import Lane, Sighting
 from inboxd.store import events, lines, lists, workers
 from inboxd.store import topics as store_topics
 from inboxd.store.connections import Connection
-from inboxd.store.lines import Line, Stretch
+from inboxd.store.lines import IdRange, Line
 from inboxd.store.session import Session
 from tests.support import Database
 from tests.support.plans import told, touched_by
@@ -112,7 +112,7 @@ async def test_what_a_worker_of_other_topics_declares_gets_into_no_list(
     await join(session, subscriptions=[("listed", "item")])
     nobodys = await unhandled(session, "listed", "other")
     bucket = await session.fetchval("select bucket from inboxd.events")
-    arrived = Stretch("listed", bucket, 0, _ALL)
+    arrived = IdRange("listed", bucket, 0, _ALL)
     await lists.file_arrivals(session, SQL, arrived, 10, timedelta(hours=1), [], ["item"])
     (row,) = await session.fetch("select status, place from inboxd.events")
     assert tuple(row) == (("pending", None) if nobodys else ("waiting", 1))
@@ -224,7 +224,7 @@ async def _touched(connection: Connection) -> dict[str, int]:
         "survey_arrivals": connection.fetch(SQL["survey_arrivals"]),
         "look_arrivals": lines.look(connection, SQL, [(("ordered", bucket), after)]),
         "claim_arrivals": lines.claim_arrivals(
-            connection, SQL, [Stretch("ordered", bucket, after, _ALL)], 50
+            connection, SQL, [IdRange("ordered", bucket, after, _ALL)], 50
         ),
         "survey_heads": connection.fetch(SQL["survey_heads"]),
         "due_heads": lines.due_heads(connection, SQL, turns, 100),

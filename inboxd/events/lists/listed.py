@@ -12,7 +12,7 @@ from typing import Any
 from inboxd.api.lists import Facts
 from inboxd.api.messages import moment
 from inboxd.api.records import ListHandler
-from inboxd.events.lists.reading import Held, Part, Payloads, Unread, read_rows
+from inboxd.events.lists.reading import Held, ListPart, Payloads, Unread, read_rows
 from inboxd.model.lineage import Lineage, child_of, uuid7
 from inboxd.store.commands import Parent
 from inboxd.store.lists import Common
@@ -25,7 +25,7 @@ class Listed:
 
     handler: ListHandler
     facts: Facts
-    whole: Part
+    whole: ListPart
     unread: Unread
 
 
@@ -61,7 +61,7 @@ def facts_of(handler: ListHandler, first: ClaimedEvent, size: int, types: Collec
     )
 
 
-def origin_of(part: Part, common: Common) -> tuple[Any, Parent]:
+def origin_of(part: ListPart, common: Common) -> tuple[Any, Parent]:
     """What a list's context shows of its row, and what its commands come from: its first event.
 
     Its story is that of its events, if they have one in common, or else a story of its own.

@@ -16,7 +16,7 @@ from inboxd.model.outcome import Site
 from inboxd.store import lines, lists
 from inboxd.store.connections import Connection
 from inboxd.store.events import Mark
-from inboxd.store.lists import Line, Stretch
+from inboxd.store.lists import FiledLine, PlaceRange
 
 
 class LoneList:
@@ -36,7 +36,7 @@ class LoneList:
         self._key = key
         self._quarantine = quarantine
         self._on_suspects = on_suspects
-        self._line: Line | None = None
+        self._line: FiledLine | None = None
 
     @property
     def keep(self) -> timedelta:
@@ -70,14 +70,14 @@ class LoneList:
         assert self._line is not None  # noqa: S101 - it was marked
         await self._visit.run_one(connection, self._line)
 
-    async def _convict(self, connection: Connection, line: Line) -> bool:
+    async def _convict(self, connection: Connection, line: FiledLine) -> bool:
         """A list that was counted before: its events are run alone, or die together."""
         handler, sql = self._visit.handler, self._parts.sql
         period = handler.rule.period(line.created_at)
         _, last = await lists.measure(
             connection, sql, handler.topic, line, period, handler.rule.full
         )
-        stretch = Stretch(handler.topic, line.key, line.place, last)
+        stretch = PlaceRange(handler.topic, line.key, line.place, last)
         if handler.may_split:
             await lists.scatter(connection, sql, stretch)
             self._on_suspects()

@@ -16,7 +16,7 @@ from inboxd.model.arrivals import Bucket
 from inboxd.settings import Events as Limits
 from inboxd.store import bodies, lists
 from inboxd.store.connections import Connection
-from inboxd.store.lists import Line, Stretch
+from inboxd.store.lists import FiledLine, PlaceRange
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.statements import Statements
 
@@ -42,7 +42,7 @@ class ListMaker:
         self._handler = handler
         self._bucket = bucket
 
-    def cap(self, line: Line) -> int:
+    def cap(self, line: FiledLine) -> int:
         """How many of a line to read into memory; one more than may be, if it could be longer."""
         most = self._cursors.most(self._bucket, line.key, self._handler.rule.full or ROWS + 1)
         return min(most, ROWS + 1)
@@ -50,7 +50,7 @@ class ListMaker:
     async def at_head(
         self,
         connection: Connection,
-        line: Line,
+        line: FiledLine,
         cap: int,
         rows: Sequence[ClaimedEvent] | None = None,
     ) -> Listed:
@@ -68,7 +68,7 @@ class ListMaker:
         size, last = await lists.measure(
             connection, self._sql, self._handler.topic, line, period, most
         )
-        stretch = Stretch(self._handler.topic, line.key, line.place, last)
+        stretch = PlaceRange(self._handler.topic, line.key, line.place, last)
         whole = Stored(self._sql, self._limits, self._handler, stretch, size, rows[0])
         types = {row["type"] for row in rows}
         if missing := self._handler.rule.missing(types):
@@ -88,15 +88,17 @@ class ListMaker:
             return len(rows)
         return self._handler.rule.takes([moment(row["created_at"]) for row in rows])
 
-    async def oldest(self, connection: Connection, line: Line, most: int) -> list[ClaimedEvent]:
+    async def oldest(
+        self, connection: Connection, line: FiledLine, most: int
+    ) -> list[ClaimedEvent]:
         """The events of a line, up to so many; all of it, if that is longer."""
         wanted = [(line, max(most, line.length))]
         return (await lists.read_lines(connection, self._sql, self._handler.topic, wanted))[0]
 
 
-def pages(wanted: Sequence[tuple[Line, int]]) -> Iterator[list[tuple[Line, int]]]:
+def pages(wanted: Sequence[tuple[FiledLine, int]]) -> Iterator[list[tuple[FiledLine, int]]]:
     """Lines whose lists are read together: as many as fit in memory."""
-    page: list[tuple[Line, int]] = []
+    page: list[tuple[FiledLine, int]] = []
     room = ROWS
     for line, cap in wanted:
         size = min(cap, line.length)

@@ -20,7 +20,7 @@ from inboxd.errors import NoHandler, PayloadError
 from inboxd.settings import Events as Limits
 from inboxd.store import bodies, lists
 from inboxd.store.connections import Connection
-from inboxd.store.lists import Common, Stretch
+from inboxd.store.lists import Common, PlaceRange
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.statements import Statements
 
@@ -46,7 +46,7 @@ class Unread:
         self.errors[row["id"]] = (row, error)
 
 
-class Part(Protocol):
+class ListPart(Protocol):
     """A list, or a part of one."""
 
     size: int
@@ -68,7 +68,7 @@ class Part(Protocol):
     def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
         """Its own events among those of the list that cannot be read."""
 
-    def halves(self) -> "tuple[Part, Part]":
+    def halves(self) -> "tuple[ListPart, ListPart]":
         """Two parts; only where `size` is 2 or more."""
 
 
@@ -130,7 +130,7 @@ class Stored:
         sql: Statements,
         limits: Limits,
         handler: ListHandler,
-        stretch: Stretch,
+        stretch: PlaceRange,
         size: int,
         first: ClaimedEvent,
     ) -> None:
@@ -165,7 +165,7 @@ class Stored:
         while True:
             connection = ask()
             rows = await lists.read(
-                connection, sql, Stretch(topic, key, after + 1, last), most_rows
+                connection, sql, PlaceRange(topic, key, after + 1, last), most_rows
             )
             if not rows:
                 return
@@ -215,7 +215,10 @@ class Stored:
         """The older half of its places, and the newer one."""
         topic, key, first, last = self.stretch
         middle = (first + last) // 2
-        older, newer = Stretch(topic, key, first, middle), Stretch(topic, key, middle + 1, last)
+        older, newer = (
+            PlaceRange(topic, key, first, middle),
+            PlaceRange(topic, key, middle + 1, last),
+        )
         half = self.size // 2
         make = partial(Stored, self._sql, self._limits, self._handler, first=self.first)
         return make(older, self.size - half), make(newer, half)

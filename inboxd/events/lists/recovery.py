@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.lists.cursors import ListCursors
-from inboxd.events.lists.reading import Held, Part
+from inboxd.events.lists.reading import Held, ListPart
 from inboxd.events.lists.setback import FailedList, hasten
 from inboxd.events.lists.visit import Visit
 from inboxd.events.quarantine import Quarantine
@@ -65,7 +65,7 @@ class VisitRecovery:
             _log.warning("a list could not be set back", reason=explain(again).error)
         return False
 
-    async def _cut(self, visit: Visit, key: str, part: Part) -> None:
+    async def _cut(self, visit: Visit, key: str, part: ListPart) -> None:
         """Half of the list may do: the next visit tries."""
         async with self._anew(visit) as connection:
             await self._file(connection, part)
@@ -80,7 +80,7 @@ class VisitRecovery:
             blamed = replace(visit, written=[], ran=[], failed=[failed])
             await blamed.set_back(connection)
 
-    async def _file(self, connection: Connection, part: Part) -> None:
+    async def _file(self, connection: Connection, part: ListPart) -> None:
         """What was run before it was filed needs a place to be set back."""
         if isinstance(part, Held):
             fresh = [row["id"] for row in part.rows if row.get("place") is None]

@@ -32,10 +32,10 @@ from inboxd.errors import (
     Retry,
 )
 from inboxd.events.lists.listed import Listed, in_memory, origin_of
-from inboxd.events.lists.reading import Ask, Held, Part, Payloads, Stored, Unread
+from inboxd.events.lists.reading import Ask, Held, ListPart, Payloads, Stored, Unread
 from inboxd.events.lists.splitting import SplitProgress, may_halve
 from inboxd.events.lists.written import Written, WrittenMark
-from inboxd.events.settling import EventSettling, Outgoing, Results, Spoiled
+from inboxd.events.settling import EventSettling, Outgoing, PageResults, Spoiled
 from inboxd.model.outcome import Succeeded
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
@@ -67,7 +67,7 @@ class ListRun:
     ) -> BaseException | None:
         """Run a list; the error for which it is to be set back as a whole, if there is one."""
         mark = WrittenMark.of(written)
-        todo: list[Part] = [listed.whole]
+        todo: list[ListPart] = [listed.whole]
         course = SplitProgress()
         while todo:
             part = todo.pop()
@@ -105,7 +105,7 @@ class ListRun:
         connection: Connection,
         row: ClaimedEvent,
         payloads: Payloads,
-        results: Results,
+        results: PageResults,
     ) -> None:
         """Run an event as a list of one: a retry, a replay, or a suspect."""
         handler, written = self._parts.registry.lists[row["topic"]], Written(results)
@@ -117,7 +117,7 @@ class ListRun:
     # -------------------------------------------------------------------------------- one run
 
     async def _try(
-        self, task: Task, connection: Connection, listed: Listed, part: Part, written: Written
+        self, task: Task, connection: Connection, listed: Listed, part: ListPart, written: Written
     ) -> BaseException | None:
         """Run one part; the error that undid it, if any. Raises Spoiled."""
         if telling.tells_starts():
@@ -160,9 +160,9 @@ class ListRun:
         self,
         task: Task,
         listed: Listed,
-        part: Part,
+        part: ListPart,
         savepoint: PageSavepoint,
-        results: Results,
+        results: PageResults,
         origin: tuple[Any, Parent],
     ) -> EventList[Any] | BlockingEventList[Any]:
         handler, runs = listed.handler, listed.handler.runs
@@ -204,7 +204,7 @@ class ListRun:
         self,
         written: Written,
         listed: Listed,
-        part: Part,
+        part: ListPart,
         events: EventList[Any] | BlockingEventList[Any],
         seconds: float,
     ) -> None:
@@ -243,7 +243,7 @@ class ListRun:
 
 
 def _own_outcomes(
-    events: EventList[Any] | BlockingEventList[Any], unread: Unread, part: Part
+    events: EventList[Any] | BlockingEventList[Any], unread: Unread, part: ListPart
 ) -> dict[int, tuple[ClaimedEvent, BaseException]]:
     """The events of a part that are not done although its handler ended well."""
     return {**part.unread(unread), **events.outcomes}

@@ -13,9 +13,9 @@ from inboxd.api.records import ListHandler
 from inboxd.engine.outcomes import error_entry, setback
 from inboxd.engine.parts import Parts
 from inboxd.errors import HandlerTimeout
-from inboxd.events.lists.reading import Held, Part, Stored
+from inboxd.events.lists.reading import Held, ListPart, Stored
 from inboxd.events.lists.written import left_of
-from inboxd.events.settling import EventSettling, Results
+from inboxd.events.settling import EventSettling, PageResults
 from inboxd.model.outcome import Dead, explain
 from inboxd.store import events, lines, lists
 from inboxd.store.connections import Connection
@@ -31,7 +31,7 @@ class FailedList:
     """A list that is set back as a whole."""
 
     key: str
-    part: Part
+    part: ListPart
     error: BaseException
 
 
@@ -53,7 +53,7 @@ class ListSetback:
     handler: ListHandler
 
     async def set_back(
-        self, connection: Connection, failed: FailedList, noted: Sequence[Results]
+        self, connection: Connection, failed: FailedList, noted: Sequence[PageResults]
     ) -> SetbackResult:
         """Write what becomes of a list; `noted` is what its transaction noted of single events."""
         part, first = failed.part, failed.part.first
@@ -106,7 +106,7 @@ class ListSetback:
 
 
 async def hasten(
-    connection: Connection, sql: Statements, part: Part, rows: Sequence[ClaimedEvent]
+    connection: Connection, sql: Statements, part: ListPart, rows: Sequence[ClaimedEvent]
 ) -> None:
     """Let whichever event of a list comes to be the head be due; `rows` are those in memory."""
     now = [row["id"] for row in rows] or [part.first["id"]]

@@ -19,7 +19,7 @@ from inboxd.engine.parts import Parts
 from inboxd.events.lists.cursors import ListCursors
 from inboxd.events.lists.listed import Listed
 from inboxd.events.lists.making import ROWS, ListMaker, pages
-from inboxd.events.lists.reading import Part
+from inboxd.events.lists.reading import ListPart
 from inboxd.events.lists.run import ListRun
 from inboxd.events.lists.setback import FailedList, ListSetback, SetbackResult
 from inboxd.events.lists.written import Written
@@ -27,7 +27,7 @@ from inboxd.events.settling import EventSettling
 from inboxd.model.arrivals import Bucket
 from inboxd.store import bodies, lines, lists
 from inboxd.store.connections import Connection
-from inboxd.store.lists import Line
+from inboxd.store.lists import FiledLine
 from inboxd.store.rows import ClaimedEvent
 
 _LINES = 500
@@ -60,7 +60,7 @@ class Visit:
     # All lists are run one by one, after the transaction that files them.
     careful: bool = False
     # The lists that are being run, for who has to find the one that spoils the transaction.
-    ran: list[tuple[str, Part]] = field(default_factory=list)
+    ran: list[tuple[str, ListPart]] = field(default_factory=list)
     failed: list[FailedList] = field(default_factory=list)
     _maker: ListMaker = field(init=False)
 
@@ -77,7 +77,7 @@ class Visit:
         seen: Sequence[ClaimedEvent] | None = None
         if full is not None and full <= ROWS and not self.careful:
             seen = await lines.claim_arrivals(
-                connection, self.parts.sql, [lines.Stretch(*self.bucket, after, bound)], ROWS
+                connection, self.parts.sql, [lines.IdRange(*self.bucket, after, bound)], ROWS
             )
             await self._run_full(connection, seen, full)
             await self._write(connection)
@@ -87,7 +87,7 @@ class Visit:
         await self._write(connection)
         await self.set_back(connection)
 
-    async def run_one(self, connection: Connection, line: Line) -> None:
+    async def run_one(self, connection: Connection, line: FiledLine) -> None:
         """Run the list at a line's head alone; it is due."""
         await connection.execute(self.lists.patience(self.handler))
         listed = await self._maker.at_head(connection, line, self._maker.cap(line))
@@ -119,7 +119,9 @@ class Visit:
                 before = [] if line is None else await self._maker.oldest(connection, line, full)
                 await self._cut(connection, key, [*before, *rows], full)
 
-    async def _filed(self, connection: Connection, rows: Sequence[ClaimedEvent]) -> dict[str, Line]:
+    async def _filed(
+        self, connection: Connection, rows: Sequence[ClaimedEvent]
+    ) -> dict[str, FiledLine]:
         """The lines, not too long ones, behind which these rows stand."""
         keys = list({row["ordering_key"] or "" for row in rows})
         if not keys:
@@ -166,7 +168,7 @@ class Visit:
         filed = await lists.file_arrivals(
             connection,
             sql,
-            lines.Stretch(*self.bucket, after, bound),
+            lines.IdRange(*self.bucket, after, bound),
             ROWS,
             rule.age or NEVER,
             ends,
@@ -208,7 +210,7 @@ class Visit:
         if longer:
             await self.look_again(connection, longer)
 
-    async def _is_closed(self, connection: Connection, line: Line, bound: int) -> bool:
+    async def _is_closed(self, connection: Connection, line: FiledLine, bound: int) -> bool:
         """Whether nothing more can come into the list of a line that is due."""
         closes_at = self.handler.rule.closes_at(line.created_at)
         if closes_at is None or closes_at > line.now:

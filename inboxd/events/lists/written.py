@@ -1,15 +1,15 @@
 """What the lists of a transaction have to write.
 
-Owns what is noted of lists beside `Results`. Promises that what was noted of a list can be taken
-back, as when it is set back as a whole. See: `run`, which notes it; `visit`, which writes it.
+Owns what is noted of lists beside `PageResults`. Promises that what was noted of a list can be
+taken back, as when it is set back as a whole. See: `run`, which notes it; `visit`, which writes it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from inboxd.events.lists.reading import Held
-from inboxd.events.settling import Results
-from inboxd.store.lists import Stretch
+from inboxd.events.settling import PageResults
+from inboxd.store.lists import PlaceRange
 from inboxd.store.rows import ClaimedEvent
 
 
@@ -20,8 +20,8 @@ class Written:
     leaving: ids of filed events that do not stay in their lines.
     """
 
-    results: Results = field(default_factory=Results)
-    settled: list[tuple[Stretch, float, float]] = field(default_factory=list)
+    results: PageResults = field(default_factory=PageResults)
+    settled: list[tuple[PlaceRange, float, float]] = field(default_factory=list)
     leaving: list[int] = field(default_factory=list)
     # Of settled stretches: type, events, seconds of each, how long the list had been due.
     types: list[tuple[str, int, float, float]] = field(default_factory=list)
@@ -49,7 +49,7 @@ class WrittenMark:
         return error
 
 
-def left_of(part: Held, written: Sequence[Results]) -> list[ClaimedEvent]:
+def left_of(part: Held, written: Sequence[PageResults]) -> list[ClaimedEvent]:
     """The events of a list that nothing was noted of."""
     met = {id_ for results in written for id_, _ in results.done}
     met |= {each.id for results in written for each in results.setbacks}

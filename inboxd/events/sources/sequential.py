@@ -24,7 +24,7 @@ from inboxd.model.horizon import BUCKETS
 from inboxd.model.lane import Key, Lane
 from inboxd.store import lines
 from inboxd.store.connections import Connection
-from inboxd.store.lines import Line, Stretch
+from inboxd.store.lines import IdRange, Line
 from inboxd.store.rows import ClaimedEvent
 
 # Buckets that are tried together at most: all that others may have, and as many more.
@@ -223,16 +223,16 @@ class SequentialSource:
         if not asked:
             return [], frozenset()
         share = most // len(asked)
-        stretches = [Stretch(*lane, after[lane], bound(lane[1], lane[0])) for lane in asked]
-        rows = await lines.claim_arrivals(connection, self._parts.sql, stretches, most, share)
+        ranges = [IdRange(*lane, after[lane], bound(lane[1], lane[0])) for lane in asked]
+        rows = await lines.claim_arrivals(connection, self._parts.sql, ranges, most, share)
         counts = Counter(map(bucket_of, rows))
         cut = [lane for lane in asked if counts[lane] == share]
         drained = frozenset(asked).difference(cut)
         room = most - len(rows)
         if cut and room > most // _FEW:
             last = {bucket_of(row): row["id"] for row in rows}
-            stretches = [Stretch(*lane, last[lane], bound(lane[1], lane[0])) for lane in cut]
-            more = await lines.claim_arrivals(connection, self._parts.sql, stretches, room)
+            ranges = [IdRange(*lane, last[lane], bound(lane[1], lane[0])) for lane in cut]
+            more = await lines.claim_arrivals(connection, self._parts.sql, ranges, room)
             rows += more
             drained |= _drained(cut, more, room)
         return rows, drained

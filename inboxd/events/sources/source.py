@@ -72,7 +72,7 @@ class Source(Protocol):
         """Take up to so many rows, in the page's transaction; None: there are none."""
 
 
-class Sources:
+class PageSources:
     """The sources of one worker: whoever had the last page the longest ago is asked first."""
 
     def __init__(self, *sources: Source) -> None:

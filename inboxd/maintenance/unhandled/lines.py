@@ -18,7 +18,7 @@ from inboxd.model.horizon import Horizon
 from inboxd.model.lane import Lane
 from inboxd.store import lines, workers
 from inboxd.store.connections import Connection
-from inboxd.store.lines import Arrived, Head, Stretch
+from inboxd.store.lines import Arrived, Head, IdRange
 from inboxd.store.pools import lend, transaction
 from inboxd.store.rows import ClaimedEvent
 
@@ -77,7 +77,7 @@ class UnhandledLines:
             nonlocal after
             if not await lines.try_buckets(connection, sql, [bucket]):
                 return 0, False
-            stretch = Stretch(*bucket, after, bound)
+            stretch = IdRange(*bucket, after, bound)
             rows = await lines.claim_arrivals(connection, sql, [stretch], _PAGE)
             if rows:
                 await lines.file(connection, sql, [row["id"] for row in rows])
