@@ -1,0 +1,71 @@
+"""What follows from a page of events that did not commit, and from a source that forgot."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import MagicMock
+
+import asyncpg
+import pytest
+
+from inboxd.errors import DedupKeyHeld
+from inboxd.events.page import EventPage, PageFailure
+from inboxd.events.settling import Spoiled
+from inboxd.events.sources.sequential import SequentialSource
+from inboxd.store.rows import ClaimedEvent
+
+pytestmark = pytest.mark.anyio
+
+
+def _row(row_id: int) -> ClaimedEvent:
+    return cast("ClaimedEvent", {"id": row_id, "topic": "default", "type": "test.noop"})
+
+
+def _page(*ids: int, excused: bool = False) -> EventPage:
+    settling: Any = MagicMock()
+    settling.losses.excuse.return_value = excused
+    page = EventPage(MagicMock(), MagicMock(), settling)
+    claim: Any = SimpleNamespace(rows=[_row(each) for each in ids], order=None)
+    page.claim = claim
+    return page
+
+
+async def _failure(page: EventPage, error: Exception, *, lost: bool = False) -> PageFailure:
+    return await page._fail(error, lost=lost)
+
+
+async def test_of_a_page_that_does_not_commit_the_first_half_is_tried() -> None:
+    page = _page(11, 12, 13, 14, 15)
+    assert await _failure(page, ValueError("at the commit")) == PageFailure(most=2)
+
+
+async def test_only_those_who_emitted_can_hold_a_key() -> None:
+    page = _page(11, 12, 13, 14, 15)
+    page.results.emitted = [(MagicMock(), MagicMock(id=row_id)) for row_id in (13, 15)]
+    assert await _failure(page, DedupKeyHeld("k")) == PageFailure(most=4), "up to the second of two"
+
+
+async def test_an_outage_blames_nobody() -> None:
+    outage = asyncpg.AdminShutdownError("the server stops")
+    assert await _failure(_page(11, 12), outage) == PageFailure(outage=outage)
+    lost = await _failure(_page(11), outage, lost=True)
+    assert lost == PageFailure(outage=outage, broken=True), "the next events run alone"
+
+
+async def test_an_event_that_lost_its_connection_is_excused_at_first() -> None:
+    page = _page(11, 12, excused=True)
+    page.results.spoiled = Spoiled(_row(12), None, ConnectionError("gone"))
+    assert await _failure(page, asyncpg.InterfaceError("closed"), lost=True) == PageFailure()
+
+
+async def test_what_cannot_be_set_back_in_an_outage_is_tried_again_later() -> None:
+    page = _page(11)  # the pool that would lend another connection is none
+    failure = await _failure(page, ValueError("at the commit"))
+    assert isinstance(failure.outage, Exception)
+    assert not failure.blamed
+
+
+async def test_cursors_that_were_forgotten_during_a_claim_take_nothing() -> None:
+    """A worker's death, or a list that is left to a peer, rewinds whatever is under way."""
+    source = SequentialSource(MagicMock(), MagicMock())
+    source.forget()
+    assert await source._claim_arrivals(MagicMock(), [("ordered", 3)], 10) == ([], frozenset())
