@@ -33,12 +33,11 @@ from inboxd.telemetry.monitor import LoopMonitor, Running
 _INSIST = 1.0
 # Handlers that never wait hold the event loop no longer than this together, in seconds.
 _BREATH = 0.02
-# Turns of the loop until a statement of who waited is on its way: in the first he writes it, and at
-# its end the loop sends it.
+# Loop iterations until a waiting task's statement is sent: one to write it, one to flush it.
 _TURNS = 2
 
 
-# The task that runs a handler: asked for once by who runs many, as asking costs half a microsecond.
+# The task that runs a handler: asked for once for many rows, as asking costs half a microsecond.
 Task: TypeAlias = "asyncio.Task[Any] | None"
 
 
@@ -233,15 +232,15 @@ class Breath:
         self._last = time.monotonic()
 
     def want(self) -> None:
-        """Somebody waits for what has just ended: he goes on before the next handler runs."""
+        """A task waits for what has just ended: it goes on before the next handler runs."""
         self._wanted = _TURNS
 
     def served(self) -> None:
-        """Who waited has gone on."""
+        """The waiting task has gone on."""
         self._wanted = 0
 
     async def take(self) -> None:
-        """Give way if somebody waits, or the last time was long ago; called between rows."""
+        """Yield to the loop if a task waits, or the last time was long ago; called between rows."""
         if self._wanted:
             self._wanted -= 1
         elif time.monotonic() - self._last <= _BREATH:

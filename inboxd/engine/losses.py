@@ -1,9 +1,8 @@
-"""Connections that were lost, and locks that were not had, at a row's end: whose failure is it?
+"""Forgives a row its first lost connections and locks; blames it after that.
 
-Owns the memory of such losses. An outage, or an operator's lock, is nobody's failure (promise 7),
-but a handler that ends its own connection must not run for ever. Promises that a row is excused a
-few times in a row, and blamed after that. Known limit: the memory is this process's, and bounded; a
-row that is run by many workers in turn is excused by each.
+Owns the memory of such losses. An outage, or an operator's lock, is no row's failure (promise 7),
+but a handler that ends its own connection must not run for ever. Known limit: the memory is this
+process's, and bounded; a row that many workers run in turn is excused by each.
 """
 
 from collections import OrderedDict

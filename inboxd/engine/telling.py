@@ -14,6 +14,7 @@ from inboxd.api.messages import Row
 from inboxd.engine.outcomes import name
 from inboxd.model.frames import own_frames, place_of
 from inboxd.model.outcome import Dead, Deferred, Unsuccessful, failure_of, whole_traceback
+from inboxd.store.rows import ClaimedEvent
 from inboxd.telemetry.logs import ROWS, bound, get_logger
 
 _log = get_logger(__name__)
@@ -33,7 +34,7 @@ def tells_ends() -> bool:
     return _enabled(logging.INFO)
 
 
-def event_starts(row: Row) -> None:
+def event_starts(row: ClaimedEvent) -> None:
     """An event is handed to its handlers."""
     with bound(**_ids(row, "event")):
         _rows.debug(
@@ -45,7 +46,7 @@ def event_starts(row: Row) -> None:
         )
 
 
-def list_starts(facts: Facts, first: Row, size: int) -> None:
+def list_starts(facts: Facts, first: ClaimedEvent, size: int) -> None:
     """A list, or a part of one, is handed to its handler; `first` is its first event."""
     _rows.debug("list starts", topic=facts.topic, key=facts.key, id=first["id"], events=size)
 
@@ -62,7 +63,7 @@ def command_starts(row: Row) -> None:
         )
 
 
-def event_succeeded(row: Row, seconds: float, sent: int) -> None:
+def event_succeeded(row: ClaimedEvent, seconds: float, sent: int) -> None:
     """An event is settled."""
     with bound(**_ids(row, "event")):
         _rows.info(

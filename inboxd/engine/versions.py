@@ -14,7 +14,7 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import Defer, TooNew
 from inboxd.model.outcome import Deferred, Unsuccessful
 
-# What becomes of a row that another worker can read: it has so many seconds to take it.
+# The outcome of a row that another worker can read: it has two seconds to take it.
 FOR_ANOTHER = Defer(after=2)
 _REMEMBERED = 10_000
 
