@@ -1,8 +1,8 @@
 """What the log tells of single rows: that one starts, how it ended, and why it did not succeed.
 
 Owns these lines. Promises that a worker at its ordinary level pays nothing for an event that
-succeeds, and a look-up for a command: who has rows asks `tells_starts` or `tells_ends` before it
-calls, once for a page of events. Known limit: a list is told of as a list, not event by event.
+succeeds, and a look-up for a command: callers ask `tells_starts` or `tells_ends` first, once for a
+page of events. Known limit: a list is logged as a list, not event by event.
 """
 
 import logging
@@ -25,12 +25,12 @@ _debugs = logging.getLogger(__name__).isEnabledFor
 
 
 def tells_starts() -> bool:
-    """Whether the start of each row is told of."""
+    """Whether the start of each row is logged."""
     return _enabled(logging.DEBUG)
 
 
 def tells_ends() -> bool:
-    """Whether each row that is settled is told of."""
+    """Whether each row that is settled is logged."""
     return _enabled(logging.INFO)
 
 

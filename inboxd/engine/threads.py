@@ -1,4 +1,4 @@
-"""The threads of sync handlers: so many and no more, also when handlers hang in them.
+"""The threads of sync handlers: a bounded number, also when handlers hang in them.
 
 Owns the places that threads take. Promises that a place is free again when its thread has ended,
 not when its handler was given up, so that hanging handlers cannot pile threads up (promise 9); and
@@ -46,7 +46,7 @@ class Threads:
 
     async def run(self, function: Callable[..., object], *args: Any) -> object:
         """Call the function in a thread, as soon as there is one; a cancellation gives it up."""
-        # Whoever gets this lock, the thread when it begins or we when it never will, gives back.
+        # Whichever gets this lock gives the place back: the thread, or we if it never begins.
         begun = threading.Lock()
         loop = asyncio.get_running_loop()
         await self._take(begun)

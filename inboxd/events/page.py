@@ -82,7 +82,7 @@ class EventPage:
         return self.claim is not None and self.claim.exclusive
 
     async def begin(self, sources: PageSources, most: int) -> PageFailure | None:
-        """Claim up to so many rows and run them; the failure, if their run ends the page.
+        """Claim at most `most` rows and run them; the failure, if their run ends the page.
 
         Without rows, the transaction has ended; raises what goes wrong before there are any.
         """

@@ -102,7 +102,7 @@ class Quarantine:
             self.settled(mark.id)
 
     def is_guilty(self, crashes: int) -> bool:
-        """Whether so many crashes convict."""
+        """Whether this number of crashes convicts."""
         return crashes >= self._parts.settings.worker.crash_limit
 
     def convict(self, crashes: int, site: Site, **names: object) -> Failure:

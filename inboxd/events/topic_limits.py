@@ -1,9 +1,9 @@
 """What the settings of topics allow a page: how many rows, and how many pages at a time.
 
 Owns `page_rows` and `concurrency` of topics. A page that begins with a topic whose pages are
-bounded has events of that topic alone. A topic with a concurrency has so many slots, advisory locks
-that a page holds until its transaction ends. Promises that topics without either cost nothing.
-Known limit: a slot is held for a page that then finds no row of the topic.
+bounded has events of that topic alone. A topic with a concurrency has that many slots,
+advisory locks that a page holds until its transaction ends. Promises that topics without either
+cost nothing. Known limit: a slot is held for a page that then finds no row of the topic.
 """
 
 from collections.abc import Iterable

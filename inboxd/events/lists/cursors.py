@@ -63,7 +63,7 @@ class ListCursors:
         self.due[bucket].update(keys)
 
     def cut(self, bucket: Bucket, key: str, most: int) -> None:
-        """The next list of a line has at most so many."""
+        """The next list of a line has at most `most` events."""
         self._cut[bucket, key] = max(1, most)
         if len(self._cut) > _MOST_CUT:
             self._cut.popitem(last=False)

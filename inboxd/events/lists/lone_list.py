@@ -58,7 +58,7 @@ class LoneList:
         return Mark(line.id, line.crashes, line.run_at.timestamp())
 
     async def marked(self, connection: Connection) -> None:
-        """Nothing more: whoever looks at the line sees the mark at its head."""
+        """Nothing more: the mark is at the head of its line."""
 
     async def find_again(self, connection: Connection) -> bool:
         """Take its bucket: nobody else has the line then."""

@@ -91,7 +91,7 @@ class ListMaker:
     async def oldest(
         self, connection: Connection, line: FiledLine, most: int
     ) -> list[ClaimedEvent]:
-        """The events of a line, up to so many; all of it, if that is longer."""
+        """The oldest events of a line: at most `most`, or all of it, if that is longer."""
         wanted = [(line, max(most, line.length))]
         return (await lists.read_lines(connection, self._sql, self._handler.topic, wanted))[0]
 

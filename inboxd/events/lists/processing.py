@@ -47,7 +47,7 @@ _SOON, _LATE = 0.005, 0.5
 
 @dataclass(frozen=True, slots=True)
 class ListCalls:
-    """What visits tell whoever processes events.
+    """What visits tell the event processor.
 
     ended: a visit is over. suspects: events of a list are to be run alone, since one of them may
     kill its worker. left_to_peer: events were left to another worker.

@@ -94,7 +94,7 @@ class ListRun:
         return None
 
     def _is_its_own(self, error: BaseException, row: ClaimedEvent, handler: ListHandler) -> bool:
-        """Whether an error speaks of what was run: a verdict, or a time of its own."""
+        """Whether an error is about the events themselves: a verdict, or a time of their own."""
         policy = self._settling.policy(handler.topic, handler.readers.get(row["type"]))
         own = (Reject, Retry, Defer, PayloadError, NoHandler)
         return isinstance(error, own) or policy.is_permanent(error)

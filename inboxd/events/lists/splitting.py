@@ -1,7 +1,7 @@
 """A list that fails is halved, each half in a savepoint of its own: how far that is worth it.
 
 Owns the rule when to give up. Where everything fails, nothing is to be isolated: when all events of
-a list have failed, or so many parts of it, and none has succeeded, it is set back as a whole. Pure.
+a list have failed, or many parts of it, and none has succeeded, it is set back as a whole. Pure.
 See: `run`.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from inboxd.api.records import ListHandler
 from inboxd.errors import Defer, HandlerTimeout, Retry
 
-# So many runs of parts without a success, and it is not one event that spoils the list.
+# After this many runs of parts without a success, it is not one event that spoils the list.
 _HOPELESS = 32
 
 

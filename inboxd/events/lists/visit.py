@@ -59,7 +59,7 @@ class Visit:
     enough: int = ROWS
     # All lists are run one by one, after the transaction that files them.
     careful: bool = False
-    # The lists that are being run, for who has to find the one that spoils the transaction.
+    # The lists that are being run: if the transaction is spoiled, by the last one.
     ran: list[tuple[str, ListPart]] = field(default_factory=list)
     failed: list[FailedList] = field(default_factory=list)
     _maker: ListMaker = field(init=False)

@@ -26,7 +26,7 @@ class LaneClaim:
     def __init__(
         self, rows: Sequence[ClaimedEvent], asked: Sequence[Lane], known: Lanes, most: int
     ) -> None:
-        """Claimed were `rows`, at most so many, of those lanes of the `known` ones."""
+        """At most `most` rows were claimed of the lanes `asked`, which are among the `known`."""
         self.rows = rows
         self.full = len(rows) == most
         self._asked = asked

@@ -69,11 +69,11 @@ class Source(Protocol):
         """Whether there is anything to ask; if not, only a survey can find something."""
 
     async def claim(self, connection: Connection, most: int) -> Claim | None:
-        """Take up to so many rows, in the page's transaction; None: there are none."""
+        """Take at most `most` rows, in the page's transaction; None: there are none."""
 
 
 class PageSources:
-    """The sources of one worker: whoever had the last page the longest ago is asked first."""
+    """The sources of one worker: the one least recently used is asked first."""
 
     def __init__(self, *sources: Source) -> None:
         """Ask these in turn."""
