@@ -134,6 +134,7 @@ class CommandProcessing:
         taken = await self._claim([self._suspects], free)
         if self._suspects.exclusive:
             return Page(taken, busy=True)
+        self._admission.begin_page()  # what has ended while suspects were looked for
         taken += await self._claim([self._lanes, self._limited], free - taken)
         full = taken >= free
         prefetch.claimed(full=full, most=limits.page_rows, at_once=limits.concurrency)

@@ -130,6 +130,8 @@ class Incarnation:
         """Take over what may change while running: page sizes, concurrency."""
         if self._command_work is not None:
             self._command_work.reload(settings.commands, settings.queues)
+            for processor in self.processors:  # a limit that came or went moves a queue's lanes
+                processor.sweep()
         if self._event_work is not None:
             self._event_work.reload(settings.events)
 

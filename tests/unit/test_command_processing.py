@@ -1,6 +1,8 @@
 """The wait for room: short while another worker's claim is waited for, and ended in time."""
 
+from math import inf
 from time import monotonic
+from typing import Any, cast
 from unittest.mock import MagicMock
 
 import anyio
@@ -8,15 +10,19 @@ import pytest
 
 from inboxd.commands import lost_claims
 from inboxd.commands.processing import CommandProcessing
+from inboxd.daemon.incarnation import Incarnation
 from inboxd.model.lane import Sighting
+from inboxd.model.priority_order import Ask
 from inboxd.settings import Settings
 from inboxd.store import commands
+from inboxd.store.rows import ClaimedCommand
 
 pytestmark = pytest.mark.anyio
 
 
-def _work() -> CommandProcessing:
-    parts = MagicMock(settings=Settings(database={"dsn": "postgresql:///x"}))  # type: ignore[arg-type]
+def _work(**queues: Any) -> CommandProcessing:
+    settings = Settings(database={"dsn": "postgresql:///x"}, queues=queues)  # type: ignore[arg-type]
+    parts = MagicMock(settings=settings)
     parts.controls.paused = False
     work = CommandProcessing(parts, MagicMock(), MagicMock())
     work._lost_claims._look_at = work._suspects._look_at = monotonic() + 60
@@ -45,6 +51,31 @@ async def test_the_next_page_is_claimed_when_half_of_what_is_leased_has_run() ->
                 work._free()
         assert way.called is gives, "who waits for another's claim, is not waited for"
         way.reset_mock()
+
+
+async def test_what_ends_while_suspects_are_looked_for_makes_room_in_the_same_page() -> None:
+    work = _work(q={"concurrency": 1})
+    admission, row = work._admission, cast("ClaimedCommand", {"id": 1, "queue": "q"})
+    admission.took([row])
+
+    async def claim(*_: Any) -> list[Any]:
+        assert admission.room("q") == 0
+        admission.ended(row)
+        return []
+
+    work._suspects.asks = lambda: [Ask(-inf, "")]  # type: ignore[method-assign]
+    work._suspects.claim = claim  # type: ignore[method-assign]
+    await work.page()
+    assert admission.room("q") == 1
+
+
+def test_a_reload_looks_from_the_beginning() -> None:
+    """A queue whose limit came or went is claimed by another source, which must see its lanes."""
+    incarnation = Incarnation.__new__(Incarnation)
+    incarnation._command_work, incarnation._event_work = MagicMock(), None
+    incarnation.processors = [MagicMock()]
+    incarnation.reload(MagicMock())
+    assert incarnation.processors[0].sweep.called  # type: ignore[attr-defined]
 
 
 async def test_who_waited_for_anothers_claim_waits_for_room_as_ever() -> None:

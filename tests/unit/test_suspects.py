@@ -48,6 +48,7 @@ class Site:
         self.waiting, self.asked = list(waiting), list[tuple[UUID, bool]]()
         self.leases, self.written = list[str](), list[int]()
         self.may_empty, self.blocked = True, set[UUID]()
+        self.room_left = 10
         self.settler = SimpleNamespace(waiting=0)
         self.solitude = Solitude(on_change=self._changed, on_rest=self._rest)
         tasks = MagicMock()
@@ -75,7 +76,10 @@ class Site:
         return True
 
     def room(self, _queue: str) -> int:
-        return 10
+        return self.room_left
+
+    def begin_page(self) -> None:
+        self.room_left = 10
 
     def _rest(self) -> None:
         self.suspects.events_rest()
@@ -164,6 +168,7 @@ async def test_nothing_runs_alone_beside_anything(monkeypatch: pytest.MonkeyPatc
     assert await site.claim() == []
     assert site.solitude.wanted, "events are to rest first"
     site.solitude.rest()
+    site.room_left = 0  # as it was when the page began
     (row,) = await site.claim()
     assert site.asked == [(A, True)]
     assert site.suspects.exclusive

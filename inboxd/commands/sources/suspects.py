@@ -237,6 +237,7 @@ class Suspects:
         self._wants = True
         if not self._parts.solitude.want():
             return []
+        self._admission.begin_page()  # what has ended since the page began
         # A handler that was given up may go on in its thread: a death may be that one's.
         rows = await self._take(group, 1, alone=not self._parts.executions.left_behind)
         if not rows:
