@@ -114,15 +114,23 @@ class EventPage:
         try:
             async with self._open:
                 await self._settling.write(self._connection, self.results)
-            self._settling.count(self.results)
         except Exception as caught:  # noqa: BLE001 - `end` tells of it
             error, lost = caught, self._is_lost()
+        else:
+            self._count()
         finally:
             self.claim.ended(self.results.met, committed=error is None)
             try:
                 self._failure = None if error is None else await self._fail(error, lost=lost)
             finally:
                 self._ended.set()
+
+    def _count(self) -> None:
+        """Count what has committed: a mistake there must not look like a page that did not."""
+        try:
+            self._settling.count(self.results)
+        except Exception as error:  # noqa: BLE001 - as above
+            _log.error("a page of events could not be counted", reason=explain(error).error)
 
     async def end(self) -> PageFailure | None:
         """Wait until it is settled; the failure if it did not commit."""
@@ -148,7 +156,8 @@ class EventPage:
         try:
             return await self._sort_out(error, lost=lost)
         except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
-            return PageFailure(broken=lost, outage=again)
+            # Of an event that spoiled its page it is known which it was: none needs to run alone.
+            return PageFailure(broken=lost and self.results.spoiled is None, outage=again)
 
     async def _sort_out(self, error: Exception, *, lost: bool) -> PageFailure:
         error = self.results.spoiled or error

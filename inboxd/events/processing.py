@@ -48,10 +48,11 @@ class EventProcessing:
         """
         self._parts = parts
         self._tasks = tasks
+        self._wake = wake
         self._settling = settling = EventSettling(parts)
         self._reader = reader = HorizonReader(parts.sql, parts.metrics)
         list_run = ListRun(parts, settling)
-        calls = ListCalls(wake, self.be_careful, self._rewind)
+        calls = ListCalls(wake, self.be_careful, self._list_was_left)
         self._lists = ListProcessing(parts, tasks, reader, list_run, settling, calls)
         self._run = PageRun(parts, settling, list_run)
         self._sources = PageSources(SingleSource(parts), SequentialSource(parts, reader))
@@ -64,7 +65,7 @@ class EventProcessing:
     @property
     def in_flight(self) -> int:
         """Events that are claimed and not settled yet."""
-        pages = (self._running, self._behind)
+        pages = {self._running, self._behind} - {None}
         return self._lists.in_flight + sum(len(page.rows) for page in pages if page is not None)
 
     def be_careful(self) -> None:
@@ -108,8 +109,10 @@ class EventProcessing:
 
     async def finish(self) -> None:
         """Wait until the last page is settled; if that failed, its events are claimed again."""
-        await self._end_behind()
-        await self._lists.finish()
+        try:
+            await self._end_behind()
+        finally:
+            await self._lists.finish()
 
     async def give_back(self) -> None:
         """Take back the marks of runs that ended without an outcome."""
@@ -123,6 +126,11 @@ class EventProcessing:
         if failed is None and not self._lists.is_visiting:
             self._parts.solitude.rest()
         return failed or Page(0, again=_SOON)
+
+    def _list_was_left(self) -> None:
+        """Events of a list are another worker's: what was seen may be forgotten before its page."""
+        self._rewind()
+        self._wake()
 
     async def _page(self) -> Page:
         await self._quarantine.give_back()

@@ -7,7 +7,7 @@ transaction, in which the bucket was taken by an earlier statement (`inboxd.stor
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from inboxd.api.due import NEVER
@@ -141,7 +141,9 @@ async def read(ask: Any, sql: Statements, stretch: PlaceRange, rows: int) -> lis
 
 def place_of(row: ClaimedEvent) -> int:
     """The place in its line that a filed event has."""
-    return cast("int", row["place"])
+    place = row["place"]
+    assert place is not None  # noqa: S101 - it is filed
+    return place
 
 
 async def measure(

@@ -64,7 +64,7 @@ async def test_what_ends_while_suspects_are_looked_for_makes_room_in_the_same_pa
         return []
 
     work._suspects.asks = lambda: [Ask(-inf, "")]  # type: ignore[method-assign]
-    work._suspects.claim = claim  # type: ignore[method-assign]
+    work._suspects.claim = claim  # type: ignore[assignment,method-assign]
     await work.page()
     assert admission.room("q") == 1
 

@@ -2,12 +2,14 @@
 
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock
 
 import asyncpg
 import pytest
 
+from inboxd.engine.losses import Losses
 from inboxd.errors import DedupKeyHeld
+from inboxd.events.lists.recovery import VisitRecovery
 from inboxd.events.page import EventPage, PageFailure
 from inboxd.events.settling import Spoiled
 from inboxd.events.sources.sequential import SequentialSource
@@ -62,6 +64,38 @@ async def test_what_cannot_be_set_back_in_an_outage_is_tried_again_later() -> No
     failure = await _failure(page, ValueError("at the commit"))
     assert isinstance(failure.outage, Exception)
     assert not failure.blamed
+
+
+async def test_an_event_that_spoiled_its_page_is_known_when_it_cannot_be_set_back() -> None:
+    page = _page(11, 12)
+    page.results.spoiled = Spoiled(_row(12), None, ConnectionError("gone"))
+    failure = await _failure(page, asyncpg.InterfaceError("closed"), lost=True)
+    assert isinstance(failure.outage, Exception)
+    assert not failure.broken, "none needs to run alone"
+
+
+async def test_a_page_that_could_not_be_counted_has_committed() -> None:
+    page = _page(11, 12)
+    ended = MagicMock()
+    cast("Any", page.claim).ended = ended
+    settling: Any = page._settling
+    settling.write = AsyncMock()
+    settling.count.side_effect = ValueError("a counter")
+    page._connection = MagicMock()
+    await page.settle()
+    assert await page.end() is None
+    assert ended.call_args.kwargs == {"committed": True}
+
+
+async def test_a_loss_under_a_list_is_not_one_of_its_first_event() -> None:
+    settling, quarantine = MagicMock(losses=Losses()), AsyncMock()
+    recovery = VisitRecovery(MagicMock(), settling, MagicMock(), quarantine)
+    visit: Any = MagicMock(ran=[("k", MagicMock(first={"id": 7}))])
+    for _ in range(2):
+        assert not await recovery.sort_out(visit, ConnectionError("gone"), lost=True)
+    assert settling.losses.excuse(7), "as an event by itself it begins anew"
+    assert settling.losses.excuse(7)
+    assert not settling.losses.excuse(7)
 
 
 async def test_cursors_that_were_forgotten_during_a_claim_take_nothing() -> None:

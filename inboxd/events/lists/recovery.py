@@ -7,8 +7,9 @@ fail; `setback`, for a list that is to blame.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from inboxd.engine.losses import Losses
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.lists.cursors import ListCursors
@@ -34,6 +35,8 @@ class VisitRecovery:
     settling: EventSettling
     cursors: ListCursors
     quarantine: Quarantine
+    # Of lists, by their first event: as an event by itself that one begins anew.
+    losses: Losses = field(default_factory=Losses)
 
     async def sort_out(self, visit: Visit, error: Exception, *, lost: bool) -> bool:
         """Cut or blame the list at fault, if it is known; does not raise.
@@ -53,7 +56,7 @@ class VisitRecovery:
             if not visit.ran or (is_passing(error) and not lost):
                 return False
             key, part = visit.ran[-1]
-            if lost and self.settling.losses.excuse(part.first["id"]):
+            if lost and self.losses.excuse(part.first["id"]):
                 return False
             if len(visit.ran) > 1:
                 return True
