@@ -34,7 +34,7 @@ _NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
 _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
 _FUNCTIONS_FIRST = re.compile(r"^-- functions: first$", re.MULTILINE)
 # A file that only gives functions' changes a number has none: PostgreSQL answers nothing to that.
-_STATEMENT = re.compile(r"^(?!--)\S", re.MULTILINE)
+_STATEMENT = re.compile(r"^\s*(?!--)\S", re.MULTILINE)
 _ROLES = re.compile(r"^-- roles: (none|producer|worker|producer, worker)$", re.MULTILINE)
 
 

@@ -84,6 +84,23 @@ async def test_a_migration_that_fails_leaves_nothing(
     assert await empty.fetchval("select to_regclass('inboxd.half')") is None
 
 
+async def test_statements_that_are_all_indented_run(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ship(tmp_path, monkeypatch, f"{_MORE}  -- Indented too.\n  CREATE TABLE {{schema}}.more ();")
+    await migrations.migrate(settings_of(database))
+    assert await database.fetchval("select to_regclass('inboxd.more') is not null")
+
+
+async def test_a_header_alone_is_only_recorded(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ship(tmp_path, monkeypatch, f"{_MORE}\n  -- Indented.\n")
+    ran = await migrations.migrate(settings_of(database))
+    assert [each.name for each in ran.migrations] == ["more"]
+    await _check(database)
+
+
 async def test_a_changed_file_is_noticed(database: Database) -> None:
     await database.execute("update inboxd.schema_migrations set checksum = 'x' where version = 1")
     with pytest.raises(SchemaError, match="0001_tables ran with other contents"):
