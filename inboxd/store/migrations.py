@@ -143,6 +143,8 @@ async def applied(connection: Connection, sql: Statements) -> SchemaState:
     if not await connection.fetchval(sql["has_migrations"]):
         return SchemaState()
     ran = [Applied(**row) for row in await connection.fetch(sql["applied_migrations"])]
+    if not await connection.fetchval(sql["has_functions"]):
+        return SchemaState(ran)
     return SchemaState(ran, await _made(connection, sql))
 
 
@@ -155,7 +157,8 @@ def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
         if new is not None and new.checksum != old.checksum:
             raise SchemaError(
                 f"migration {old.version:04d}_{old.name} ran with other contents than this release "
-                "ships; install the release that ran it, or restore the file"
+                "ships; install the release that ran it, restore the file, or make a database from "
+                "before the first release anew"
             )
     if to is not None and to not in mine:
         raise UsageError(f"there is no migration {to}; the newest is {newest}")
@@ -171,6 +174,7 @@ def pending(ran: SchemaState, to: int | None = None) -> MigrationPlan:
 def fits(ran: SchemaState, schema: str) -> None:
     """Raise SchemaError, naming the command to run, unless this code works with the schema."""
     code = code_version()
+    due = pending(ran)  # first: it refuses what ran with other contents
     oldest_code = max((old.oldest_code for old in ran.migrations), default=0)
     if ran.version == 0:
         raise SchemaError(f"schema {schema!r} holds no inboxd tables; run: inboxd migrate")
@@ -184,7 +188,7 @@ def fits(ran: SchemaState, schema: str) -> None:
             f"schema {schema!r} is at version {ran.version} and needs code of version "
             f"{oldest_code} or newer, this release is {code}; upgrade inboxd"
         )
-    if changed := [each.name for each in pending(ran).functions]:
+    if changed := [each.name for each in due.functions]:
         raise SchemaError(
             f"schema {schema!r} lacks functions of this release, or has other texts of them: "
             f"{', '.join(changed[:3])}{', …' if changed[3:] else ''}; run: inboxd migrate"

@@ -62,6 +62,29 @@ def test_a_function_alone_is_pending(cli: Cli, database: Database) -> None:
     assert cli("migrate", "--check").code == 0
 
 
+def test_a_schema_from_before_the_first_release_is_to_be_made_anew(
+    cli: Cli, database: Database
+) -> None:
+    cli("migrate")
+    older = """update inboxd.schema_migrations set checksum = 'x' where version = 1;
+               insert into inboxd.schema_migrations values (30, 'thirtieth', 29, 'x');
+               drop table inboxd.schema_functions"""
+    anyio.run(database.execute, older)
+    for command, code in (
+        (["migrate"], 78),
+        (["migrate", "--check"], 78),
+        (["run"], 78),
+        (["check"], 1),
+        (["doctor"], 1),
+    ):
+        result = cli(*command)
+        assert result.code == code, command
+        told = result.out + result.err
+        assert "0001_tables ran with other contents" in told, command
+        assert "a database from before the first release anew" in told, command
+        assert "run: inboxd migrate" not in told, command
+
+
 def test_migrate_asks_a_person_first(cli: Cli) -> None:
     refused = cli("migrate", stdin="n\n", terminal=True)
     assert refused.code == 1

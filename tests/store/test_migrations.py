@@ -109,6 +109,27 @@ async def test_a_changed_file_is_noticed(database: Database) -> None:
         await _check(database)
 
 
+@pytest.mark.parametrize(
+    "ran",
+    [
+        "delete from inboxd.schema_migrations where version > 1",
+        "insert into inboxd.schema_migrations values (30, 'thirtieth', 29, 'x')",
+    ],
+)
+async def test_a_schema_from_before_the_first_release_is_refused(
+    database: Database, ran: str
+) -> None:
+    """Its functions were made by numbered files, more than there are now."""
+    await database.execute(
+        f"update inboxd.schema_migrations set checksum = 'x'; {ran};"
+        " drop table inboxd.schema_functions"
+    )
+    with pytest.raises(SchemaError, match="0001_tables ran with other contents"):
+        await migrations.migrate(settings_of(database))
+    with pytest.raises(SchemaError, match="0001_tables ran with other contents"):
+        await _check(database)
+
+
 @pytest.mark.parametrize(("oldest", "fits"), [(-1, True), (0, True), (1, False)])
 async def test_a_newer_schema_says_who_may_stay(
     database: Database, oldest: int, fits: bool
