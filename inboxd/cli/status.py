@@ -103,15 +103,11 @@ def status(
     given: Looking,
 ) -> None:
     """Show workers, throughput and lanes."""
-
-    async def look_once(session: "Session") -> None:
-        found = await look(session, minutes)
-        given.print(found, *_tables(found, minutes))
-
-    async def keep_looking(session: "Session") -> None:
-        await _watch(session, minutes, interval, given)
-
-    given.ask(keep_looking if watch else look_once)
+    if watch:
+        given.ask(lambda session: _watch(session, minutes, interval, given))
+        return
+    found = given.ask(lambda session: look(session, minutes))
+    given.print(found, *_tables(found, minutes))
 
 
 def workers(

@@ -1,12 +1,14 @@
 """`inboxd status` and `workers`."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 
 import asyncpg
+import pytest
 
 from tests.cli.conftest import Cli
 from tests.support import Database
@@ -116,3 +118,22 @@ def test_watch_looks_again_until_interrupted(database: Database) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
         assert b"Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--watch", "--json"]])
+def test_a_reader_that_has_gone_is_no_lost_connection(
+    database: Database, options: list[str]
+) -> None:
+    """As with `inboxd status | head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as output:
+        done = subprocess.run(
+            [sys.executable, "-m", "inboxd", "status", *options],
+            env={"INBOXD_DATABASE__DSN": database.dsn, "PATH": "/usr/bin:/bin"},
+            stdout=output,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, b"")
