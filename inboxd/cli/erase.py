@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Acting, DryRun, Yes, actor
+from inboxd.cli.options import Acting, DryRun, actor
 from inboxd.cli.output import print_fields, print_json
 from inboxd.errors import UnknownName, UsageError
 from inboxd.model.wording import plural
@@ -37,7 +37,9 @@ def erase(
         ),
     ] = False,
     dry_run: DryRun = False,
-    yes: Yes = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody can be asked.")
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="End with 0 though no row is about it.")
     ] = False,

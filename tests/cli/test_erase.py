@@ -264,3 +264,9 @@ def test_a_worker_may_not_erase(
     assert "UPDATE on inboxd.events_history" in refused.err
     assert refused.err.startswith("inboxd: this role may not erase: ")
     assert "owner" in refused.err
+
+
+def test_help_says_that_it_refuses_where_nobody_can_be_asked(cli: Cli) -> None:
+    told = " ".join(cli("erase", "--help").out.split())
+    assert "needed where nobody can be asked" in told
+    assert "nobody is asked" not in told
