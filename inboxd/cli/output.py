@@ -224,7 +224,7 @@ def _first_line(value: object) -> object:
 def _in_one_line(value: object) -> object:
     if not isinstance(value, str):
         return value
-    return value.replace("\n", "\\n").replace("\t", "\\t")
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace("\t", r"\t")
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -94,6 +94,12 @@ def test_an_error_of_several_lines_is_one_on_a_terminal_and_escaped_in_a_pipe() 
     assert [line.split("\t")[-1] for line in table.plain()][1] == r"ValueError: first\n\tsecond"
 
 
+def test_a_cell_of_a_pipe_can_be_read_back() -> None:
+    error = "C:\\new\\table\n\tsecond"
+    _, row, _ = Table(COLUMNS, rows(error=error)).plain()
+    assert row.split("\t")[-1].encode().decode("unicode_escape") == error
+
+
 def test_characters_that_are_two_wide_are_counted_so() -> None:
     (_, _, line, _) = Table(COLUMNS[:2], rows(type="注文" * 20)).lines(40)
     assert line == "    1  …" + ("注文" * 20)[-16:]
