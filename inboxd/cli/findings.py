@@ -60,7 +60,7 @@ def _wrapped(text: str, indent: int) -> Iterator[str]:
     if not on_terminal():
         return iter([told])
     room = max(terminal_width() - indent, _LEAST)
-    return iter(wrap(told, room, break_on_hyphens=False) or [""])
+    return iter(wrap(told, room, break_long_words=False, break_on_hyphens=False) or [""])
 
 
 def _brief(remedy: str) -> str:

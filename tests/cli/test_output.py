@@ -106,6 +106,14 @@ def test_characters_that_are_two_wide_are_counted_so() -> None:
 
 
 @pytest.mark.usefixtures("terminal")
+def test_a_finding_breaks_between_words_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "a-long_name-" * 8
+    line = findings.FindingLine("Checks", "schema", "fail", f"it lacks {name} now", f"make {name}")
+    findings.print_findings([line])
+    assert capsys.readouterr().out.split().count(name) == 2
+
+
+@pytest.mark.usefixtures("terminal")
 def test_lists_fit_a_terminal_of_80_columns(cli: Cli, sql: Sql) -> None:
     for name in ("ship_order", "send_receipt"):
         sql(
