@@ -48,15 +48,7 @@ Config = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
-Ids = Annotated[
-    list[str],
-    typer.Argument(metavar="ID", help="Row numbers or uuids.", show_default=False),
-]
 Id = Annotated[str, typer.Argument(metavar="ID", help="Row number or uuid.", show_default=False)]
-At = Annotated[
-    str,
-    typer.Option("--at", metavar="TIME", help="When: now, 2h from now, or a time in ISO 8601."),
-]
 Force = Annotated[bool, typer.Option("--force", help="Insist on a name that nothing declares.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TEXT", help="Only this tenant.")]
 Since = Annotated[
