@@ -22,6 +22,7 @@ from inboxd.cli.erase import erase
 from inboxd.cli.exits import Exit, exit_code
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import examples
+from inboxd.cli.output import show
 from inboxd.cli.produce import emit, send
 from inboxd.cli.rows import row_commands
 from inboxd.cli.running import run
@@ -138,9 +139,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _message(error: Exception) -> str:
-    if isinstance(error, InboxdError):
-        return str(error)
-    what = f"{type(error).__name__}: {error}"
-    return (
-        f"{what}\nThis is a mistake in inboxd: run it again with --debug and report what it says."
-    )
+    told = str(error)
+    if not isinstance(error, InboxdError):
+        told = (
+            f"{type(error).__name__}: {told}\n"
+            "This is a mistake in inboxd: run it again with --debug and report what it says."
+        )
+    return "\n".join(map(show, told.split("\n")))

@@ -17,7 +17,7 @@ from uuid import UUID
 import typer
 
 from inboxd.cli.groups import Options
-from inboxd.cli.output import Table, print_json, print_tables
+from inboxd.cli.output import Table, print_json, print_tables, show
 from inboxd.errors import UsageError
 from inboxd.model.lifecycle import Status
 
@@ -95,7 +95,7 @@ class Asking(Options):
             print_json(document)
         else:
             for line in lines:
-                typer.echo(line)
+                typer.echo(show(line))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import typer
 
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Asking, Force, named_in, read_uuid
-from inboxd.cli.output import print_json
+from inboxd.cli.output import print_json, show
 from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _confirm(
         again = ", and was there already" if receipt.duplicate else ""
         typer.echo(f"{what} {receipt.id} {receipt.uuid} is a dead letter{again}: {why}{many}")
         for each in dead:
-            typer.echo(f"  {what} {each['id']} in topic {each['topic']}")
+            typer.echo(f"  {what} {each['id']} in topic {show(each['topic'])}")
     elif receipt.duplicate:
         number = "(settled)" if receipt.id is None else receipt.id
         typer.echo(f"{what} {number} {receipt.uuid} was there already; nothing was written")

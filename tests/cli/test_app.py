@@ -138,6 +138,14 @@ def test_an_unexpected_error_is_one_message_and_debug_shows_where(
     assert "Traceback" in traced.err
 
 
+def test_an_error_cannot_colour_the_terminal(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_(*_: object) -> None:
+        raise errors.NotFound("no row \x1b[31mred\nsecond line")
+
+    monkeypatch.setattr("inboxd.settings.load", break_)
+    assert run_cli("status").err == "inboxd: no row \ufffd[31mred\nsecond line\n"
+
+
 def test_completion_scripts(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_INBOXD_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", "inboxd eve")

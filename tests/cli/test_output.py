@@ -190,3 +190,14 @@ def test_one_is_one(cli: Cli, sql: Sql) -> None:
     sql("INSERT INTO inboxd.commands (queue, type) VALUES ('q', 'a.b')")
     assert cli("pause", "type", "a.b").out == "Paused: type a.b, where 1 row waits\n"
     assert cli("commands", "cancel", "--all").out == "Cancelled: 1 command\n"
+
+
+def test_no_name_of_a_row_colours_the_terminal(cli: Cli, sql: Sql) -> None:
+    red = "\x1b[31mred"
+    (batch,) = sql("INSERT INTO inboxd.batches (name) VALUES ($1) RETURNING id", red)
+    assert "\ufffd[31mred" in cli("batches", "cancel", batch["id"]).out
+    emit = ("emit", "test.noop", "--topic", red, "--dedup-key", "k", "--force")
+    cli(*emit)
+    conflict = cli(*emit, '{"other": 1}')
+    assert conflict.code == 65
+    assert "in topic \ufffd[31mred" in conflict.out
