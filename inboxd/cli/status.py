@@ -104,8 +104,7 @@ def status(
 ) -> None:
     """Show workers, throughput and lanes."""
     if watch:
-        given.ask(lambda session: _watch(session, minutes, interval, given))
-        return
+        raise given.ask(lambda session: _watch(session, minutes, interval, given))
     found = given.ask(lambda session: look(session, minutes))
     given.print(found, *_tables(found, minutes))
 
@@ -173,14 +172,24 @@ def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _watch(session: "Session", minutes: int, interval: float, given: Looking) -> None:
+async def _watch(
+    session: "Session", minutes: int, interval: float, given: Looking
+) -> BrokenPipeError:
+    """Look again and again; the error once nobody reads what is printed.
+
+    It is returned: on a session an OSError would be a lost connection.
+    """
     import anyio
     from rich.live import Live
     from rich.text import Text
 
     if given.json:
         while True:
-            print_json(await look(session, minutes))
+            found = await look(session, minutes)
+            try:
+                print_json(found)
+            except BrokenPipeError as gone:
+                return gone
             await anyio.sleep(interval)
     width = None if given.wide else terminal_width()
 

@@ -237,8 +237,6 @@ def explained(to_the_denied: str = _TO_THE_DAEMON) -> Iterator[None]:
         raise explain(error, to_the_denied) from error
     except DatabaseError:
         raise  # it says what is wrong
-    except BrokenPipeError:
-        raise  # whoever read the output has gone; the driver names a lost connection itself
     except LOST as error:
         reason = redact(str(error)) or type(error).__name__
         raise DatabaseError(f"the connection to the database was lost: {reason}") from error
