@@ -57,6 +57,14 @@ def pytest_configure() -> None:
     os.environ.setdefault(_FRESH, str(random.randrange(10**6)))
 
 
+@pytest.fixture
+def hang_ups() -> Iterator[None]:
+    """A hang-up reaches what the test starts, also under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 def pytest_report_header() -> str:
     """The seed of what is drawn anew in each run, to repeat it."""
     return f"fresh seed: {_FRESH}={os.environ[_FRESH]}"

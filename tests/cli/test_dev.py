@@ -200,6 +200,7 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
 async def test_nothing_outlives_its_terminal_or_its_parent(
     dev: Dev, number: signal.Signals

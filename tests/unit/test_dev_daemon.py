@@ -42,6 +42,7 @@ def test_what_cannot_be_listened_at_at_all_is_for_the_daemon_to_say() -> None:
     assert port_of_its_own("192.0.2.1", 8797, 0) == 8797
 
 
+@pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_order_to_end_waits_until_there_is_a_daemon_to_end(
     monkeypatch: pytest.MonkeyPatch, number: signal.Signals
