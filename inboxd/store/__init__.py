@@ -10,6 +10,6 @@
 - Growth: `partitions`, `copying` (exports), `purging`, `statistics`.
 - Operators look: `listing`, `queues`, `grouping` (batches), `story`, `diagnosis`; and act:
   `operations`, `producing`, `erase`, by a `session`.
-- The server: `connections`, `pools`; the statements: `statements`, `files`; the schema:
+- The server: `connections`, `pools`; the statements: `statements`, `columns`, `files`; the schema:
   `migrations`, `catalogue`.
 """

@@ -1,16 +1,17 @@
-"""The SQL statements, one a file in `sql/`, rendered with the schema's name when they are loaded.
+"""The SQL statements, one a file in `sql/`, rendered when they are loaded.
 
 Owns the reading of the files; nothing else in inboxd holds SQL. There is a folder for each subject,
 but a statement is asked for by its name alone, which no other has in any folder. Promises that a
 name that does not exist fails when the store is built, not at the first use, and that nothing
-depends on a session's `search_path`. Known limit: `{schema}` is the only thing that is replaced;
-values are parameters.
+depends on a session's `search_path`. Known limit: only `{schema}` and the lists of columns
+(`inboxd.store.columns`) are replaced; values are parameters.
 """
 
 from collections.abc import Iterator, Mapping
 from functools import cache
 
 from inboxd.errors import UsageError
+from inboxd.store.columns import written_out
 from inboxd.store.files import sql_folder
 
 
@@ -51,7 +52,7 @@ def render(text: str, schema: str) -> str:
 @cache
 def _files() -> dict[str, str]:
     return {
-        file.stem: _without_header(file.read_text(encoding="utf-8"))
+        file.stem: written_out(_without_header(file.read_text(encoding="utf-8")))
         for file in sql_folder().glob("*/*.sql")
     }
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from inboxd.store.columns import written_out
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "inboxd"
 MAP, GUIDE = ROOT / "docs/architecture.md", ROOT / "CONTRIBUTING.md"
@@ -137,7 +139,8 @@ def path(name: str) -> Path:
 def are_linked(one: Path, other: Path, through: str | None) -> bool:
     """Whether one imports or runs the other, or both have a name; the test's docstring says it."""
     if through is not None:
-        return all(re.search(rf"\b{through}\b", file.read_text()) for file in (one, other))
+        texts = [written_out(file.read_text()) for file in (one, other)]
+        return all(re.search(rf"\b{through}\b", text) for text in texts)
     return any(
         module(b) in imported(a) if b.suffix == ".py" else a.suffix == ".py" and runs(a, b)
         for a, b in ((one, other), (other, one))

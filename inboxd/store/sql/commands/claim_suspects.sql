@@ -30,13 +30,4 @@ UPDATE {schema}.commands c
        updated_at = clock_timestamp(), alone_fence = CASE WHEN $7::boolean THEN c.fence + 1 END
   FROM picked
  WHERE c.id BETWEEN picked.id AND picked.id
-RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority,
-          {schema}.beginning(c.tenant) AS tenant, {schema}.beginning(c.entity_type) AS entity_type,
-          {schema}.beginning(c.entity_id) AS entity_id, c.attempts, c.max_attempts, c.crashes, c.fence,
-          date_part('epoch', c.run_at) AS run_at,
-          c.deadline, c.deadline < clock_timestamp() AS late, c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of,
-          c.batch_id, c.awaited, c.ordering_key,
-          {schema}.beginning(c.correlation_id) AS correlation_id, c.causation_id,
-          {schema}.beginning(c.traceparent) AS traceparent, c.body_id, c.body_at, c.body_bytes,
-          date_part('epoch', clock_timestamp() - c.run_at) AS waited,
-          date_part('epoch', clock_timestamp() - c.created_at) AS age, 0 AS lane
+RETURNING {claimed command}, 0 AS lane

@@ -17,16 +17,9 @@ WITH done AS (
     RETURNING c.*, done.ended, done.seconds, done.outcome
 )
 INSERT INTO {schema}.commands_history
-       (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-        unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
-        run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-        batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-        body_id, body_at, body_bytes, created_at, updated_at, finished_at, duration, awaited)
-SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-       unique_key, tenant, entity_type, entity_id, ended, attempts + 1, max_attempts, crashes,
-       fence, run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id,
-       replay_of, batch_id, correlation_id, causation_id, traceparent, errors, fingerprint,
-       outcome::jsonb, progress, body_id, body_at, body_bytes, created_at, clock_timestamp(),
-       clock_timestamp(), make_interval(secs => seconds), awaited
+       ({command but status, attempts, result, updated_at},
+        status, attempts, result, updated_at, finished_at, duration)
+SELECT {command but status, attempts, result, updated_at},
+       ended, attempts + 1, outcome::jsonb, clock_timestamp(), clock_timestamp(), make_interval(secs => seconds)
   FROM gone
 RETURNING id

@@ -6,15 +6,7 @@
 --          due; behind: its line has filed rows, so it must be filed behind them;
 --          again: it was a dead letter before
 -- locks: nothing: whoever changes the rows has the bucket first
-SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, {schema}.beginning(e.source) AS source,
-       {schema}.beginning(e.tenant) AS tenant, {schema}.beginning(e.entity_type) AS entity_type,
-       {schema}.beginning(e.entity_id) AS entity_id, e.payload, {schema}.light_headers(e.headers) AS headers,
-       {schema}.headers_weight(e.headers) AS headers_bytes, {schema}.beginning(e.correlation_id) AS correlation_id,
-       e.causation_id, {schema}.beginning(e.traceparent) AS traceparent, e.attempts, e.crashes,
-       date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
-       e.ordering_key, nullif(e.occurred_at, e.run_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
-       date_part('epoch', clock_timestamp() - e.run_at) AS waited,
-       date_part('epoch', clock_timestamp() - e.created_at) AS age,
+SELECT {claimed event},
        e.bucket, e.place, e.run_at <= now() AS ready, head.place IS NOT NULL AS behind, e.errors IS NOT NULL AS again,
        lane.lane
   FROM unnest($1::text[], $2::smallint[], $3::bigint[], $4::bigint[])

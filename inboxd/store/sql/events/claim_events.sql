@@ -9,15 +9,7 @@
 --          read_headers.sql brings them, headers_bytes tells how large they may be; texts that no producer
 --          may write are cut
 -- locks: the rows, FOR UPDATE until the transaction ends; rows that others hold are skipped
-SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, {schema}.beginning(e.source) AS source,
-       {schema}.beginning(e.tenant) AS tenant, {schema}.beginning(e.entity_type) AS entity_type,
-       {schema}.beginning(e.entity_id) AS entity_id, e.payload, {schema}.light_headers(e.headers) AS headers,
-       {schema}.headers_weight(e.headers) AS headers_bytes, {schema}.beginning(e.correlation_id) AS correlation_id,
-       e.causation_id, {schema}.beginning(e.traceparent) AS traceparent, e.attempts, e.crashes,
-       date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
-       e.ordering_key, nullif(e.occurred_at, e.run_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
-       date_part('epoch', clock_timestamp() - e.run_at) AS waited,
-       date_part('epoch', clock_timestamp() - e.created_at) AS age, lane.lane
+SELECT {claimed event}, lane.lane
   FROM unnest($1::text[], $2::text[], $3::double precision[], $4::bigint[])
        WITH ORDINALITY AS lane(topic, type, after_at, after_id, lane)
  CROSS JOIN LATERAL (

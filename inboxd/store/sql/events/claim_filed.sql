@@ -4,15 +4,7 @@
 -- returns: as claim_events.sql; bucket, lane (position in the arrays, from 1), place; ready: it is due and
 --          no dead letter; behind (false)
 -- locks: nothing: whoever changes the rows has the bucket first
-SELECT e.id, e.event_id, e.topic, e.type, e.schema_version, {schema}.beginning(e.source) AS source,
-       {schema}.beginning(e.tenant) AS tenant, {schema}.beginning(e.entity_type) AS entity_type,
-       {schema}.beginning(e.entity_id) AS entity_id, e.payload, {schema}.light_headers(e.headers) AS headers,
-       {schema}.headers_weight(e.headers) AS headers_bytes, {schema}.beginning(e.correlation_id) AS correlation_id,
-       e.causation_id, {schema}.beginning(e.traceparent) AS traceparent, e.attempts, e.crashes,
-       date_part('epoch', e.run_at) AS run_at, e.body_id, e.body_at, e.body_bytes,
-       e.ordering_key, nullif(e.occurred_at, e.run_at) AS occurred_at, date_part('epoch', e.created_at) AS created_at,
-       date_part('epoch', clock_timestamp() - e.run_at) AS waited,
-       date_part('epoch', clock_timestamp() - e.created_at) AS age,
+SELECT {claimed event},
        e.bucket, e.place, e.status = 'waiting' AND e.run_at <= now() AS ready, false AS behind, line.lane
   FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS line(topic, key, lane)
  CROSS JOIN LATERAL (

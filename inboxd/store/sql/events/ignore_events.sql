@@ -7,14 +7,9 @@ WITH gone AS (
     DELETE FROM {schema}.events WHERE id = ANY ($1::bigint[]) AND status IN ('pending', 'waiting') RETURNING *
 )
 INSERT INTO {schema}.events_history
-       (id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key, tenant,
-        entity_type, entity_id, payload, headers, correlation_id, causation_id, traceparent, status,
-        attempts, crashes, run_at, errors, fingerprint, body_id, body_at, body_bytes, occurred_at,
-        created_at, updated_at, finished_at, origin_kind, origin_id)
-SELECT id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key, tenant,
-       entity_type, entity_id, payload, headers, correlation_id, causation_id, traceparent, 'dismissed',
-       attempts, crashes, run_at,
-       coalesce(errors, '[]') || (jsonb_build_object('at', clock_timestamp()) || $2::jsonb),
-       'ignored:' || type, body_id, body_at, body_bytes, occurred_at, created_at, clock_timestamp(),
-       clock_timestamp(), origin_kind, origin_id
+       ({event but status, errors, fingerprint, updated_at},
+        status, errors, fingerprint, updated_at, finished_at)
+SELECT {event but status, errors, fingerprint, updated_at},
+       'dismissed', coalesce(errors, '[]') || (jsonb_build_object('at', clock_timestamp()) || $2::jsonb),
+       'ignored:' || type, clock_timestamp(), clock_timestamp()
   FROM gone

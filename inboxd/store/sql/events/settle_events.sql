@@ -10,13 +10,8 @@ WITH done AS (
      WHERE e.id BETWEEN done.id AND done.id RETURNING e.*, done.seconds
 )
 INSERT INTO {schema}.events_history
-       (id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key, tenant,
-        entity_type, entity_id, payload, headers, correlation_id, causation_id, traceparent, status,
-        attempts, crashes, run_at, errors, fingerprint, body_id, body_at, body_bytes, occurred_at,
-        created_at, updated_at, finished_at, duration, worker_id, origin_kind, origin_id)
-SELECT id, event_id, topic, mode, type, schema_version, source, ordering_key, bucket, dedup_key, tenant,
-       entity_type, entity_id, payload, headers, correlation_id, causation_id, traceparent, 'succeeded',
-       attempts + 1, crashes, run_at, errors, fingerprint, body_id, body_at, body_bytes, occurred_at,
-       created_at, clock_timestamp(), clock_timestamp(), make_interval(secs => seconds), $3::uuid, origin_kind,
-       origin_id
+       ({event but status, attempts, updated_at},
+        status, attempts, updated_at, finished_at, duration, worker_id)
+SELECT {event but status, attempts, updated_at},
+       'succeeded', attempts + 1, clock_timestamp(), clock_timestamp(), make_interval(secs => seconds), $3::uuid
   FROM gone

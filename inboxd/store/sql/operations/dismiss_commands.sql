@@ -6,15 +6,7 @@ WITH gone AS (
     DELETE FROM {schema}.commands WHERE id = ANY ($1::bigint[]) AND status LIKE 'failed' RETURNING *
 )
 INSERT INTO {schema}.commands_history
-       (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-        unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
-        run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-        batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-        body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited)
-SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-       unique_key, tenant, entity_type, entity_id, 'dismissed', attempts, max_attempts, crashes, fence,
-       run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-       batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-       body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), awaited
+       ({command but status, updated_at}, status, updated_at, finished_at)
+SELECT {command but status, updated_at}, 'dismissed', clock_timestamp(), clock_timestamp()
   FROM gone
 RETURNING id

@@ -28,16 +28,9 @@ WITH old AS MATERIALIZED (
     RETURNING c.*, new.id AS new_id, new.command_id AS new_uuid
 ), kept AS (
     INSERT INTO {schema}.commands_history
-           (id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-            unique_key, tenant, entity_type, entity_id, status, attempts, max_attempts, crashes, fence,
-            run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-            batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-            body_id, body_at, body_bytes, created_at, updated_at, finished_at, awaited)
-    SELECT id, command_id, queue, type, schema_version, payload, priority, ordering_key, bucket,
-           unique_key, tenant, entity_type, entity_id, 'failed', attempts, max_attempts, crashes, fence,
-           run_at, deadline, worker_id, started_at, cancel_requested, origin_kind, origin_id, replay_of,
-           batch_id, correlation_id, causation_id, traceparent, errors, fingerprint, result, progress,
-           body_id, body_at, body_bytes, created_at, clock_timestamp(), clock_timestamp(), false
+           ({command but status, updated_at, awaited}, status, updated_at, finished_at, awaited)
+    SELECT {command but status, updated_at, awaited},
+           'failed', clock_timestamp(), clock_timestamp(), false
       FROM gone
 ), listed AS (
     INSERT INTO {schema}.replays (kind, old_id, new_id, actor, reason)
