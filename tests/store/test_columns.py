@@ -64,7 +64,7 @@ async def test_a_claim_returns_what_it_is_typed_to(database: Database, name: str
     always, besides = CLAIMS[name]
     async with daemon_session(database) as session:
         statement = await session.prepare(SQL[name])
-    returned = {each.name for each in statement.get_attributes()}
+        returned = {each.name for each in statement.get_attributes()}
     assert always <= returned <= always | besides
 
 
