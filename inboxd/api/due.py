@@ -18,7 +18,7 @@ from inboxd.api.cron import Cron
 from inboxd.api.topics import Topic
 from inboxd.errors import UsageError
 
-# A list that is due by its count alone waits for it: run_at needs a time all the same.
+# For the age of a list that has none.
 NEVER = timedelta(days=36_525)
 # An event may have been written a little before one that comes earlier in the order.
 SLACK = timedelta(minutes=1)
@@ -39,12 +39,6 @@ class Rule:
     cron: Cron | None = None
     expected: tuple[str, ...] = ()
     belongs: bool = False
-
-    def due_at(self, created_at: datetime) -> datetime:
-        """When a list is due whose oldest event was written at `created_at`, if it is not full."""
-        times = [created_at + (NEVER if self.age is None else self.age)]
-        closes_at = self.closes_at(created_at)
-        return min(times if closes_at is None else [*times, closes_at])
 
     def closes_at(self, created_at: datetime) -> datetime | None:
         """When the period ends to which an event belongs; None: there are no periods."""
@@ -75,12 +69,6 @@ class Rule:
         opens_at, closes_at = period
         within = takewhile(lambda at: opens_at <= at < closes_at, islice(written, most))
         return sum(1 for _ in within)
-
-    def is_complete(self, events: int, types: Collection[str]) -> bool:
-        """Whether a line of so many events, of these types, is due whatever the time."""
-        if self.expected and not self.missing(types):
-            return True
-        return self.full is not None and events >= self.full
 
     def missing(self, types: Collection[str]) -> tuple[str, ...]:
         """The expected types that are not among `types`, in the order of the declaration."""

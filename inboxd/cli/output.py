@@ -203,9 +203,7 @@ def show(value: object) -> str:
         case list() | tuple():
             text = ", ".join(map(show, value)) or "-"
         case _:
-            text = "".join(
-                c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value)
-            )
+            text = "".join(c if c.isprintable() else _UNPRINTABLE for c in str(value))
     return text
 
 

@@ -53,15 +53,6 @@ class Graph:
         """What each step waits for."""
         return MappingProxyType(self._edges)
 
-    @property
-    def awaited(self) -> set[str]:
-        """The steps that some other step waits for."""
-        return {name for edges in self._edges.values() for name in edges}
-
-    def needs(self, name: str) -> int:
-        """How many steps this one waits for."""
-        return len(self._edges[name])
-
     def add(self, name: str, after: Iterable[Edge] = ()) -> None:
         """Add a step that waits for others, which may be added later.
 

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from inboxd.api.cron import Cron
-from inboxd.api.due import NEVER, Rule, rule_of
+from inboxd.api.due import Rule, rule_of
 from inboxd.api.topics import TopicDeclaration, checked
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -16,15 +16,6 @@ MIDNIGHT = Cron("0 0 * * *", "Europe/Berlin")
 
 def berlin(day: int, hour: int, minute: int = 0, *, month: int = 6, fold: int = 0) -> datetime:
     return datetime(2026, month, day, hour, minute, tzinfo=BERLIN, fold=fold)
-
-
-def test_due_by_the_first_of_age_and_cron() -> None:
-    hour = timedelta(hours=1)
-    assert Rule(age=hour).due_at(NOON) == NOON + hour
-    assert Rule(cron=MIDNIGHT).due_at(NOON) == berlin(2, 0)
-    assert Rule(age=hour, cron=MIDNIGHT).due_at(NOON) == NOON + hour
-    assert Rule(age=timedelta(days=9), cron=MIDNIGHT).due_at(NOON) == berlin(2, 0)
-    assert Rule(full=10).due_at(NOON) == NOON + NEVER
 
 
 def test_a_full_list_has_no_more() -> None:
@@ -101,11 +92,7 @@ def test_a_list_ends_where_an_older_period_begins() -> None:
 def test_a_set_is_complete_with_each_expected_type() -> None:
     rule = Rule(expected=("order.paid", "order.packed"), age=timedelta(hours=1))
     assert rule.missing({"order.packed", "other"}) == ("order.paid",)
-    assert not rule.is_complete(5, {"order.packed", "other"})
-    assert rule.is_complete(2, {"order.packed", "order.paid"})
-    assert Rule(full=3).is_complete(3, {"order.paid"})
-    assert not Rule(full=3).is_complete(2, {"order.paid"})
-    assert not Rule(age=timedelta(hours=1)).is_complete(9, {"order.paid"})
+    assert rule.missing({"order.packed", "order.paid"}) == ()
 
 
 def test_the_ends_of_periods_are_bounded() -> None:
