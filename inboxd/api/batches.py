@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Unpack
 from uuid import UUID
 
-from inboxd.api.drafts import SendOptions
 from inboxd.api.groups import Groups, Making, Node, check_many
+from inboxd.api.options import SendOptions
 from inboxd.model.workflow import Condition
 
 

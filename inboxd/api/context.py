@@ -8,7 +8,7 @@ Known limit: a connection that was taken out of the context earlier is the runti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, Unpack, cast, overload
 from uuid import UUID
@@ -17,23 +17,27 @@ from typing_extensions import TypeVar
 
 from inboxd.api.batches import Batch, filled
 from inboxd.api.connection import BlockingConnection, Connection
-from inboxd.api.drafts import CommandDraft, EventDraft, SendOptions, encode
-from inboxd.api.emitting import NOTHING, EmitOptions, event_draft
+from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.api.groups import Groups, Plan, check_batch_id, check_many
 from inboxd.api.messages import Row
+from inboxd.api.options import (
+    NOTHING,
+    EmitOptions,
+    SendAloneOptions,
+    SendOptions,
+    command_draft,
+    event_draft,
+)
 from inboxd.api.progress import Say, checked
 from inboxd.api.routes import ENDED, Routes, ended
 from inboxd.api.workflows import Workflow
 from inboxd.errors import UsageError
 from inboxd.model import duration
-from inboxd.model.checks import OnConflict
 from inboxd.model.duration import Duration
-from inboxd.model.lineage import Origin, OriginKind, uuid7
+from inboxd.model.lineage import Origin, OriginKind
 
 C = TypeVar("C", bound=Connection | BlockingConnection, default=Connection)
 
-SMALLINT = range(-(2**15), 2**15)
-_TEXT_BYTES = 255
 # How long an open batch waits for its close, unless its maker says otherwise.
 OPEN_FOR = "1d"
 
@@ -96,24 +100,7 @@ class _Context(Generic[C]):
         """The number of this execution; the first is 1."""
         return cast("int", self._row["attempts"]) + 1
 
-    def send(  # noqa: PLR0913 - each is a column that a sender may set
-        self,
-        command: object,
-        *,
-        type: str | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        deadline: datetime | None = None,
-        max_attempts: int | None = None,
-        tenant: str | None = None,
-        entity_type: str | None = None,
-        entity_id: str | None = None,
-        ordering_key: str | None = None,
-        unique_key: str | None = None,
-        on_conflict: OnConflict = "keep",
-    ) -> UUID:
+    def send(self, command: object, **options: Unpack[SendAloneOptions]) -> UUID:
         """Send a command with this row's settlement; returns its id.
 
         `command` is a payload whose class a command handler takes, or that names its type itself
@@ -126,32 +113,7 @@ class _Context(Generic[C]):
         (`reject`). Raises UsageError for arguments that do not fit together, and PayloadError for
         a payload that cannot be stored.
         """
-        route = self._routes.resolve(command.__class__ if type is None else type)
-        if run_at is not None or deadline is not None:
-            _check_times(route.type, run_at, deadline, delay)
-        if queue or tenant or entity_type or entity_id:
-            texts = {"tenant": tenant, "entity_type": entity_type, "entity_id": entity_id}
-            _check_texts(route.type, {"queue": queue, **texts})
-        if ordering_key is not None or unique_key is not None or on_conflict != "keep":
-            _check_keys(route.type, ordering_key, unique_key, on_conflict)
-        draft = CommandDraft(
-            uuid7(),
-            route.type,
-            encode(command),
-            route.schema_version,
-            queue or route.queue,
-            route.priority if priority is None else _small(route.type, priority),
-            run_at,
-            None if delay is None else duration.seconds(delay),
-            deadline,
-            None if max_attempts is None else _small(route.type, max_attempts, 1),
-            self.tenant if tenant is None else tenant,
-            entity_type,
-            entity_id,
-            ordering_key,
-            unique_key,
-            on_conflict,
-        )
+        draft = command_draft(self._routes, command, options, self.tenant)
         self.drafts.append(draft)
         return draft.command_id
 
@@ -327,47 +289,3 @@ class CommandContext(_Context[C]):
 
 BlockingEventContext = EventContext[BlockingConnection]
 BlockingCommandContext = CommandContext[BlockingConnection]
-
-
-def _check_times(
-    type_: str, run_at: datetime | None, deadline: datetime | None, delay: Duration | None
-) -> None:
-    if run_at is not None and delay is not None:
-        raise UsageError(f"{type_}: give delay= or run_at=, not both.")
-    for moment in (run_at, deadline):
-        if moment is not None and moment.tzinfo is None:
-            raise UsageError(f"{type_}: {moment} needs a time zone: datetime(..., tzinfo=UTC).")
-
-
-def _check_texts(type_: str, texts: Mapping[str, str | None]) -> None:
-    for name, text in texts.items():
-        if text is None:
-            continue
-        if "\0" in text:
-            raise UsageError(f"{type_}: {text!r:.40} holds a NUL, which no text column can.")
-        size = len(text.encode("utf-8", "replace"))
-        if size > _TEXT_BYTES:
-            raise UsageError(
-                f"{type_}: {name} has {size} bytes; at most {_TEXT_BYTES} fit: "
-                "shorten it, or put it into the payload."
-            )
-
-
-def _check_keys(type_: str, ordering: str | None, unique: str | None, on_conflict: str) -> None:
-    for name, key in (("ordering_key", ordering), ("unique_key", unique)):
-        if key is None:
-            continue
-        if "\0" in key or not 0 < len(key.encode()) <= _TEXT_BYTES:
-            raise UsageError(
-                f"{type_}: {name}={key!r:.40} is no key: text of 1 to {_TEXT_BYTES} bytes, no NUL."
-            )
-    if on_conflict not in ("keep", "replace", "reject"):
-        raise UsageError(f"{type_}: on_conflict={on_conflict!r}: say keep, replace or reject.")
-    if on_conflict != "keep" and unique is None:
-        raise UsageError(f"{type_}: on_conflict={on_conflict!r} needs a unique_key=.")
-
-
-def _small(type_: str, number: int, least: int = SMALLINT.start) -> int:
-    if not least <= number < SMALLINT.stop:
-        raise UsageError(f"{type_}: {number} lies outside {least} to {SMALLINT.stop - 1}.")
-    return number

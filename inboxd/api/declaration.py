@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, TypeAdapter
 
-from inboxd.api.context import SMALLINT, CommandContext, EventContext
+from inboxd.api.context import CommandContext, EventContext
 from inboxd.api.middleware import Middleware
 from inboxd.api.payload import Envelope
 from inboxd.api.records import CommandHandler, EventHandler, PayloadType, Upcaster
@@ -23,12 +23,10 @@ from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.api.signature import Signature, is_async, read_signature
 from inboxd.api.topics import DEFAULT, TopicDeclaration
 from inboxd.errors import UsageError
-from inboxd.model import duration
+from inboxd.model import checks, duration
 from inboxd.model.backoff import Policy
 from inboxd.model.duration import Duration
 from inboxd.model.naming import command_of, event_of
-
-NAME_BYTES = 255  # what the tables' columns for types and queues hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,14 +209,12 @@ def _check_options(plugin: str, declared: HandlerDeclaration) -> None:
         ("queue", declared.queue),
         ("topic", declared.topic),
     ):
-        if text is not None and not _is_name(text):
-            raise UsageError(f"{text!r} is no name for a {what}: 1 to 255 bytes, without spaces.")
+        if text is not None:
+            checks.refuse(f"the {what} {text!r:.60}", checks.plain(text))
     if declared.topic == DEFAULT:
         raise UsageError('topic="default" is what a handler without a topic has: leave it out.')
-    if not _is_small(declared.schema_version, least=1):
-        raise UsageError(f"schema_version={declared.schema_version!r}: count from 1.")
-    if not _is_small(declared.priority, least=SMALLINT.start):
-        raise UsageError(f"priority={declared.priority!r}: give a number of 16 bits.")
+    checks.refuse("schema_version", checks.count(declared.schema_version))
+    checks.refuse("priority", checks.small(declared.priority))
     if not isinstance(declared.retry, (*get_args(Policy), type(None))):
         raise UsageError(
             f"retry={declared.retry!r}: give a policy such as Exponential(attempts=5)."
@@ -267,18 +263,6 @@ def _middleware_problems(middleware: Sequence[Middleware]) -> list[str]:
         for each in middleware
         if not is_async(each) or len(inspect.signature(each).parameters) != len(("call", "proceed"))
     ]
-
-
-def _is_name(text: object) -> bool:
-    if not isinstance(text, str) or not text.isprintable() or " " in text:
-        return False
-    return 1 <= len(text.encode()) <= NAME_BYTES
-
-
-def _is_small(number: object, *, least: int) -> bool:
-    if isinstance(number, bool) or not isinstance(number, int):
-        return False
-    return number in SMALLINT and number >= least
 
 
 def _name(func: Callable[..., Any]) -> str:

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -21,9 +21,6 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from inboxd.errors import PayloadError
 from inboxd.model.checks import OnConflict
-from inboxd.model.duration import Duration
-
-# What becomes of a command whose unique key another unsettled one of its type has.
 
 
 class CommandDraft(NamedTuple):
@@ -81,22 +78,6 @@ class EventDraft(NamedTuple):
     ordering_key: str | None = None
     dedup_key: str | None = None
     delay: float | None = None
-
-
-class SendOptions(TypedDict, total=False):
-    """What `send` takes beside the payload; `batch`, `step` and their like take the same."""
-
-    type: str | None
-    queue: str | None
-    priority: int | None
-    delay: Duration | None
-    run_at: datetime | None
-    deadline: datetime | None
-    max_attempts: int | None
-    tenant: str | None
-    entity_type: str | None
-    entity_id: str | None
-    ordering_key: str | None
 
 
 def encode(value: object) -> str:

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from pydantic import BaseModel
 
-from inboxd.api.drafts import CommandDraft, SendOptions
+from inboxd.api.drafts import CommandDraft
+from inboxd.api.options import SendOptions
 from inboxd.errors import UsageError
+from inboxd.model import checks
 from inboxd.model.lineage import uuid7
 from inboxd.model.workflow import Condition
-
-NAME_BYTES = 255
 
 _ENDED = (
     "The handler that made this batch or workflow has ended: members and continuations are given "
@@ -306,12 +306,7 @@ def _closed(batch_id: UUID, name: str | None = None) -> UsageError:
     return UsageError(f"The batch {named} is closed already, or was never open: see ctx.batch().")
 
 
-def check_text(what: str, value: Any) -> None:
+def check_text(what: str, value: object) -> None:
     """Raise UsageError for a name that the database cannot hold; None is none."""
-    if value is None:
-        return
-    if not isinstance(value, str):
-        raise UsageError(f"{value!r} is no text, as {what} must be.")
-    size = len(value.encode("utf-8", "replace"))
-    if "\0" in value or not 0 < size <= NAME_BYTES:
-        raise UsageError(f"{value[:40]!r} cannot be {what}: 1 to {NAME_BYTES} bytes, without NUL.")
+    if value is not None and (problem := checks.name(value)):
+        raise UsageError(f"{value!r:.40} cannot be {what}: it {problem}.")

@@ -14,15 +14,13 @@ from typing import Any, Literal
 
 import orjson
 
-from inboxd.api.context import SMALLINT
 from inboxd.api.cron import Cron, Missed, check_missed
 from inboxd.api.drafts import encode
 from inboxd.api.groups import check_text
 from inboxd.api.routes import Resolve
 from inboxd.errors import UsageError
+from inboxd.model import checks
 from inboxd.model.spelling import did_you_mean
-
-_NAME_BYTES = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +112,10 @@ def _check(declared: ScheduleDeclaration) -> None:
     """Raise UsageError for whatever can be seen without knowing the handlers."""
     Cron(declared.cron, declared.zone)
     check_missed(declared.missed)
-    for text in (declared.name, declared.event, declared.command, declared.topic, declared.queue):
-        if text is not None and not _is_name(text):
-            raise UsageError(f"{text!r} is no name: 1 to 255 bytes, without spaces.")
+    for what in ("name", "event", "command", "topic", "queue"):
+        text = getattr(declared, what)
+        if text is not None:
+            checks.refuse(f"the {what} {text!r:.60}", checks.plain(text))
     check_text("a tenant", declared.tenant)
     is_event = declared.event is not None
     if is_event and declared.command is not None:
@@ -127,10 +126,8 @@ def _check(declared: ScheduleDeclaration) -> None:
         raise UsageError("topic is an event's: a command has a queue.")
     if not is_event and declared.command is None and declared.payload is None:
         raise UsageError("it sends nothing: give a command's payload, command= or event=.")
-    if declared.priority is not None and declared.priority not in SMALLINT:
-        raise UsageError(f"priority={declared.priority!r}: give a number of 16 bits.")
-    if declared.tenant is not None and "\0" in declared.tenant:
-        raise UsageError("tenant holds a NUL, which no text column can.")
+    if declared.priority is not None:
+        checks.refuse(f"priority={declared.priority!r}", checks.small(declared.priority))
 
 
 def _payload(declared: ScheduleDeclaration) -> str:
@@ -138,9 +135,3 @@ def _payload(declared: ScheduleDeclaration) -> str:
     if declared.time_field is not None and not payload.startswith("{"):
         raise UsageError("time_field needs a payload that is an object.")
     return payload
-
-
-def _is_name(text: object) -> bool:
-    if not isinstance(text, str) or not text.isprintable() or " " in text:
-        return False
-    return 1 <= len(text.encode()) <= _NAME_BYTES

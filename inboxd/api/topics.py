@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from inboxd.api.cron import Cron
 from inboxd.errors import UsageError
-from inboxd.model import duration
+from inboxd.model import checks, duration
 from inboxd.model.backoff import Policy
 from inboxd.model.checks import Mode
 from inboxd.model.duration import Duration
@@ -25,7 +25,6 @@ OnFailure = Literal["block", "skip"]
 DEFAULT = "default"
 
 _BARE_TILDE = re.compile("~(?![01])")
-_NAME_BYTES = 255
 _MOST_PAGE_ROWS = 10_000
 _MOST_AT_ONCE = 64
 _MOST_IN_A_LIST = 1_000_000
@@ -156,10 +155,7 @@ def laid_over(declared: TopicDeclaration, changes: Mapping[str, Any], source: st
 
 def _check_names(declared: TopicDeclaration, mode: Mode) -> None:
     name = declared.name
-    if not name.isprintable() or " " in name:
-        raise UsageError(f"{name!r} is no name for a topic: 1 to 255 bytes, without spaces.")
-    if not 1 <= len(name.encode()) <= _NAME_BYTES:
-        raise UsageError(f"{name[:20]!r}… is no name for a topic: 1 to 255 bytes.")
+    checks.refuse(f"the topic {name!r:.60}", checks.plain(name))
     if mode not in get_args(Mode):
         raise UsageError(f'mode={mode!r}: say "single", "sequential" or "batch".')
     if name == DEFAULT and mode != "single":

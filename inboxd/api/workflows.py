@@ -14,8 +14,8 @@ from typing import Unpack
 from uuid import UUID
 
 from inboxd.api.batches import Batch, filled
-from inboxd.api.drafts import SendOptions
 from inboxd.api.groups import After, Groups, Making, Node, check_text
+from inboxd.api.options import SendOptions
 from inboxd.errors import UsageError
 from inboxd.model.workflow import Condition, Edge, Graph
 

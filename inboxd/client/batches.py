@@ -101,14 +101,14 @@ def open_batch(
 
 def add_to_batch(schema: str, batch_id: UUID, commands: Iterable[ACommand]) -> Iterator[Query[int]]:
     """A call for each page; the receipts are how many each added."""
-    _refuse("batch_id", checks.uuid(batch_id))
+    checks.refuse("batch_id", checks.uuid(batch_id))
     for page in _pages(commands):
         yield _add(schema, batch_id, page)
 
 
 def close_batch(schema: str, batch_id: UUID) -> Query[Any]:
     """The call that closes a batch."""
-    _refuse("batch_id", checks.uuid(batch_id))
+    checks.refuse("batch_id", checks.uuid(batch_id))
     return _query(schema, "close_batch", {"batch": ("uuid", batch_id)}, "SELECT 1 FROM", [])
 
 
@@ -121,7 +121,7 @@ def send_workflow(
     for position, step in enumerate(steps):
         if not isinstance(step, NewStep):
             raise UsageError(f"step {position} is a {type(step).__name__}: make it a NewStep(...).")
-        _refuse(f"step {position}: name", checks.name(step.name))
+        checks.refuse(f"step {position}: name", checks.name(step.name))
         graph.add(step.name, _edges(step))
         by_name[step.name] = _member(position, step.command)
     written = [_step(each, by_name[each], graph) for each in graph.order()]
@@ -146,7 +146,7 @@ def _step(name: str, member: str, graph: Graph) -> str:
 
 def _about(name: str, fields: BatchFields) -> tuple[UUID, dict[str, tuple[str, Any]]]:
     """The id, and the parameters that all these functions share: type and value."""
-    _refuse("name", checks.text(name) or (checks.name(name) if name else None))
+    checks.refuse("name", checks.text(name) or (checks.name(name) if name else None))
     given: dict[str, tuple[str, Any]] = {"name": ("text", name)}
     for field, parameter in _FOLLOWING.items():
         following = fields.get(field)
@@ -159,16 +159,11 @@ def _about(name: str, fields: BatchFields) -> tuple[UUID, dict[str, tuple[str, A
         value = fields.get(field)
         if value is not None:
             check = checks.uuid if type_ == "uuid" else checks.short
-            _refuse(field, check(value))
+            checks.refuse(field, check(value))
             given[field] = (type_, value)
     batch_id = fields.get("batch_id") or uuid7()
-    _refuse("batch_id", checks.uuid(batch_id))
+    checks.refuse("batch_id", checks.uuid(batch_id))
     return batch_id, given
-
-
-def _refuse(field: str, problem: str | None) -> None:
-    if problem is not None:
-        raise UsageError(f"{field} {problem}.")
 
 
 def _pages(commands: Iterable[ACommand]) -> Iterator[str]:

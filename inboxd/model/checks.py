@@ -1,6 +1,7 @@
 """What a column can hold: the database's own limits, known before it is asked.
 
-Owns one check a kind of column; each returns what is wrong with a value that is not None, or None.
+Owns one check a kind of column; each returns what is wrong with a value that is not None, or None;
+`refuse` makes an error of that.
 Promises: what passes here passes the table's constraints, so a bad value costs a clear error and
 not the caller's transaction. No answer holds the value. Known limits: the rules live here and in
 the migrations; tests write each limit to the database. A number such as 1e300 in headers counts
@@ -11,6 +12,8 @@ import json
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias, get_args
 from uuid import UUID
+
+from inboxd.errors import UsageError
 
 Mode: TypeAlias = Literal["single", "sequential", "batch"]
 OnConflict: TypeAlias = Literal["keep", "replace", "reject"]
@@ -55,6 +58,22 @@ def short(value: object) -> str | None:
 def name(value: object) -> str | None:
     """A type, a topic or a queue: text of 1 to 255 bytes."""
     return short(value) or (None if value else f"has 0 bytes; 1 to {_NAME_BYTES} fit")
+
+
+def printable(value: object) -> str | None:
+    """A name that a person can read: 1 to 255 printable bytes."""
+    return name(value) or (None if str(value).isprintable() else "must be printable")
+
+
+def plain(value: object) -> str | None:
+    """A name that somebody declares and others type: printable, without spaces."""
+    return printable(value) or (None if " " not in str(value) else "must be without spaces")
+
+
+def refuse(what: str, problem: str | None) -> None:
+    """Raise UsageError for what a check found."""
+    if problem is not None:
+        raise UsageError(f"{what} {problem}.")
 
 
 def headers(encoded: str) -> str | None:

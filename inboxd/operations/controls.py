@@ -13,6 +13,7 @@ moment is not flushed. Events that were written for a topic before its subscript
 from typing import get_args
 
 from inboxd.errors import Conflict, NotFound, UnknownName, UsageError
+from inboxd.model import checks
 from inboxd.model.spelling import did_you_mean
 from inboxd.operations.names import nearest, unknown
 from inboxd.store import controls as store
@@ -21,7 +22,6 @@ from inboxd.store import operations as audit
 from inboxd.store.controls import Kind
 from inboxd.store.session import Session
 
-_LONGEST = 255  # bytes: what the tables' columns for names hold
 _LISTS = 10_000  # flushed at once
 
 
@@ -131,10 +131,7 @@ async def unsubscribe(
 def _check(kind: str, name: str) -> None:
     if kind not in get_args(Kind):
         raise UsageError(f"{kind!r} cannot be paused: {', '.join(get_args(Kind))} can.")
-    if not 1 <= len(name.encode(errors="replace")) <= _LONGEST or not name.isprintable():
-        raise UsageError(
-            f"{name!r} is not a valid name for a {kind}: 1 to {_LONGEST} printable bytes."
-        )
+    checks.refuse(f"the {kind} {name!r:.60}", checks.printable(name))
 
 
 async def _waiting(session: Session, kind: Kind, name: str) -> int:

@@ -21,6 +21,7 @@ from typing import Literal, TypeVar
 from uuid import UUID
 
 from inboxd.errors import Conflict, NotFound, UsageError
+from inboxd.model import checks
 from inboxd.model.lifecycle import Status
 from inboxd.store import operations as store
 from inboxd.store import wakeups
@@ -30,10 +31,6 @@ from inboxd.store.wakeups import Place
 
 RowId = int | UUID
 T = TypeVar("T", int, UUID)
-
-_SMALLINT = range(-(2**15), 2**15)
-# What the tables take.
-_FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +143,7 @@ async def reschedule(
     ids: row numbers and uuids, mixed. Raises UsageError for a time without a zone, NotFound, or
     Conflict when one of the rows runs, has ended, or waits in a list; then nothing is changed.
     """
-    if run_at.tzinfo is None or not _FIRST <= run_at < _END:
-        raise UsageError(
-            f"{run_at} is not a valid time for a row: give one of 1970 to 9998, with its zone."
-        )
+    checks.refuse(f"the time {run_at}", checks.time(run_at))
     to, do = f"{run_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", partial(_reschedule, run_at)
     deed = _Deed("reschedule", "rescheduled", _MOVABLE, do, to)
     return await _act(session, place, deed, ids, actor, reason)
@@ -167,8 +161,7 @@ async def prioritize(
 
     As `reschedule`; raises UsageError for a priority of more than 16 bits.
     """
-    if priority not in _SMALLINT:
-        raise UsageError(f"priority {priority} lies outside {_SMALLINT.start} to {_SMALLINT[-1]}.")
+    checks.refuse(f"priority {priority}", checks.small(priority))
     do = partial(_prioritize, priority)
     deed = _Deed("prioritize", "given another priority", _MOVABLE, do, str(priority))
     return await _act(session, "commands", deed, ids, actor, reason)

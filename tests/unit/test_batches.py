@@ -252,7 +252,7 @@ def test_a_step_that_cannot_be_sent_leaves_nothing(ctx: EventContext) -> None:
 
 @pytest.mark.parametrize("name", ["", "a\0", "ä" * 128])
 def test_names_must_fit(ctx: EventContext, name: str) -> None:
-    with pytest.raises(UsageError, match="cannot be a batch's name: 1 to 255 bytes"):
+    with pytest.raises(UsageError, match="cannot be a batch's name: it has "):
         ctx.batch(name=name)
     with pytest.raises(UsageError, match="cannot be a step's name"):
         ctx.workflow().step(name, Seed())

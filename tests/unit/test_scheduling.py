@@ -105,7 +105,10 @@ def test_the_settings_declare_and_change() -> None:
         ({"cron": "* * * * *", "event": "school.day_began", "queue": "x"}, "an event has a topic"),
         ({"cron": "* * * * *", "command": "school.report", "topic": "x"}, "a command has a queue"),
         ({"cron": "* * * * *", "command": "school.report", "priority": 99999}, "priority=99999"),
-        ({"cron": "* * * * *", "command": "school.report", "queue": "a b"}, "'a b' is no name"),
+        (
+            {"cron": "* * * * *", "command": "school.report", "queue": "a b"},
+            "'a b' must be without spaces",
+        ),
         (
             {"cron": "* * * * *", "event": "school.day_began", "payload": {"a": "\0"}},
             "NUL",

@@ -28,8 +28,8 @@ def registry(*plugins: Handlers) -> Registry:
 @pytest.mark.parametrize(
     ("values", "part"),
     [
-        ({"name": "a b"}, "no name for a topic"),
-        ({"name": "ä" * 128}, "no name for a topic"),
+        ({"name": "a b"}, "the topic 'a b' must be without spaces"),
+        ({"name": "ä" * 128}, "has 256 bytes; at most 255 fit"),
         ({"name": "default", "mode": "sequential"}, '"default"'),
         ({"mode": "parallel"}, "mode='parallel'"),
         ({"key": "/user"}, "key= is for sequential"),

@@ -1,0 +1,175 @@
+"""What a handler sends and emits: the options, and the drafts that they lead to.
+
+Owns the options of `send` and `emit`. Promises: what a column cannot hold is refused here, by name
+and size, while the handler can still do something about it.
+Known limit: whether a topic has the mode that was given, the database knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, TypedDict
+
+from inboxd.api.drafts import CommandDraft, EventDraft, encode
+from inboxd.api.routes import Routes
+from inboxd.errors import PayloadError, UsageError
+from inboxd.model import checks, duration
+from inboxd.model.checks import Mode, OnConflict
+from inboxd.model.duration import Duration
+from inboxd.model.lineage import uuid7
+
+
+class SendOptions(TypedDict, total=False):
+    """What a member of a batch or workflow takes beside the payload: columns of its command.
+
+    `delay` counts from the settlement.
+    """
+
+    type: str | None
+    queue: str | None
+    priority: int | None
+    delay: Duration | None
+    run_at: datetime | None
+    deadline: datetime | None
+    max_attempts: int | None
+    tenant: str | None
+    entity_type: str | None
+    entity_id: str | None
+    ordering_key: str | None
+
+
+class SendAloneOptions(SendOptions, total=False):
+    """What `ctx.send` takes: what may be kept or replaced belongs to no batch."""
+
+    unique_key: str | None
+    on_conflict: OnConflict
+
+
+class EmitOptions(TypedDict, total=False):
+    """What `emit` takes beside the payload: fields of an event, as a producer gives them.
+
+    And `delay`, which counts from the settlement.
+    """
+
+    topic: str | None
+    schema_version: int | None
+    source: str | None
+    tenant: str | None
+    entity_type: str | None
+    entity_id: str | None
+    headers: Mapping[str, Any] | None
+    occurred_at: datetime | None
+    run_at: datetime | None
+    delay: Duration | None
+    mode: Mode | None
+    ordering_key: str | None
+    dedup_key: str | None
+
+
+# Not given; None is a payload, as a producer's is: {}.
+NOTHING: Final = object()
+
+# What is wrong with a value; None: it is read, not checked.
+_Columns = Mapping[str, Callable[[Any], str | None] | None]
+
+_OF_BOTH: _Columns = {
+    "delay": None,
+    "tenant": checks.short,
+    "entity_type": checks.short,
+    "entity_id": checks.short,
+    "run_at": checks.time,
+    "ordering_key": checks.key,
+}
+_OF_COMMANDS: _Columns = {
+    **_OF_BOTH,
+    "queue": checks.short,
+    "priority": checks.small,
+    "deadline": checks.time,
+    "max_attempts": checks.count,
+    "unique_key": checks.key,
+    "on_conflict": checks.on_conflict,
+}
+_OF_EVENTS: _Columns = {
+    **_OF_BOTH,
+    "headers": None,
+    "topic": checks.name,
+    "schema_version": checks.count,
+    "source": checks.short,
+    "occurred_at": checks.time,
+    "mode": checks.mode,
+    "dedup_key": checks.key,
+}
+
+
+def command_draft(
+    routes: Routes, command: object, options: SendAloneOptions, tenant: str | None
+) -> CommandDraft:
+    """The command to be written; `tenant` is whose it is unless the options say otherwise.
+
+    Raises UsageError for options that no command can have, PayloadError for what cannot be stored.
+    """
+    columns: dict[str, Any] = {**options}
+    named = columns.pop("type", None)
+    route = routes.resolve(command.__class__ if named is None else named)
+    given = _given("send", route.type, columns, _OF_COMMANDS)
+    if given.get("on_conflict", "keep") != "keep" and "unique_key" not in given:
+        raise UsageError(f"{route.type}: on_conflict={given['on_conflict']!r} needs a unique_key=.")
+    given["queue"] = given.get("queue") or route.queue
+    usual = {"priority": route.priority, "tenant": tenant}
+    return CommandDraft(uuid7(), route.type, encode(command), route.schema_version, **usual | given)
+
+
+def event_draft(
+    routes: Routes, event: object, payload: object, options: EmitOptions, tenant: str | None
+) -> EventDraft:
+    """The event to be written; `tenant` is whose it is unless the options say otherwise.
+
+    Raises UsageError for options that no event can have, PayloadError for what cannot be stored.
+    """
+    if isinstance(event, str):
+        type_, version = routes.resolve_event(event)
+        if problem := checks.name(type_):
+            raise UsageError(f"{type_!r:.40} is not a valid event type: it {problem}.")
+        body = {} if payload is NOTHING or payload is None else payload
+    else:
+        type_, version = routes.resolve_event(event.__class__)
+        if payload is not NOTHING:
+            raise UsageError(f"{type_}: give the payload alone, or its type and the payload.")
+        body = event
+    given = _given("emit", type_, options, _OF_EVENTS)
+    return EventDraft(
+        uuid7(), type_, encode(body), **{"schema_version": version, "tenant": tenant} | given
+    )
+
+
+def _given(call: str, type_: str, options: Mapping[str, Any], columns: _Columns) -> dict[str, Any]:
+    """The columns that were given, checked; what is None was not."""
+    given: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in columns:
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}")
+        if value is None:
+            continue
+        check = columns[name]
+        if name == "delay":
+            given[name] = duration.seconds(value)
+        elif name == "headers":
+            given[name] = _headers(type_, value)
+        elif check is not None and (problem := check(value)):
+            raise UsageError(f"{type_}: {name} {problem}.")
+        else:
+            given[name] = value
+    if "delay" in given and "run_at" in given:
+        raise UsageError(f"{type_}: give delay= or run_at=, not both.")
+    return given
+
+
+def _headers(type_: str, headers: object) -> str:
+    try:
+        text = encode(headers)
+    except PayloadError as error:
+        raise PayloadError(f"{error.message} (headers of {type_})", error.path) from None
+    if problem := checks.headers(text):
+        raise UsageError(f"{type_}: headers {problem}.")
+    return text
