@@ -24,7 +24,7 @@ from harness.pace import Pace, pace
 
 SETTINGS = {**SERVER, "autovacuum": "off"}
 LIMIT = 20.0
-# As many as a list of the plugin's topic has, so that none of them waits for others.
+# As many as a chunk of the plugin's topic has, so that none of them waits for others.
 FEW = 1_000
 SIZE = 200
 
@@ -57,10 +57,10 @@ BURSTS = (
         "'lines', 'bench.turn', 'key ' || n % 1000",
     ),
     Burst(
-        "lists of 1,000",
+        "chunks of 1,000",
         "events",
         "topic, type, ordering_key",
-        "'bench-lists', 'bench.listed', ''",
+        "'bench-chunks', 'bench.chunked', ''",
     ),
 )
 
@@ -84,7 +84,7 @@ class Drain:
 
 async def turn(bench: Bench, burst: Burst) -> tuple[Pace, Pace]:
     """The burst before, and the one into the tables that were analyzed empty."""
-    # Lists are complete: nothing is left for the next burst.
+    # Chunks are complete: nothing is left for the next burst.
     rows = -(-bench.rows // FEW) * FEW
     async with bench.fresh() as holder:
         producer = await asyncpg.connect(bench.dsn)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from inboxd.api.batches import Batch
+    from inboxd.api.chunks import BlockingEventChunk, EventChunk
     from inboxd.api.connection import BlockingConnection, Connection, Record
     from inboxd.api.context import (
         BlockingCommandContext,
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
         EventContext,
     )
     from inboxd.api.handlers import Handlers
-    from inboxd.api.lists import BlockingEventList, EventList
     from inboxd.api.messages import Event
     from inboxd.api.middleware import Call, Proceed
     from inboxd.api.workflows import Step, Workflow
@@ -28,15 +28,15 @@ __all__ = [
     "Batch",
     "BlockingCommandContext",
     "BlockingConnection",
+    "BlockingEventChunk",
     "BlockingEventContext",
-    "BlockingEventList",
     "Call",
     "CommandContext",
     "Connection",
     "Defer",
     "Event",
+    "EventChunk",
     "EventContext",
-    "EventList",
     "Explicit",
     "Exponential",
     "Fixed",
@@ -62,7 +62,7 @@ _HOMES = {
         "EventContext",
     ),
     "api.handlers": ("Handlers",),
-    "api.lists": ("BlockingEventList", "EventList"),
+    "api.chunks": ("BlockingEventChunk", "EventChunk"),
     "api.messages": ("Event",),
     "api.middleware": ("Call", "Proceed"),
     "api.workflows": ("Step", "Workflow"),

@@ -44,8 +44,8 @@ class HandlerDeclaration:
     priority: int
     executor: Literal["process"] | None
     topic: str | None = None
-    # Of a batch topic: the function takes lists, and is declared once for each of its types.
-    lists: bool = False
+    # Of a batch topic: the function takes chunks, and is declared once for each of its types.
+    chunks: bool = False
     split: bool = True
 
 
@@ -87,7 +87,7 @@ def build(
             continue
         events += [event] if event else []
         commands += [command] if command else []
-    # A handler of lists is declared once for each type.
+    # A handler of chunks is declared once for each type.
     return Declared(tuple(events), tuple(commands), tuple(dict.fromkeys(problems)))
 
 
@@ -102,7 +102,7 @@ def _records(
     is_event = declared.kind == "event"
     signature = read_signature(
         declared.func,
-        takes="list" if declared.lists else declared.kind,
+        takes="chunk" if declared.chunks else declared.kind,
         context=EventContext if is_event and not declared.as_command else CommandContext,
         process=declared.executor == "process",
     )
@@ -126,7 +126,7 @@ def _records(
         topic=declared.topic,
         adapter=_adapter(signature.payload),
         payload_type=_own_class(signature.payload),
-        lists=declared.lists,
+        chunks=declared.chunks,
         split=declared.split,
     )
     if not declared.as_command:

@@ -1,10 +1,10 @@
-"""When a list of a batch topic is due, and which events belong to it.
+"""When a chunk of a batch topic is due, and which events belong to it.
 
 Owns the arithmetic. Promises: it needs no memory, since a due time follows from the time at which
 an event was written alone, so what was missed while no worker ran is due when one comes back, and
-each period of a cron expression has a list of its own. Known limit: where a period ends, order
+each period of a cron expression has a chunk of its own. Known limit: where a period ends, order
 beats the clock: of two events that are written within the same microseconds, the one that comes
-later in the list's order may carry the earlier time, and then counts to the later period.
+later in the chunk's order may carry the earlier time, and then counts to the later period.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from inboxd.api.cron import Cron
 from inboxd.api.topics import Topic
 from inboxd.errors import UsageError
 
-# For the age of a list that has none.
+# For the age of a chunk that has none.
 NEVER = timedelta(days=36_525)
 # An event may have been written a little before one that comes earlier in the order.
 SLACK = timedelta(minutes=1)
@@ -26,12 +26,12 @@ SLACK = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When the lists of a topic are due: whatever comes first of what is given.
+    """When the chunks of a topic are due: whatever comes first of what is given.
 
-    full: so many events make a list due, and none has more. age: of its oldest event. cron: the
-    first time after its oldest event was written; the list holds what was written before that.
-    expected: the event types that complete a list, which then holds all that its line has.
-    belongs: the events of a list were expected together, by their types or their number.
+    full: so many events make a chunk due, and none has more. age: of its oldest event. cron: the
+    first time after its oldest event was written; the chunk holds what was written before that.
+    expected: the event types that complete a chunk, which then holds all that its line has.
+    belongs: the events of a chunk were expected together, by their types or their number.
     """
 
     full: int | None = None
@@ -49,7 +49,7 @@ class Rule:
         return None if self.cron is None else self.cron.before(closes_at)
 
     def period(self, created_at: datetime) -> tuple[datetime, datetime] | None:
-        """From when to when what is written belongs to the list of an event; None: to any.
+        """From when to when what is written belongs to the chunk of an event; None: to any.
 
         It begins a little early: of two events, the later one may carry the earlier time.
         """
@@ -59,7 +59,7 @@ class Rule:
         return (self.opened_at(closes_at) or created_at) - SLACK, closes_at
 
     def takes(self, written: Sequence[datetime]) -> int:
-        """How many of a line's oldest events, given as times of writing, make the next list."""
+        """How many of a line's oldest events, given as times of writing, make the next chunk."""
         if not written:
             return 0
         period = self.period(written[0])
@@ -92,5 +92,5 @@ def rule_of(topic: Topic) -> Rule:
     if isinstance(expect, int):
         full, expect = expect, ()
     if full is None and topic.age is None and topic.cron is None:
-        raise UsageError(f"when is a list of {topic.name!r} due?")
+        raise UsageError(f"when is a chunk of {topic.name!r} due?")
     return Rule(full, topic.age, topic.cron, expect or (), belongs=topic.expect is not None)

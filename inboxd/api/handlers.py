@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar, overload
 
+from inboxd.api.chunks import BlockingEventChunk, EventChunk
 from inboxd.api.context import (
     BlockingCommandContext,
     BlockingEventContext,
@@ -20,7 +21,6 @@ from inboxd.api.context import (
 )
 from inboxd.api.cron import Missed
 from inboxd.api.declaration import Declared, HandlerDeclaration, Upcasting, build
-from inboxd.api.lists import BlockingEventList, EventList
 from inboxd.api.messages import Event
 from inboxd.api.middleware import Middleware
 from inboxd.api.records import Upcaster
@@ -36,10 +36,10 @@ OnEvent = TypeVar(
     bound=Callable[[Event[Any], EventContext], Awaitable[None]]
     | Callable[[Event[Any], BlockingEventContext], None],
 )
-OnList = TypeVar(
-    "OnList",
-    bound=Callable[[EventList[Any], EventContext], Awaitable[None]]
-    | Callable[[BlockingEventList[Any], BlockingEventContext], None],
+OnChunk = TypeVar(
+    "OnChunk",
+    bound=Callable[[EventChunk[Any], EventContext], Awaitable[None]]
+    | Callable[[BlockingEventChunk[Any], BlockingEventContext], None],
 )
 OnEventLater = TypeVar(
     "OnEventLater",
@@ -145,7 +145,7 @@ class Handlers:
             executor=executor,
         )
 
-    def events(
+    def chunk(
         self,
         *types: str,
         topic: str,
@@ -153,18 +153,18 @@ class Handlers:
         timeout: Duration | None = None,
         retry: Policy | None = None,
         split: bool = True,
-    ) -> Callable[[OnList], OnList]:
-        """Handle the lists of a batch topic, inside the transaction that settles them.
+    ) -> Callable[[OnChunk], OnChunk]:
+        """Handle the chunks of a batch topic, inside the transaction that settles them.
 
         The topic gets the events of `types` whose producer names none. `schema_version` may be
-        given by type. A list whose handler fails is halved until the event that spoils it stands
-        alone, unless `split=False` says that a part of a list means nothing: then it is tried again
-        as a whole. `timeout` overrides `events.list_timeout`; `retry` as for others.
+        given by type. A chunk whose handler fails is halved until the event that spoils it stands
+        alone, unless `split=False` says that a part of a chunk means nothing: then it is tried
+        again as a whole. `timeout` overrides `events.chunk_timeout`; `retry` as for others.
         """
         if not types or not all(isinstance(each, str) for each in types):
-            raise UsageError('Name the types: @handlers.events("…", topic="…").')
+            raise UsageError('Name the types: @handlers.chunk("…", topic="…").')
 
-        def declare(func: OnList) -> OnList:
+        def declare(func: OnChunk) -> OnChunk:
             for type_ in types:
                 given = schema_version
                 self._declarations.append(
@@ -180,7 +180,7 @@ class Handlers:
                         queue=None,
                         priority=0,
                         executor=None,
-                        lists=True,
+                        chunks=True,
                         split=split,
                     )
                 )
@@ -279,9 +279,9 @@ class Handlers:
         `[topics]` of the settings may change it.
 
         mode: "single", each by itself; "sequential", those of one ordering key in order; "batch",
-        many as one list. `key` is a JSON pointer to the ordering key in the payload, for producers
+        many as one chunk. `key` is a JSON pointer to the ordering key in the payload, for producers
         that give none. Sequential: `on_failure`, what a dead letter does to its key, "block" or
-        "skip". Batch: a list is due at `count` events, at the `age` of its oldest, at the times of
+        "skip". Batch: a chunk is due at `count` events, at the `age` of its oldest, at the times of
         `cron` in `zone`, or when it has all that it should `expect` (event types, or how many),
         with `age` as the deadline. `dedup`: "event_id" or a JSON pointer to the dedup key.
         """

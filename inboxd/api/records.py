@@ -28,7 +28,7 @@ class EventHandler:
 
     `payload_type` is the class by which `emit` finds the type, if it is one of the plugin's own.
     With `command_type`, the event is sent on as a command of that type, and `func` is run by the
-    CommandHandler of the same name. With `lists`, `func` is run by the ListHandler of its topic,
+    CommandHandler of the same name. With `chunks`, `func` is run by the ChunkHandler of its topic,
     and this says how the events of one type are read.
     """
 
@@ -46,8 +46,8 @@ class EventHandler:
     payload_type: PayloadType | None = None
     command_type: str | None = None
     topic: str | None = None
-    # Of a batch topic: `func` takes lists; whether a failing one may be split.
-    lists: bool = False
+    # Of a batch topic: `func` takes chunks; whether a failing one may be split.
+    chunks: bool = False
     split: bool = True
 
 
@@ -77,8 +77,8 @@ class CommandHandler:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListHandler:
-    """The handler of the lists of a batch topic: how it runs, and how events are read, by type.
+class ChunkHandler:
+    """The handler of the chunks of a batch topic: how it runs, and how events are read, by type.
 
     page_rows: the most events of a portion, where the topic says so.
     """
@@ -91,7 +91,7 @@ class ListHandler:
 
     @property
     def may_split(self) -> bool:
-        """Whether a part of a list is a list, so that a failing one may be halved."""
+        """Whether a part of a chunk is a chunk, so that a failing one may be halved."""
         return self.runs.split and not self.rule.belongs
 
 

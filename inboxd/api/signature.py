@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from inboxd.api.chunks import BlockingEventChunk, EventChunk
 from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.context import CommandContext, EventContext
-from inboxd.api.lists import BlockingEventList, EventList
 from inboxd.api.messages import Event
 from inboxd.api.records import Executor
 from inboxd.errors import UsageError
 
-Takes = Literal["event", "list", "command"]
+Takes = Literal["event", "chunk", "command"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,12 @@ def _hints(func: Callable[..., Any]) -> dict[str, Any]:
 def _payload(hint: Any, takes: Takes, executor: Executor) -> Any:
     """What the first parameter says of the payload."""
     if takes == "command":
-        if _holder(hint) in (Event, EventList, BlockingEventList):
+        if _holder(hint) in (Event, EventChunk, BlockingEventChunk):
             raise UsageError(f"a command handler takes the command itself, not {_shown(hint)}.")
         return hint
     wanted: Any = Event
-    if takes == "list":
-        wanted = EventList if executor == "loop" else BlockingEventList
+    if takes == "chunk":
+        wanted = EventChunk if executor == "loop" else BlockingEventChunk
     if _holder(hint) is not wanted:
         name = wanted.__name__
         raise UsageError(f"its first parameter is {_shown(hint)}: annotate it {name}[YourPayload].")

@@ -27,7 +27,7 @@ DEFAULT = "default"
 _BARE_TILDE = re.compile("~(?![01])")
 _MOST_PAGE_ROWS = 10_000
 _MOST_AT_ONCE = 64
-_MOST_IN_A_LIST = 1_000_000
+_MOST_IN_A_CHUNK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class TopicDeclaration:
 class Topic:
     """A topic that can be processed; paths lead to a value in the payload.
 
-    dedup_path: () means the event_id. expect: event types, or how many events, that make a list
+    dedup_path: () means the event_id. expect: event types, or how many events, that make a chunk
     complete; `age` is then how long it waits for them.
     """
 
@@ -92,17 +92,17 @@ class Topic:
 
 # What applies to each mode, in the order in which it is shown.
 _ALWAYS = ("page_rows", "poll_interval", "concurrency", "dedup_window")
-_OF_LISTS = ("count", "age", "cron", "expect")
+_OF_CHUNKS = ("count", "age", "cron", "expect")
 _RULES: Mapping[Mode, tuple[str, ...]] = {
     "single": _ALWAYS,
     "sequential": ("on_failure", *_ALWAYS),
-    "batch": (*_OF_LISTS, *_ALWAYS),
+    "batch": (*_OF_CHUNKS, *_ALWAYS),
 }
 # What can be said in some modes only.
 _MODES_OF: Mapping[str, tuple[Mode, ...]] = {
     "key": ("sequential", "batch"),
     "on_failure": ("sequential",),
-    **dict.fromkeys((*_OF_LISTS, "zone"), ("batch",)),
+    **dict.fromkeys((*_OF_CHUNKS, "zone"), ("batch",)),
 }
 
 
@@ -169,8 +169,8 @@ def _check_options(declared: TopicDeclaration, mode: Mode) -> None:
     for name, modes in _MODES_OF.items():
         if mode not in modes and getattr(declared, name) is not None:
             raise UsageError(f"{name}= is for {' and '.join(modes)} topics: this one is {mode}.")
-    if mode == "batch" and all(getattr(declared, name) is None for name in _OF_LISTS):
-        raise UsageError("when is a list due? Say count=, age=, cron= or expect=.")
+    if mode == "batch" and all(getattr(declared, name) is None for name in _OF_CHUNKS):
+        raise UsageError("when is a chunk due? Say count=, age=, cron= or expect=.")
     if declared.zone is not None and declared.cron is None:
         raise UsageError("zone= is the zone of cron=, which is missing.")
     if declared.expect is not None and (declared.age is None or declared.count is not None):
@@ -181,7 +181,7 @@ def _check_numbers(declared: TopicDeclaration) -> None:
     for name, most in (
         ("page_rows", _MOST_PAGE_ROWS),
         ("concurrency", _MOST_AT_ONCE),
-        ("count", _MOST_IN_A_LIST),
+        ("count", _MOST_IN_A_CHUNK),
     ):
         value = getattr(declared, name)
         if value is not None and not _counts(value, most):
@@ -206,7 +206,7 @@ def _span(name: str, value: Duration | None) -> timedelta | None:
 
 
 def _expected(expect: Sequence[str] | int | None) -> tuple[str, ...] | int | None:
-    if expect is None or _counts(expect, _MOST_IN_A_LIST):
+    if expect is None or _counts(expect, _MOST_IN_A_CHUNK):
         return expect  # type: ignore[return-value] # a number, or nothing
     if isinstance(expect, (int, str)) or not expect:
         raise UsageError(f"expect={expect!r}: give event types, or a number of events.")

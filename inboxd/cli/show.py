@@ -120,7 +120,7 @@ async def _details(
     kind = place.removesuffix("s")
     rules = await listing.rules(session, kind, row["type"])
     if kind == "event":
-        rules = rules_in(row["topic"], rules, lists=row["mode"] == "batch")
+        rules = rules_in(row["topic"], rules, chunks=row["mode"] == "batch")
     row["retry"] = [_retry(rule, row) for rule in rules or [asdict(default_rule(settings))]]
     uuid = UUID(row[f"{kind}_id"])
     made_at = datetime.fromisoformat(row["created_at"])

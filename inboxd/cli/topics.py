@@ -58,7 +58,7 @@ _BLOCKED = (
     TableColumn("next time", "next_at", kind="time"),
     ERROR,
 )
-_LISTS = (
+_CHUNKS = (
     TableColumn("key", cut="right"),
     TableColumn("events", kind="number"),
     TableColumn("since", kind="time"),
@@ -152,19 +152,19 @@ def unsubscribe(
 
 
 @app.command(
-    "lists",
-    epilog=examples("inboxd topics lists daily-report", "inboxd topics lists shipments --json"),
+    "chunks",
+    epilog=examples("inboxd topics chunks daily-report", "inboxd topics chunks shipments --json"),
 )
-def lists(
+def chunks(
     name: Name,
     *,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Most lists.")] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Most chunks.")] = 20,
     given: Looking,
 ) -> None:
-    """Show the lists of a batch topic that wait: key, events, since when, when due."""
+    """Show the chunks of a batch topic that wait: key, events, since when, when due."""
     from inboxd.errors import NotFound, UnknownName
     from inboxd.model.spelling import did_you_mean
-    from inboxd.store import lists as store
+    from inboxd.store import chunks as store
     from inboxd.store import topics
 
     async def look(session: "Session") -> tuple[dict[str, str], int, list[dict[str, Any]]]:
@@ -173,16 +173,16 @@ def lists(
 
     known, arrived, found = given.ask(look)
     mode = known.get(name)
-    if mode != "batch" and not found:  # lists of the time when it was batch are shown
+    if mode != "batch" and not found:  # chunks of the time when it was batch are shown
         what = f"There is no batch topic {name!r}"
         if mode:
             raise NotFound(f"{what}: it is {mode}; see `inboxd topics list`.")
         hint = did_you_mean(name, known) or "; see `inboxd topics list`."
         raise UnknownName(f"{what}: nobody declares it{hint}")
-    given.print({"topic": name, "arrived": arrived, "lists": found}, Table(_LISTS, found))
+    given.print({"topic": name, "arrived": arrived, "chunks": found}, Table(_CHUNKS, found))
     if arrived and not given.json:
         have = "have arrived since and are" if arrived > 1 else "has arrived since and is"
-        typer.echo(f"{plural(arrived, 'event')} {have} in no list yet")
+        typer.echo(f"{plural(arrived, 'event')} {have} in no chunk yet")
 
 
 @app.command(
@@ -199,11 +199,11 @@ def flush(
     *,
     given: Acting,
 ) -> None:
-    """Run the lists of a batch topic now, whatever they wait for."""
+    """Run the chunks of a batch topic now, whatever they wait for."""
     from inboxd import operations
 
     keys = given.do(operations.flush, name, key)
-    told = f"{plural(len(keys), 'list')} of {name} {'is' if len(keys) == 1 else 'are'} due now"
+    told = f"{plural(len(keys), 'chunk')} of {name} {'is' if len(keys) == 1 else 'are'} due now"
     given.tell({"topic": name, "flushed": len(keys), "keys": keys}, told)
 
 

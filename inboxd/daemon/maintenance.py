@@ -25,11 +25,11 @@ from inboxd.maintenance.reaper import Reaper
 from inboxd.maintenance.schedules import send_schedules
 from inboxd.maintenance.sessions import end_stalled_sessions
 from inboxd.maintenance.statistics import show_backlog, write_statistics
+from inboxd.maintenance.unhandled.chunks import scatter_chunks
 from inboxd.maintenance.unhandled.commands import fail_commands
 from inboxd.maintenance.unhandled.events import EventChoice, settle_events
 from inboxd.maintenance.unhandled.judgement import Judgement
 from inboxd.maintenance.unhandled.lines import UnhandledLines
-from inboxd.maintenance.unhandled.lists import scatter_lists
 from inboxd.model.dedup import Windows
 from inboxd.settings import Queue
 from inboxd.store.pools import borrow
@@ -128,7 +128,7 @@ def _of_the_unhandled(
     yield "commands", sparingly(partial(fail_commands, judgement()))
     yield "events", sparingly(partial(settle_events, choice(judgement())))
     yield "lines", UnhandledLines(choice(judgement()), freed).settle
-    yield "lists", partial(scatter_lists, judgement())
+    yield "chunks", partial(scatter_chunks, judgement())
 
 
 def _is_open(parts: Parts, intakes: Intakes, place: str, lane: str, type_: str) -> bool:

@@ -1,7 +1,7 @@
 """Solitude: a suspect runs alone in this process, and events rest meanwhile.
 
 Owns whether it is wanted, and whether events rest. Promises that from `want` having returned True
-until `end` no handler of events runs here. Known limit: a page, or a list, that has begun ends
+until `end` no handler of events runs here. Known limit: a page, or a chunk, that has begun ends
 first.
 """
 

@@ -2,14 +2,14 @@
 
 Owns these lines. Promises that a worker at its ordinary level pays nothing for an event that
 succeeds, and a look-up for a command: callers ask `tells_starts` or `tells_ends` first, once for a
-page of events. Known limit: a list is logged as a list, not event by event.
+page of events. Known limit: a chunk is logged as a chunk, not event by event.
 """
 
 import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from inboxd.api.lists import Facts
+from inboxd.api.chunks import Facts
 from inboxd.api.messages import Row
 from inboxd.engine.outcomes import name
 from inboxd.model.frames import own_frames, place_of
@@ -46,9 +46,9 @@ def event_starts(row: ClaimedEvent) -> None:
         )
 
 
-def list_starts(facts: Facts, first: ClaimedEvent, size: int) -> None:
-    """A list, or a part of one, is handed to its handler; `first` is its first event."""
-    _rows.debug("list starts", topic=facts.topic, key=facts.key, id=first["id"], events=size)
+def chunk_starts(facts: Facts, first: ClaimedEvent, size: int) -> None:
+    """A chunk, or a part of one, is handed to its handler; `first` is its first event."""
+    _rows.debug("chunk starts", topic=facts.topic, key=facts.key, id=first["id"], events=size)
 
 
 def command_starts(row: Row) -> None:
@@ -76,10 +76,10 @@ def event_succeeded(row: ClaimedEvent, seconds: float, sent: int) -> None:
         )
 
 
-def list_succeeded(facts: Facts, size: int, seconds: float, sent: int) -> None:
-    """A list, or a part of one, is settled."""
+def chunk_succeeded(facts: Facts, size: int, seconds: float, sent: int) -> None:
+    """A chunk, or a part of one, is settled."""
     _rows.info(
-        "list succeeded",
+        "chunk succeeded",
         topic=facts.topic,
         key=facts.key,
         events=size,

@@ -175,7 +175,7 @@ class EventPage:
         if len(suspects) == 1:
             row = suspects[0]
             handlers = self._parts.registry.handlers_of(row["topic"], row["type"])
-            # A list of one has none: its topic's rule is for it.
+            # A chunk of one has none: its topic's rule is for it.
             return await self._blame(Spoiled(row, next(iter(handlers), None), error), broken=lost)
         return PageFailure(most=len(self._before(suspects[len(suspects) // 2])), broken=lost)
 

@@ -35,7 +35,7 @@ _handler_log = get_logger("inboxd.handler")
 
 
 class Alone(Protocol):
-    """Runs an event of a batch topic as a list of one."""
+    """Runs an event of a batch topic as a chunk of one."""
 
     async def alone(
         self,
@@ -51,16 +51,16 @@ class Alone(Protocol):
 class PageRun:
     """Runs the events of pages."""
 
-    def __init__(self, parts: Parts, settling: EventSettling, lists: Alone) -> None:
+    def __init__(self, parts: Parts, settling: EventSettling, chunks: Alone) -> None:
         """Run events with the plugins of `parts`.
 
-        lists: runs what batch topics have in lanes: retries and replays, each a list of one.
+        chunks: runs what batch topics have in lanes: retries and replays, each a chunk of one.
         """
         # Handlers of two pages never run at the same time; nor is one that failed sorted out then.
         self.turn = asyncio.Lock()
         self._parts = parts
         self._settling = settling
-        self._lists = lists
+        self._chunks = chunks
 
     async def run(
         self, connection: Connection, rows: Sequence[ClaimedEvent], results: PageResults
@@ -103,9 +103,9 @@ class PageRun:
         raw: str | None,
         results: PageResults,
     ) -> None:
-        if row["topic"] in self._parts.registry.lists:
+        if row["topic"] in self._parts.registry.chunks:
             payloads = {} if row["body_id"] is None or raw is None else {row["body_id"]: raw}
-            await self._lists.alone(task, connection, row, payloads, results)
+            await self._chunks.alone(task, connection, row, payloads, results)
             return
         started = time.monotonic()
         savepoint = PageSavepoint(connection, self._parts.pool.preamble)

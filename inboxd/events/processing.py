@@ -5,7 +5,7 @@ did not commit, pages are halved until the event that spoils them stands alone; 
 middle of a page, events run alone, each counted before it runs, until the poison is found (ADR 3).
 While the server settles one page, the next is claimed and run on another connection (ADR 7). Known
 limit: handlers of two pages never run at the same time; more of that needs more workers. See:
-`engine.processor`, the loop; `page`; `lone_event`; `lists.processing`.
+`engine.processor`, the loop; `page`; `lone_event`; `chunks.processing`.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from anyio.abc import TaskGroup
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Page, Survey
+from inboxd.events.chunks.processing import ChunkCalls, ChunkProcessing
+from inboxd.events.chunks.run import ChunkRun
 from inboxd.events.horizon import HorizonReader
-from inboxd.events.lists.processing import ListCalls, ListProcessing
-from inboxd.events.lists.run import ListRun
 from inboxd.events.lone_event import LoneEvent
 from inboxd.events.page import EventPage, PageFailure
 from inboxd.events.page_run import PageRun
@@ -51,10 +51,10 @@ class EventProcessing:
         self._wake = wake
         self._settling = settling = EventSettling(parts)
         self._reader = reader = HorizonReader(parts.sql, parts.metrics)
-        list_run = ListRun(parts, settling)
-        calls = ListCalls(wake, self.be_careful, self._list_was_left)
-        self._lists = ListProcessing(parts, tasks, reader, list_run, settling, calls)
-        self._run = PageRun(parts, settling, list_run)
+        chunk_run = ChunkRun(parts, settling)
+        calls = ChunkCalls(wake, self.be_careful, self._chunk_was_left)
+        self._chunks = ChunkProcessing(parts, tasks, reader, chunk_run, settling, calls)
+        self._run = PageRun(parts, settling, chunk_run)
         self._sources = PageSources(SingleSource(parts), SequentialSource(parts, reader))
         self._quarantine = Quarantine(parts, "event")
         self._most = settling.limits.page_rows
@@ -66,18 +66,18 @@ class EventProcessing:
     def in_flight(self) -> int:
         """Events that are claimed and not settled yet."""
         pages = {self._running, self._behind} - {None}
-        return self._lists.in_flight + sum(len(page.rows) for page in pages if page is not None)
+        return self._chunks.in_flight + sum(len(page.rows) for page in pages if page is not None)
 
     def be_careful(self) -> None:
         """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
         self._quarantine.begin(self._settling.limits.page_rows)
-        self._lists.be_careful()
+        self._chunks.be_careful()
         self._rewind()
 
     def forget(self) -> None:
         """The connection was lost: another server may answer next."""
         self._rewind()
-        self._lists.forget()
+        self._chunks.forget()
         self._reader.forget()
 
     def reload(self, limits: Limits) -> None:
@@ -92,18 +92,18 @@ class EventProcessing:
         async with borrow(self._parts.pool) as connection:
             looked = await look(connection, self._parts.sql, self._reader)
             seen = await self._sources.survey(connection, looked)
-            seen.append(await self._lists.survey(connection, looked))
+            seen.append(await self._chunks.survey(connection, looked))
         nearest = min((each.next for each in seen if each.next is not None), default=None)
         return Survey(any(each.due for each in seen), nearest)
 
     async def page(self) -> Page:
         """Claim a page, run its events, and have it settled; that may go on during the next.
 
-        Lists run in tasks of their own, and are only begun here.
+        Chunks run in tasks of their own, and are only begun here.
         """
         if self._parts.solitude.wanted:
             return await self._rest()
-        begun = self._lists.start()
+        begun = self._chunks.start()
         page = await self._page()
         return replace(page, rows=page.rows + begun) if begun else page
 
@@ -112,23 +112,23 @@ class EventProcessing:
         try:
             await self._end_behind()
         finally:
-            await self._lists.finish()
+            await self._chunks.finish()
 
     async def give_back(self) -> None:
         """Take back the marks of runs that ended without an outcome."""
         await self._quarantine.give_back()
-        await self._lists.give_back()
+        await self._chunks.give_back()
 
     async def _rest(self) -> Page:
         """A command is to run alone here: what was begun ends, and nothing begins meanwhile."""
         await self._quarantine.give_back()
         failed = await self._end_behind()
-        if failed is None and not self._lists.is_visiting:
+        if failed is None and not self._chunks.is_visiting:
             self._parts.solitude.rest()
         return failed or Page(0, again=_SOON)
 
-    def _list_was_left(self) -> None:
-        """Events of a list are another worker's: what was seen may be forgotten before its page."""
+    def _chunk_was_left(self) -> None:
+        """Events of a chunk are a peer's: what was seen may be forgotten before its page."""
         self._rewind()
         self._wake()
 
@@ -223,6 +223,6 @@ class EventProcessing:
     def _again(self) -> float | None:
         """When rows that could not be had now may be had."""
         waits = self._sources.again
-        if self._lists.again is not None:
-            waits.append(self._lists.again)
+        if self._chunks.again is not None:
+            waits.append(self._chunks.again)
         return min(waits, default=None)

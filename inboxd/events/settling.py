@@ -2,7 +2,7 @@
 
 Owns the judgement of an event that failed, and the order of a page's statements. Promises that a
 page is written by a fixed number of statements, and counted only when it has committed. See:
-`page_run` and `lists.run`, which note what came of events; `engine.outcomes`.
+`page_run` and `chunks.run`, which note what came of events; `engine.outcomes`.
 """
 
 import time
@@ -31,7 +31,7 @@ from inboxd.store.rows import ClaimedEvent
 
 
 class Spoiled(InboxdError):
-    """A transaction cannot commit because of one event, or of a list that begins with it."""
+    """A transaction cannot commit because of one event, or of a chunk that begins with it."""
 
     def __init__(
         self, row: ClaimedEvent, handler: EventHandler | None, error: BaseException

@@ -1,12 +1,12 @@
 """What workers leave alone, take up or get no more: pause and resume, flush, unsubscribe.
 
 Promises: those of the package. Every worker obeys a pause within a second, and what is leased ahead
-of its start is given back. A list that is flushed holds what was filed and what has arrived, as if
+of its start is given back. A chunk that is flushed holds what was filed and what has arrived, as if
 it were due. A subscription that a living worker declares is not ended, since it would be back at
 that worker's next start.
 Known limits: what runs when a pause begins goes on. The count of rows that wait stops at ten
 thousand for each lane, and in the lines of a sequential or batch topic at as many that have arrived
-and as many that are filed: of a type, those among them are counted. A list that is run at that
+and as many that are filed: of a type, those among them are counted. A chunk that is run at that
 moment is not flushed. Events that were written for a topic before its subscription ended stay.
 """
 
@@ -16,13 +16,13 @@ from inboxd.errors import Conflict, NotFound, UnknownName, UsageError
 from inboxd.model import checks
 from inboxd.model.spelling import did_you_mean
 from inboxd.operations.names import nearest, unknown
+from inboxd.store import chunks, listing, schedules, topics, wakeups
 from inboxd.store import controls as store
-from inboxd.store import listing, lists, schedules, topics, wakeups
 from inboxd.store import operations as audit
 from inboxd.store.controls import Kind
 from inboxd.store.session import Session
 
-_LISTS = 10_000  # flushed at once
+_CHUNKS = 10_000  # flushed at once
 
 
 async def pause(
@@ -81,17 +81,17 @@ async def flush(
     actor: str,
     reason: str | None = None,
 ) -> list[str]:
-    """Let the lists of a batch topic that wait be due now, or that of one key; returns their keys.
+    """Let the chunks of a batch topic that wait be due now, or that of one key; returns their keys.
 
     Of very many, the 10,000 that would be due first. Raises NotFound when none waits.
     """
     async with session.connection.transaction():
-        keys = await lists.flush(session, topic, key, _LISTS)
+        keys = await chunks.flush(session, topic, key, _CHUNKS)
         if not keys:
             if told := await unknown(session, "topic", topic):
                 raise UnknownName(told)
             what = f"the key {key!r} of the topic {topic!r}" if key is not None else repr(topic)
-            raise NotFound(f"no list of {what} waits; `inboxd topics lists {topic}` shows them")
+            raise NotFound(f"no chunk of {what} waits; `inboxd topics chunks {topic}` shows them")
         await audit.record(session, actor, "flush", f"topic {topic}", reason, len(keys))
         await wakeups.notify(session.connection, session.sql, "events")
     return keys

@@ -141,7 +141,7 @@ async def reschedule(
     """Let rows run at another time, at once if it has passed: all or none.
 
     ids: row numbers and uuids, mixed. Raises UsageError for a time without a zone, NotFound, or
-    Conflict when one of the rows runs, has ended, or waits in a list; then nothing is changed.
+    Conflict when one of the rows runs, has ended, or waits in a chunk; then nothing is changed.
     """
     checks.refuse(f"the time {run_at}", checks.time(run_at))
     to, do = f"{run_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", partial(_reschedule, run_at)
@@ -215,7 +215,7 @@ async def hold(session: Session, place: Place, ids: Sequence[RowId], deed: _Deed
             "nothing was changed"
         )
     if place == "events" and deed.word == "reschedule":
-        _refuse_in_lists(rows)
+        _refuse_in_chunks(rows)
     return [row["id"] for row in rows]
 
 
@@ -230,15 +230,15 @@ def _how(row: Row) -> str:
     return f"{row['id']} is {row['status']}"
 
 
-def _refuse_in_lists(rows: Sequence[Row]) -> None:
-    """Raise Conflict when an event waits in a list: that has a time, its events have none."""
+def _refuse_in_chunks(rows: Sequence[Row]) -> None:
+    """Raise Conflict when an event waits in a chunk: that has a time, its events have none."""
     found = [row for row in rows if row["mode"] == "batch" and row["status"] == Status.WAITING]
     if found:
         where, topic = [f"{row['id']} of {row['topic']}" for row in found], found[0]["topic"]
         raise Conflict(
-            f"event {listed(where)}: waits in a list of a batch topic, which is run when the "
+            f"event {listed(where)}: waits in a chunk of a batch topic, which is run when the "
             "topic's rule says, not at the times of its events; nothing was changed: `inboxd "
-            f"topics flush {topic}` runs its lists now, `inboxd pause topic {topic}` holds them"
+            f"topics flush {topic}` runs its chunks now, `inboxd pause topic {topic}` holds them"
         )
 
 

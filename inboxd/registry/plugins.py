@@ -20,8 +20,8 @@ from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, override, policy_from
 from inboxd.model.frames import own_frames
 from inboxd.model.spelling import did_you_mean
+from inboxd.registry.chunk_handlers import misfits
 from inboxd.registry.judgeable import judgeable
-from inboxd.registry.list_handlers import misfits
 from inboxd.registry.problems import report
 from inboxd.registry.registry import Registry, make_registry
 from inboxd.registry.schedules import scheduled
@@ -233,7 +233,7 @@ def _default_policy(settings: Settings, problems: list[str]) -> Policy:
 
 
 def _misfits(registry: Registry) -> list[str]:
-    """Lists and their handlers, now that the settings have said what they say of topics."""
+    """Chunks and their handlers, now that the settings have said what they say of topics."""
     handlers = [each for found in registry.events.values() for each in found]
     declared = sorted({each.name for each in registry.declared_topics})
     return [*misfits(handlers, registry.topics, declared)]
@@ -252,7 +252,7 @@ def _check_timeouts(settings: Settings, registry: Registry, problems: list[str])
         and handler.timeout is not None
         and handler.timeout >= most
         and handler.command_type is None
-        and not handler.lists  # their transactions have a limit of their own
+        and not handler.chunks  # their transactions have a limit of their own
     ]
     if slow:
         problems.append(

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from inboxd.api.records import CommandHandler, EventHandler, ListHandler
+from inboxd.api.records import ChunkHandler, CommandHandler, EventHandler
 from inboxd.api.routes import EventRoute, Route, command_route, event_route
 from inboxd.api.schedules import Schedule, ScheduleDeclaration, checked
 from inboxd.api.topics import DEFAULT, Topic, TopicDeclaration
-from inboxd.registry.list_handlers import gather
+from inboxd.registry.chunk_handlers import gather
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Registry:
 
     in_topics: the handlers that name a topic, by topic and type; anywhere: the others, by type.
     models, event_models: by payload class, the commands and the events that it may stand for.
-    topics: how the declared topics are processed; what is not among them is `single`. lists: who
-    handles the lists of batch topics here. only: the topics that this worker serves; empty: all.
+    topics: how the declared topics are processed; what is not among them is `single`. chunks: who
+    handles the chunks of batch topics here. only: the topics that this worker serves; empty: all.
     """
 
     events: Mapping[str, tuple[EventHandler, ...]]
@@ -36,15 +36,15 @@ class Registry:
     topics: Mapping[str, Topic]
     in_topics: Mapping[tuple[str, str], tuple[EventHandler, ...]]
     anywhere: Mapping[str, tuple[EventHandler, ...]]
-    lists: Mapping[str, ListHandler]
+    chunks: Mapping[str, ChunkHandler]
     event_models: Mapping[type[object], tuple[EventRoute, ...]]
     only: frozenset[str] = frozenset()
 
     def serving(self, topics: Iterable[str]) -> Registry:
         """The same, of a worker that serves these topics only; none: all."""
         only = frozenset(topics)
-        lists = {name: each for name, each in self.lists.items() if not only or name in only}
-        return replace(self, only=only, lists=MappingProxyType(lists))
+        chunks = {name: each for name, each in self.chunks.items() if not only or name in only}
+        return replace(self, only=only, chunks=MappingProxyType(chunks))
 
     def takes(self, topic: str) -> bool:
         """Whether this worker serves the topic at all."""
@@ -55,7 +55,7 @@ class Registry:
         if not self.takes(topic):
             return ()
         found = self.in_topics.get((topic, type_))
-        if found is None and topic not in self.lists:
+        if found is None and topic not in self.chunks:
             found = self.anywhere.get(type_)
         return found or ()
 
@@ -152,7 +152,7 @@ def make_registry(
         else:
             in_topics[each.topic, each.type] += (each,)
     by_name = {topic.name: topic for topic in topics}
-    lists = gather((each for found in events.values() for each in found), by_name)
+    chunks = gather((each for found in events.values() for each in found), by_name)
     return Registry(
         MappingProxyType(dict(events)),
         MappingProxyType(dict(commands)),
@@ -162,7 +162,7 @@ def make_registry(
         MappingProxyType(by_name),
         MappingProxyType(dict(in_topics)),
         MappingProxyType(dict(anywhere)),
-        MappingProxyType(lists),
+        MappingProxyType(chunks),
         MappingProxyType(_event_models(events)),
     )
 

@@ -42,15 +42,15 @@ def declared_rules(
     }
 
 
-def rules_in(topic: str, rules: list[dict[str, Any]], *, lists: bool) -> list[dict[str, Any]]:
+def rules_in(topic: str, rules: list[dict[str, Any]], *, chunks: bool) -> list[dict[str, Any]]:
     """The rules of an event's type whose handlers run in a topic, as in `Registry.handlers_of`.
 
-    lists: it is a batch topic. What an older release declared names no topics: then all of them.
+    chunks: it is a batch topic. What an older release declared names no topics: then all of them.
     """
     if any("topic" not in rule for rule in rules):
         return rules
     own = [rule for rule in rules if rule["topic"] == topic]
-    return own or [rule for rule in rules if rule["topic"] is None and not lists]
+    return own or [rule for rule in rules if rule["topic"] is None and not chunks]
 
 
 def default_rule(settings: Settings) -> RetryRule:

@@ -81,14 +81,14 @@ def _handlers_end_before_their_page(settings: Settings) -> Iterator[str]:
         )
 
 
-@_rests_on("database.pool_size", "events.lists")
-def _lists_leave_a_connection(settings: Settings) -> Iterator[str]:
-    connections, lists = settings.database.pool_size, settings.events.lists
-    if connections <= lists:
+@_rests_on("database.pool_size", "events.chunks")
+def _chunks_leave_a_connection(settings: Settings) -> Iterator[str]:
+    connections, chunks = settings.database.pool_size, settings.events.chunks
+    if connections <= chunks:
         yield (
-            f"database.pool_size ({connections}) must be larger than events.lists ({lists}), "
-            "or lists that run for long leave no connection to claim and settle anything else; "
-            "raise database.pool_size, or lower events.lists"
+            f"database.pool_size ({connections}) must be larger than events.chunks ({chunks}), "
+            "or chunks that run for long leave no connection to claim and settle anything else; "
+            "raise database.pool_size, or lower events.chunks"
         )
 
 

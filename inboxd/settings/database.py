@@ -75,7 +75,7 @@ class Database(Section):
         ge=1,
         le=100,
         description="Connections of the daemon itself: claims and settlements; more than "
-        "events.lists.",
+        "events.chunks.",
     )
     handler_pool_size: int = Field(
         10,

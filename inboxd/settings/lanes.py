@@ -69,12 +69,12 @@ class TopicOverride(Section):
     mode: Literal["single", "sequential", "batch"] | None = Field(
         None,
         description="single: each event by itself; sequential: those of one ordering key in order; "
-        "batch: many as one list. Unset: as the plugin declares it, or single.",
+        "batch: many as one chunk. Unset: as the plugin declares it, or single.",
     )
     key: str | None = Field(
         None,
         description="JSON pointer to the ordering key in the payload, for producers that give "
-        "none; in batch mode, what a list has in common.",
+        "none; in batch mode, what a chunk has in common.",
     )
     on_failure: Literal["block", "skip"] | None = Field(
         None,
@@ -86,7 +86,7 @@ class TopicOverride(Section):
         ge=1,
         le=10_000,
         description="Most of its events in one transaction; in batch mode, in one portion of a "
-        "long list.",
+        "long chunk.",
     )
     poll_interval: Duration | None = Field(
         None,
@@ -103,22 +103,22 @@ class TopicOverride(Section):
         "unset: as many as they can. Give all workers the same.",
     )
     count: int | None = Field(
-        None, ge=1, le=1_000_000, description="Batch: a list is due with so many events, and full."
+        None, ge=1, le=1_000_000, description="Batch: a chunk is due with so many events, and full."
     )
     age: Duration | None = Field(
         None,
-        description="Batch: a list is due when its oldest event is so old; with `expect`, the "
+        description="Batch: a chunk is due when its oldest event is so old; with `expect`, the "
         "deadline.",
     )
     cron: str | None = Field(
-        None, description="Batch: a list is due at these times, with what came before them."
+        None, description="Batch: a chunk is due at these times, with what came before them."
     )
     zone: str | None = Field(
         None, description="The time zone of `cron`, such as Europe/Berlin; unset: UTC."
     )
     expect: NamesOrCount | None = Field(
         None,
-        description="Batch: a list is due when it has an event of each of these types, or so many.",
+        description="Batch: a chunk is due with an event of each of these types, or so many.",
     )
     dedup: str | None = Field(
         None,

@@ -96,15 +96,15 @@ class Events(Section):
         "as dismissed after it, and are counted. The worker that leads decides: give all workers "
         "the same.",
     )
-    lists: int = Field(
+    chunks: int = Field(
         4,
         ge=1,
         le=64,
-        description="Most transactions with lists of batch topics at the same time, beside the "
+        description="Most transactions with chunks of batch topics at the same time, beside the "
         "pages of single events; each has one of database.pool_size, which must be larger.",
     )
-    list_timeout: Duration = Field(
-        seconds(300), description="What the handler of a list gets, unless it declares its own."
+    chunk_timeout: Duration = Field(
+        seconds(300), description="What the handler of a chunk gets, unless it declares its own."
     )
 
 

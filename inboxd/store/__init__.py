@@ -1,6 +1,7 @@
 """The only home of asyncpg and of SQL: a module for each table family, one statement a file.
 
-- Events: `events`, `lines` (in the order of keys), `lists` (of batch topics), `intakes` (those that
+- Events: `events`, `lines` (in the order of keys), `chunks` (of batch topics), `intakes` (those
+that
   wait for a declaration). Commands: `commands`, `limits` (queues with limits, keys), `suspects`.
   Both: `rows` (what a claim returns), `bodies` (large payloads), `dedup`.
 - What handlers do: `handler_connection`, `handler_calls`; what they send: `batches`, `emitted`,

@@ -22,7 +22,7 @@ _STEP_BUCKETS = (
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
 _ROW_BUCKETS = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
-_LIST_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_000_000)
+_CHUNK_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_000_000)
 
 
 class BacklogSample(NamedTuple):
@@ -159,10 +159,10 @@ class Metrics:
             "Buckets of sequential and batch topics whose next event waits for producers that are "
             "open still.",
         )
-        self.list_events = self._histogram(
-            "inboxd_list_events",
-            "Events in the lists that were run, whatever became of them.",
-            _LIST_BUCKETS,
+        self.chunk_events = self._histogram(
+            "inboxd_chunk_events",
+            "Events in the chunks that were run, whatever became of them.",
+            _CHUNK_BUCKETS,
             "topic",
         )
 

@@ -1,11 +1,11 @@
 """Run a plugin's handlers in its tests, without PostgreSQL and without a daemon.
 
-Owns the names: `run_event`, `run_command` and `run_list`, and what their results hold. What they
+Owns the names: `run_event`, `run_command` and `run_chunk`, and what their results hold. What they
 promise is in `inboxd.testing.running`.
 """
 
 from inboxd.model.outcome import Dead, Deferred, Failure, Outcome, Retrying, Succeeded
-from inboxd.testing.lists import run_list
+from inboxd.testing.chunks import run_chunk
 from inboxd.testing.running import Result, run_command, run_event
 from inboxd.testing.sent import EmittedEvent, SentBatch, SentCommand, SentStep
 
@@ -21,7 +21,7 @@ __all__ = [
     "SentCommand",
     "SentStep",
     "Succeeded",
+    "run_chunk",
     "run_command",
     "run_event",
-    "run_list",
 ]

@@ -1,8 +1,8 @@
 """The run of one handler in a test: rows, contexts, calls, and what comes of them.
 
-Owns what `run_event`, `run_command` and `run_list` share. Promises: the payload is encoded, upcast,
-decoded and checked as the daemon does it; middleware runs; sync handlers run in a thread; the
-outcome is decided by the same code, with the wait unjittered, so that a test can name it.
+Owns what `run_event`, `run_command` and `run_chunk` share. Promises: the payload is encoded,
+upcast, decoded and checked as the daemon does it; middleware runs; sync handlers run in a thread;
+the outcome is decided by the same code, with the wait unjittered, so that a test can name it.
 Known limit: a handler declared for a process runs in a thread, where nothing can kill it; settings
 are not read, so a type's timeout and policy are its declaration's, or none and `Exponential()`.
 """
@@ -44,7 +44,7 @@ class Result:
 
     `commands` are those that were sent by themselves; a batch, a workflow or a continuation has its
     own where it is. `added` and `closed` are batches that were made elsewhere. `events` are those
-    that it emitted. `progress` is all that it said of it, however it ended. `items`: of a list,
+    that it emitted. `progress` is all that it said of it, however it ended. `items`: of a chunk,
     what becomes of each of its events.
     """
 

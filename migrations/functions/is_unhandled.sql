@@ -2,7 +2,7 @@
 -- nothing can be said.
 --
 -- A handler without a topic is declared for the default one, and takes the events of every topic, but for the batch
--- topics that its worker has lists of; workers of a release without topics declare types alone.
+-- topics that its worker has chunks of; workers of a release without topics declare types alone.
 -- called by: the daemon
 -- roles: worker
 -- locks: nothing

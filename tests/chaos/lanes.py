@@ -1,4 +1,4 @@
-"""What must be true of lines, lists, queues, keys and schedules: a query for each promise.
+"""What must be true of lines, chunks, queues, keys and schedules: a query for each promise.
 
 Each finds what breaks it. Order is that of the ledger's lines: two of a key are never in flight
 together, so the one that is written first commits first. Running, in the sense of limits, is from
@@ -8,25 +8,25 @@ still does when it wakes up is fenced, and not counted.
 
 from collections.abc import Mapping
 
-from inboxd_testplugin.chaos import LIST
+from inboxd_testplugin.chaos import CHUNK
 from tests.chaos.fleet import AT_ONCE, PER_SECOND
 
 # A trace with its row, and with when its producer wrote it: of one call in the order of ids. What
-# steps aside comes later: what was replayed, what failed in a list, and the events of a list that
+# steps aside comes later: what was replayed, what failed in a chunk, and the events of a chunk that
 # ran at deaths, which are run alone.
 _TRAIL = """
     traces as (
-        select l.place, l.line, l.list, l.began, l.ended, r.kind, r.lane, r.id, r.key, r.script,
+        select l.place, l.line, l.chunk, l.began, l.ended, r.kind, r.lane, r.id, r.key, r.script,
                r.errors, p.producer,
                array[p.wave, r.id] as written, r.attempts,
-               count(*) over (partition by l.list) as size
+               count(*) over (partition by l.chunk) as size
         from chaos_ledger l
         join chaos_rows r on r.kind = l.kind and r.key = l.key
         left join chaos_produced p on p.kind = r.kind and p.key = r.root
         where l.line is not null
           and not (r.lane = 'chaos_skips' and r.script ? 'heals')
-          and not (r.lane = 'chaos_lists' and (r.errors is not null or r.crashes > 0))
-    ), trail as (select * from traces where list is null or size > 1)"""
+          and not (r.lane = 'chaos_chunks' and (r.errors is not null or r.crashes > 0))
+    ), trail as (select * from traces where chunk is null or size > 1)"""
 # From when to when a command had a status.
 _SPANS = """
     spans as (
@@ -34,10 +34,10 @@ _SPANS = """
     )"""
 
 LANES: Mapping[str, str] = {
-    "events of a line, and lists of a key, take effect in the order of ids": f"""
+    "events of a line, and chunks of a key, take effect in the order of ids": f"""
         with {_TRAIL}
         select * from (
-            select line, list, id, key, place, attempts,
+            select line, chunk, id, key, place, attempts,
                    lag(id) over (partition by line order by place) as before
             from trail where kind = 'event') steps
         where before > id""",
@@ -63,11 +63,11 @@ LANES: Mapping[str, str] = {
         from spans a join spans b on b.ordering_key = a.ordering_key and b.worker <> a.worker
              and b.at <= a.at and a.at < coalesce(b.until, 'infinity')
         where a.status = 'running' and b.status = 'running'""",
-    "a list has one key, is in order, and no longer than it may be": f"""
-        select list, array_agg(distinct l.line) as lines, array_agg(r.id order by l.place) as ids
+    "a chunk has one key, is in order, and no longer than it may be": f"""
+        select chunk, array_agg(distinct l.line) as lines, array_agg(r.id order by l.place) as ids
         from chaos_ledger l join chaos_rows r on r.kind = l.kind and r.key = l.key
-        where list is not null group by list
-        having count(distinct l.line) > 1 or count(*) > {LIST}
+        where chunk is not null group by chunk
+        having count(distinct l.line) > 1 or count(*) > {CHUNK}
             or array_agg(r.id order by l.place) <> array_agg(r.id order by r.id)""",
     "no more of a queue runs at once than its limit": f"""
         with {_SPANS}

@@ -13,7 +13,7 @@ create table chaos_produced (
     place bigserial, producer text, wave int, kind text, key uuid, script jsonb, expect text
 );
 create table chaos_ledger (
-    place bigserial, kind text, key uuid, line text, list uuid,
+    place bigserial, kind text, key uuid, line text, chunk uuid,
     began timestamptz default clock_timestamp(), ended timestamptz
 );
 create table chaos_mended (token uuid primary key);

@@ -27,13 +27,13 @@ _EVENTS = {
     "bad_fact": 2,
     "of_lines": 25,
     "of_skips": 10,
-    "of_lists": 30,
+    "of_chunks": 30,
     "group": 5,
 }
 _MEMBERS = {"act": 45, "light": 30, "thread": 8, "scarce": 4, "paced": 4}
 _COMMANDS = {**_MEMBERS, "process": 2, "bad_act": 2, "bad_light": 1, "keyed": 12}
 # What is done in the order of a key, and how many keys share it.
-_LINES = {"of_lines": 12, "of_skips": 8, "of_lists": 6, "keyed": 10}
+_LINES = {"of_lines": 12, "of_skips": 8, "of_chunks": 6, "keyed": 10}
 # Those of them that an operator can heal: they look whether he has.
 _HEALED = ("fact", "act", *_LINES, *LIMITED)
 _QUEUES = (None, None, "narrow", "wide", "light")
@@ -151,7 +151,7 @@ class Load:
         if type_ == "process":
             return script
         script |= self._mishap(type_)
-        if type_ == "of_lists":
+        if type_ == "of_chunks":
             spurned = "heals" not in script and self._once_in(25)
             return script | (
                 {"refuses": True, "expect": "failed"}
@@ -160,7 +160,7 @@ class Load:
             )
         if type_ == "group" or (type_ == "act" and generations and self._once_in(25)):
             return script | self._together()
-        if generations and type_ not in ("later", "of_lists") and self._once_in(2):
+        if generations and type_ not in ("later", "of_chunks") and self._once_in(2):
             script["children"] = [
                 self._emitted(n, generations - 1)
                 if self._once_in(5)
@@ -189,8 +189,8 @@ class Load:
     def _mishap(self, type_: str) -> dict[str, Any]:
         if self._once_in(12):
             return {"fails": self.chance.randint(1, 3)}
-        # What waits in a list is not put off alone.
-        if type_ != "of_lists" and self._once_in(15):
+        # What waits in a chunk is not put off alone.
+        if type_ != "of_chunks" and self._once_in(15):
             return {"until": self._later(0.2, 1 if type_ in _LINES else 3).isoformat()}
         # A thread cannot be stopped; an event that hangs holds up its page.
         if "thread" not in type_ and self._once_in(300 if type_ in _EVENTS else 60):

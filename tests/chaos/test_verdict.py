@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inboxd_testplugin.chaos import LIST
+from inboxd_testplugin.chaos import CHUNK
 from tests.chaos.fleet import AT_ONCE, PER_SECOND
 from tests.chaos.lanes import LANES
 from tests.chaos.ledger import TABLES
@@ -109,8 +109,8 @@ def _lined(number: int, wave: int = 1, topic: str = "chaos_lines", **script: Any
     ]
 
 
-def _listed(number: int) -> list[str]:
-    return [produced(number), ended(number, "chaos.of_lists", topic="chaos_lists", mode="batch")]
+def _chunked(number: int) -> list[str]:
+    return [produced(number), ended(number, "chaos.of_chunks", topic="chaos_chunks", mode="batch")]
 
 
 def _keyed(number: int, wave: int = 1) -> list[str]:
@@ -132,9 +132,9 @@ _GOOD = [
     *_lined(4, topic="chaos_skips", heals=key(90)),
     *_lined(5, topic="chaos_skips"),
     *(trace(number, line="l") for number in (2, 3, 5, 4)),
-    # In lists: in order too, but for what is run alone.
-    *(line for number in (12, 13, 14) for line in _listed(number)),
-    *(trace(n, line="m", list=key(list_)) for n, list_ in ((13, 1), (14, 1), (12, 2))),
+    # In chunks: in order too, but for what is run alone.
+    *(line for number in (12, 13, 14) for line in _chunked(number)),
+    *(trace(n, line="m", chunk=key(chunk_)) for n, chunk_ in ((13, 1), (14, 1), (12, 2))),
     *(line for number in (6, 7) for line in _keyed(number)),
     trace(6, "command", "k", began=_time(1), ended=_time(2)),
     trace(7, "command", "k", began=_time(2), ended=_time(3)),
@@ -215,15 +215,15 @@ _CASES: list[tuple[str, list[str]]] = [
     ("ids are not ahead of their sequences", [_EVENT, ended(7)]),
     # --- lines
     (
-        "events of a line, and lists of a key, take effect in the order of ids",
+        "events of a line, and chunks of a key, take effect in the order of ids",
         [*_lined(1), *_lined(2), trace(2, line="l"), trace(1, line="l")],
     ),
     (
-        "events of a line, and lists of a key, take effect in the order of ids",
+        "events of a line, and chunks of a key, take effect in the order of ids",
         [
             statement
-            for n, list_ in ((2, 1), (3, 1), (1, 2), (4, 2))
-            for statement in (*_listed(n), trace(n, line="l", list=key(list_)))
+            for n, chunk_ in ((2, 1), (3, 1), (1, 2), (4, 2))
+            for statement in (*_chunked(n), trace(n, line="l", chunk=key(chunk_)))
         ],
     ),
     (
@@ -250,21 +250,21 @@ _CASES: list[tuple[str, list[str]]] = [
             move(2, "running", 2, ordering_key="k", worker=key(2)),
         ],
     ),
-    # --- lists
+    # --- chunks
     (
-        "a list has one key, is in order, and no longer than it may be",
-        [ended(1), ended(2), trace(1, line="a", list=key(1)), trace(2, line="b", list=key(1))],
+        "a chunk has one key, is in order, and no longer than it may be",
+        [ended(1), ended(2), trace(1, line="a", chunk=key(1)), trace(2, line="b", chunk=key(1))],
     ),
     (
-        "a list has one key, is in order, and no longer than it may be",
-        [ended(1), ended(2), trace(2, line="a", list=key(1)), trace(1, line="a", list=key(1))],
+        "a chunk has one key, is in order, and no longer than it may be",
+        [ended(1), ended(2), trace(2, line="a", chunk=key(1)), trace(1, line="a", chunk=key(1))],
     ),
     (
-        "a list has one key, is in order, and no longer than it may be",
+        "a chunk has one key, is in order, and no longer than it may be",
         [
             statement
-            for n in range(LIST + 1)
-            for statement in (ended(n), trace(n, line="a", list=key(1)))
+            for n in range(CHUNK + 1)
+            for statement in (ended(n), trace(n, line="a", chunk=key(1)))
         ],
     ),
     # --- queues and keys

@@ -26,7 +26,7 @@ select (select count(*) from chaos_produced where kind = 'event') as events_acce
        (select count(*) from chaos_rows where kind = 'command' and parent is not null) as children,
        (select count(*) from chaos_rows where kind = 'event' and parent is not null) as emitted,
        (select count(*) from chaos_ledger where line is not null) as effects_in_lines,
-       (select count(distinct list) from chaos_ledger) as lists,
+       (select count(distinct chunk) from chaos_ledger) as chunks,
        (select count(*) from inboxd.batches) as batches,
        (select count(*) from inboxd.batches where kind = 'workflow') as workflows,
        (select count(*) from inboxd.replays) as replays,

@@ -15,7 +15,7 @@ _DECLARE = """
 insert into inboxd.declared_types (kind, type, queue) values
     ('event', 'order.paid', null), ('command', 'shop.send_receipt', 'http');
 insert into inboxd.topics (name, mode, source) values ('loyalty', 'sequential', 'plugin shop'),
-    ('lists', 'batch', 'plugin shop');
+    ('chunks', 'batch', 'plugin shop');
 insert into inboxd.subscriptions (topic, type) values ('loyalty', 'order.paid');
 insert into inboxd.schedules (name, source, cron, zone, missed, kind, type, schema_version,
                               priority, payload, next_at)
@@ -53,7 +53,7 @@ def test_a_name_that_nothing_declares_is_refused_with_what_was_meant(cli: Cli, s
         ("events replay --type order.paidd", "'order.paid'"),
         ("events dismiss --topic loyalti", "'loyalty'"),
         ("topics show loyalti", "'loyalty'"),
-        ("topics lists loyalti", "'loyalty'"),
+        ("topics chunks loyalti", "'loyalty'"),
         ("topics blocked --topic loyalti", "'loyalty'"),
         ("topics flush loyalti", "'loyalty'"),
         ("topics unsubscribe loyalti", "'loyalty'"),

@@ -1,8 +1,8 @@
-"""The bounds of topics: rows of a page, pages or lists at a time over all workers, and sleeps."""
+"""The bounds of topics: rows of a page, pages or chunks at a time over all workers, and sleeps."""
 
 import pytest
 
-from inboxd_testplugin.listed import TABLES
+from inboxd_testplugin.chunked import TABLES
 from tests.daemon.inbox import Inbox
 from tests.support import Config, StartWorker, eventually, looked_again
 from tests.support.locks import lock_awaited, waiters
@@ -74,10 +74,10 @@ async def test_no_more_pages_at_a_time_than_the_topic_allows(
     assert together == 0
 
 
-async def test_no_more_lists_at_a_time_than_the_topic_allows(
+async def test_no_more_chunks_at_a_time_than_the_topic_allows(
     own: Inbox, start_worker: StartWorker
 ) -> None:
-    """Two workers, and five lists that are due, each in a bucket of its own: two of them run."""
+    """Two workers, and five chunks that are due, each in a bucket of its own: two of them run."""
     await own.database.execute(TABLES)
     keys = await own.database.fetch(
         "select distinct on (bucket) key from (select 'k' || n as key,"
@@ -86,16 +86,16 @@ async def test_no_more_lists_at_a_time_than_the_topic_allows(
     )
     config: Config = {"topics.counted": {"concurrency": 2}, "worker": {"poll_interval": "60s"}}
     fleet = [await start_worker(config) for _ in range(2)]
-    running = "insert into lists%"
+    running = "insert into chunks%"
     async with own.database.connect() as other, other.transaction():
-        await other.execute("lock table lists in exclusive mode")
+        await other.execute("lock table chunks in exclusive mode")
         payloads = [{"key": each["key"]} for each in keys for _ in range(5)]
-        ids = await own.write_many("event", "listed.counted", payloads)
+        ids = await own.write_many("event", "chunked.counted", payloads)
         await lock_awaited(own.database, 2, query=running)
         await looked_again(own.database, "event", *fleet)
         assert await waiters(own.database, query=running) == 2
     await own.succeeded("event", *ids)
-    assert await own.database.fetchval("select count(*) from lists") == len(keys)
+    assert await own.database.fetchval("select count(*) from chunks") == len(keys)
 
 
 async def test_a_page_has_no_slot_of_a_topic_that_it_leaves(

@@ -155,7 +155,7 @@ async def test_a_dedup_key_that_is_held_delays_who_emitted_it_and_nobody_else(
         ("command", "emitting.command", {}),
         ("command", "emitting.command", {"uses": True}),
         ("event", "emitting.event", {}),
-        ("event", "emitting.listed", {}),
+        ("event", "emitting.chunked", {}),
     ]
     for kind, type_, more in cases:
         key = str(uuid4())
@@ -170,7 +170,7 @@ async def test_a_dedup_key_that_is_held_delays_who_emitted_it_and_nobody_else(
                 " dedup_key => $1)",
                 key,
             )
-            if type_ == "emitting.listed":
+            if type_ == "emitting.chunked":
                 ids = await own.write_many(kind, type_, [late, {}, {}])
                 bad, others = ids[0], [await own.write(kind, "emitting.event", {})]
             else:
@@ -181,15 +181,15 @@ async def test_a_dedup_key_that_is_held_delays_who_emitted_it_and_nobody_else(
             assert error["error"].startswith("DedupKeyHeld: an event that it emitted has"), error
             await held.rollback()
         await own.succeeded(kind, *ids)
-        # A list is not cut for it: what all of its events emitted comes from its first one.
-        told = await emitted(own, kind, bad, 5 if type_ == "emitting.listed" else 1)
+        # A chunk is not cut for it: what all of its events emitted comes from its first one.
+        told = await emitted(own, kind, bad, 5 if type_ == "emitting.chunked" else 1)
         assert told[0]["topic"] == "told-one"
 
 
-async def test_a_list_emits_once_for_each_part_that_ends_well(inbox: Inbox) -> None:
+async def test_a_chunk_emits_once_for_each_part_that_ends_well(inbox: Inbox) -> None:
     """The part that fails is halved; what it emitted before is undone."""
     ids = await inbox.write_many(
-        "event", "emitting.listed", [{"n": 1}, {"ends": "at attempt 2", "n": 2}, {"n": 3}]
+        "event", "emitting.chunked", [{"n": 1}, {"ends": "at attempt 2", "n": 2}, {"n": 3}]
     )
     await inbox.succeeded("event", *ids)
 

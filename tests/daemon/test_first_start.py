@@ -10,7 +10,7 @@ import anyio
 import asyncpg
 import pytest
 
-from inboxd_testplugin.listed import TABLES
+from inboxd_testplugin.chunked import TABLES
 from tests.daemon.inbox import Inbox
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.order import TRAIL, settled
@@ -55,8 +55,8 @@ async def shows_held(worker: Worker, count: int) -> bool:
 
 async def steps(database: Database, table: str = "trail") -> dict[str, list[int]]:
     """The numbers of each key's events, in the order in which they were handled."""
-    ids = {"trail": "array[t.event]", "lists": "t.ids"}[table]
-    order = {"trail": "t.place", "lists": "t.id"}[table]
+    ids = {"trail": "array[t.event]", "chunks": "t.ids"}[table]
+    order = {"trail": "t.place", "chunks": "t.id"}[table]
     rows = await database.fetch(
         f"select e.ordering_key as key, (e.payload ->> 'n')::int as n from {table} t,"
         f" unnest({ids}) with ordinality as i(id, n)"
@@ -83,20 +83,20 @@ async def dead(database: Database) -> list[Any]:
 async def test_the_first_worker_handles_what_waited(
     virgin: Database, start_worker: StartWorker
 ) -> None:
-    """In a topic with an order and in one with lists; what comes then comes behind it."""
+    """In a topic with an order and in one with chunks; what comes then comes behind it."""
     await write(virgin, "test.turn", range(2_000), keys=50)
-    await write(virgin, "listed.counted", range(5_000), keys=10)
+    await write(virgin, "chunked.counted", range(5_000), keys=10)
     await start_worker()
     await write(virgin, "test.turn", range(2_000, 2_100), keys=50)
     await settled(virgin, 7_100)
     assert await steps(virgin) == expected(range(2_100), keys=50)
-    assert await steps(virgin, "lists") == expected(range(5_000), keys=10)
+    assert await steps(virgin, "chunks") == expected(range(5_000), keys=10)
     assert set(await sizes(virgin)) == {5}
     assert await dead(virgin) == []
 
 
 async def sizes(database: Database) -> list[int]:
-    return [row["size"] for row in await database.fetch("select size from lists")]
+    return [row["size"] for row in await database.fetch("select size from chunks")]
 
 
 async def test_producers_go_on_meanwhile(virgin: Database, start_worker: StartWorker) -> None:
@@ -198,7 +198,7 @@ async def test_who_takes_is_killed_and_the_next_one_goes_on(
 
 async def test_two_first_workers_at_once(virgin: Database, start_worker: StartWorker) -> None:
     await write(virgin, "test.turn", range(1_000))
-    await write(virgin, "listed.counted", range(1_050))
+    await write(virgin, "chunked.counted", range(1_050))
     for worker in [await start_worker(ready=False) for _ in range(2)]:
         await worker.ready()
     await settled(virgin, 2_050)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from inboxd import Connection
-from inboxd.testing import Dead, Succeeded, run_list
+from inboxd.testing import Dead, Succeeded, run_chunk
 from ledger.plugin import handlers
 from tests.support import Database, StartWorker
 from tests.support.waiting import eventually
@@ -46,7 +46,7 @@ async def reports(bank: Connection) -> list[tuple[Any, ...]]:
 )
 async def test_a_day_is_reported_with_its_date(bank: Connection, day: date) -> None:
     written = {"created_at": datetime(day.year, day.month, day.day, 12, tzinfo=BERLIN)}
-    result = await run_list(
+    result = await run_chunk(
         handlers,
         "daily-report",
         [
@@ -70,7 +70,7 @@ async def test_a_day_is_reported_with_its_date(bank: Connection, day: date) -> N
         "3 transactions, EUR +0.30, USD -5.00; most of them between 12:00 and 13:00; 1 rejected."
     )
     # What is replayed, or was flushed before, is added to the day's report.
-    again = await run_list(
+    again = await run_chunk(
         handlers,
         "daily-report",
         [(BOOKED, booked("0.50"), written)],

@@ -142,14 +142,14 @@ async def _is_given_up(database: Database, row: int) -> bool:
 
 # ----------------------------------------------------------------------- topics that are named
 
-# One plugin, two topics of events that stand alone, one of lines and one of lists.
+# One plugin, two topics of events that stand alone, one of lines and one of chunks.
 SIDES = """
 import anyio
-from inboxd import Event, EventContext, EventList, Handlers
+from inboxd import Event, EventContext, EventChunk, Handlers
 
 handlers = Handlers("sides")
 handlers.topic("lined", mode="sequential", key="/key")
-handlers.topic("listed", mode="batch", key="/key", age="100ms")
+handlers.topic("chunked", mode="batch", key="/key", age="100ms")
 
 
 async def write(ctx, event) -> None:
@@ -164,8 +164,8 @@ async def one(event: Event[dict], ctx: EventContext) -> None:
     await write(ctx, event)
 
 
-@handlers.events("side.listed", topic="listed")
-async def many(events: EventList[dict], ctx: EventContext) -> None:
+@handlers.chunk("side.chunked", topic="chunked")
+async def many(events: EventChunk[dict], ctx: EventContext) -> None:
     async for event in events:
         await write(ctx, event)
 
@@ -174,7 +174,7 @@ async def many(events: EventList[dict], ctx: EventContext) -> None:
 async def anywhere(event: Event[dict], ctx: EventContext) -> None:
     await write(ctx, event)
 """
-LEFT, RIGHT = ("left", "lined"), ("right", "listed", "default")
+LEFT, RIGHT = ("left", "lined"), ("right", "chunked", "default")
 
 
 async def _two_sides(

@@ -71,16 +71,16 @@ update inboxd.events e set place = f.n, head = f.n = 1, run_at = case when id % 
         (partition by ordering_key order by id) as n from inboxd.events where topic = 'heads') f
     where e.id = f.i;
 insert into inboxd.topics (name, mode, source)
-    values ('listed', 'batch', 'test'), ('fresh', 'batch', 'test') on conflict do nothing;
+    values ('chunked', 'batch', 'test'), ('fresh', 'batch', 'test') on conflict do nothing;
 insert into inboxd.events (topic, type, ordering_key)
     select 'fresh', 'item', 'k' || n % 1000 from generate_series(1, {rows} / 2) n;
 insert into inboxd.events (topic, type, ordering_key)
-    select 'listed', 'item', 'k' || n % 1000 from generate_series(1, 3000) n;
+    select 'chunked', 'item', 'k' || n % 1000 from generate_series(1, 3000) n;
 insert into inboxd.events (topic, type, ordering_key)
-    select 'listed', 'item', 'long' from generate_series(1, {rows} / 2) n;
+    select 'chunked', 'item', 'long' from generate_series(1, {rows} / 2) n;
 update inboxd.events e set place = f.n, head = f.n = 1, run_at = now() + interval '1 hour'
     from (select id as i, row_number() over (partition by ordering_key order by id) as n
-            from inboxd.events where topic = 'listed') f where e.id = f.i;
+            from inboxd.events where topic = 'chunked') f where e.id = f.i;
 delete from inboxd.commands where type = 'gone';
 insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, status,
         attempts, crashes, run_at, occurred_at, created_at, updated_at, finished_at)

@@ -21,6 +21,7 @@ from inboxd.model.lineage import Lineage
 from inboxd.settings import Queue
 from inboxd.store import (
     batches,
+    chunks,
     commands,
     controls,
     dedup,
@@ -31,7 +32,6 @@ from inboxd.store import (
     limits,
     lines,
     listing,
-    lists,
     operations,
     producing,
     purging,
@@ -278,76 +278,76 @@ async def _file(session: Connection, known: Known) -> None:
 
 _LINES = [lines.Line("heads", 0, f"h{n}") for n in range(10)]
 _STRETCHES = [lines.IdRange("lines", bucket, 0, 2**40) for bucket in range(8)]
-_LISTED = datetime(2026, 6, 1, tzinfo=UTC)
-_LINE = lists.FiledLine("k7", 1, 1, 3, 0, 0, _LISTED, _LISTED, _LISTED, postponed=False)
-_LONG = lists.PlaceRange("listed", "long", 5, 14)
+_CHUNKED = datetime(2026, 6, 1, tzinfo=UTC)
+_LINE = chunks.FiledLine("k7", 1, 1, 3, 0, 0, _CHUNKED, _CHUNKED, _CHUNKED, postponed=False)
+_LONG = chunks.PlaceRange("chunked", "long", 5, 14)
 _KEYS = [f"k{n}" for n in range(10)]
 DAEMON |= {
     "file_arrivals": (
-        lambda c, k: lists.file_arrivals(
+        lambda c, k: chunks.file_arrivals(
             c,
             SQL,
             lines.IdRange("fresh", 3, 0, 2**40),
             10,
             timedelta(days=1),
-            [_LISTED + timedelta(days=900)],
+            [_CHUNKED + timedelta(days=900)],
             ["item"],
         ),
         ("events_arrived", "events_lines", "events_pkey"),
     ),
     "oldest_arrival": (
-        lambda c, k: lists.oldest_arrival(c, SQL, ("fresh", 3), 0, 2**40),
+        lambda c, k: chunks.oldest_arrival(c, SQL, ("fresh", 3), 0, 2**40),
         ("events_arrived",),
     ),
-    "complete_lists, full": (
-        lambda c, k: lists.complete(c, SQL, "listed", _KEYS, 3, []),
+    "complete_chunks, full": (
+        lambda c, k: chunks.complete(c, SQL, "chunked", _KEYS, 3, []),
         ("events_head", "events_lines"),
     ),
-    "complete_lists, expected": (
-        lambda c, k: lists.complete(c, SQL, "listed", _KEYS, None, ["item", "other"]),
+    "complete_chunks, expected": (
+        lambda c, k: chunks.complete(c, SQL, "chunked", _KEYS, None, ["item", "other"]),
         ("events_head", "events_lines"),
     ),
-    "open_lists": (
-        lambda c, k: lists.open_lines(c, SQL, "listed", [*_KEYS, "long"], 10, due=False),
+    "open_chunks": (
+        lambda c, k: chunks.open_lines(c, SQL, "chunked", [*_KEYS, "long"], 10, due=False),
         ("events_head", "events_lines"),
     ),
-    "read_lists": (
-        lambda c, k: lists.read_lines(c, SQL, "listed", [(_LINE, 3)]),
+    "read_chunks": (
+        lambda c, k: chunks.read_lines(c, SQL, "chunked", [(_LINE, 3)]),
         ("events_lines",),
     ),
-    "read_list": (
-        lambda c, k: c.fetch(SQL["read_list"], "listed", "long", 5, 2**30, 10),
+    "read_chunk": (
+        lambda c, k: c.fetch(SQL["read_chunk"], "chunked", "long", 5, 2**30, 10),
         ("events_lines",),
     ),
-    "measure_list": (
-        lambda c, k: lists.measure(c, SQL, "listed", _LINE._replace(key="long"), None, 10),
+    "measure_chunk": (
+        lambda c, k: chunks.measure(c, SQL, "chunked", _LINE._replace(key="long"), None, 10),
         ("events_lines",),
     ),
-    "types_in_list": (
-        lambda c, k: lists.types_in(c, SQL, _LONG, ["item", "other"]),
+    "types_in_chunk": (
+        lambda c, k: chunks.types_in(c, SQL, _LONG, ["item", "other"]),
         ("events_lines",),
     ),
-    "common_in_list": (
-        lambda c, k: lists.common_in(
+    "common_in_chunk": (
+        lambda c, k: chunks.common_in(
             c, SQL, _LONG, cast("ClaimedEvent", {"correlation_id": "a story", "tenant": "a tenant"})
         ),
         ("events_lines",),
     ),
-    "hasten_list": (lambda c, k: lists.hasten(c, SQL, _LONG), ("events_lines",)),
-    "settle_list": (
-        lambda c, k: lists.settle_stretch(c, SQL, _LONG, 0.1, WORKER),
+    "hasten_chunk": (lambda c, k: chunks.hasten(c, SQL, _LONG), ("events_lines",)),
+    "settle_chunk": (
+        lambda c, k: chunks.settle_stretch(c, SQL, _LONG, 0.1, WORKER),
         ("events_lines",),
     ),
-    "fail_list": (
-        lambda c, k: lists.fail_stretch(c, SQL, _LONG, "{}", "f"),
+    "fail_chunk": (
+        lambda c, k: chunks.fail_stretch(c, SQL, _LONG, "{}", "f"),
         ("events_lines",),
     ),
-    "scatter_list": (lambda c, k: lists.scatter(c, SQL, _LONG), ("events_lines",)),
+    "scatter_chunk": (lambda c, k: chunks.scatter(c, SQL, _LONG), ("events_lines",)),
     "scatter_topic": (
-        lambda c, k: lists.scatter_topic(c, SQL, "listed", 10, timedelta(0)),
+        lambda c, k: chunks.scatter_topic(c, SQL, "chunked", 10, timedelta(0)),
         ("events_arrived", "events_lines", "events_pkey"),
     ),
-    "newest_event": (lambda c, k: lists.newest(c, SQL), ()),
+    "newest_event": (lambda c, k: chunks.newest(c, SQL), ()),
 }
 DAEMON |= {
     "read_horizon": (lambda c, k: lines.read_horizon(c, SQL), ()),
@@ -653,7 +653,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "count_waiting": (
         _operator(
             lambda s, k: s.connection.fetch(
-                SQL["count_waiting"], ["lines", "heads", "listed", "fresh"], "turn", 20
+                SQL["count_waiting"], ["lines", "heads", "chunked", "fresh"], "turn", 20
             )
         ),
         ("events_arrived", "events_lines"),
@@ -750,11 +750,11 @@ OPERATOR |= {
     "batches_within": (_run("batches_within", None, _flow), ("batches_pkey", "batches_parent")),
     "cancel_batch": (_run("cancel_batch", _flow), ("batches_pkey", "dependencies_waiting")),
     "cancel_events": (_run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
-    "flush_lists": (_run("flush_lists", "listed", None, 10), ("events_head",)),
+    "flush_chunks": (_run("flush_chunks", "chunked", None, 10), ("events_head",)),
     "list_batches": (_run("list_batches", *_ANY, None, 10), ("batches_pkey",)),
     "list_commands": (_run("list_commands", *_ANY, 10, True, True), ("commands_pkey",)),
     "list_events": (_run("list_events", *_ANY, 10, True, True), ("events_pkey",)),
-    "list_lists": (_run("list_lists", "listed", 10, timedelta(1)), ("events_lines",)),
+    "list_chunks": (_run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
     "doctor_intakes": (_run("doctor_intakes"), ()),
     "lock_batch": (_run("lock_batch", _flow, None), ("batches_pkey",)),
     "show_batch": (_run("show_batch", _flow, None), ("batches_pkey",)),

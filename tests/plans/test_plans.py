@@ -33,7 +33,7 @@ BUFFERS_A_ROW = 6
 # These look at all heads of a topic, or ask each day of history for each of twenty rows; or survey
 # the buckets of all topics, and give one row for a topic.
 MORE = {
-    "flush_lists": 1_500,
+    "flush_chunks": 1_500,
     "batch_steps": 1_500,
     "story_waits": 1_500,
     "take_events": 900,

@@ -20,7 +20,14 @@ GAINED = {"event": {"finished_at", "duration", "worker_id"}, "command": {"finish
 # What a claim returns always, and what it may return besides.
 CLAIMS = {
     **dict.fromkeys(
-        ("claim_event", "claim_events", "claim_arrivals", "claim_filed", "read_list", "read_lists"),
+        (
+            "claim_event",
+            "claim_events",
+            "claim_arrivals",
+            "claim_filed",
+            "read_chunk",
+            "read_chunks",
+        ),
         (ClaimedEvent.__required_keys__, ClaimedEvent.__optional_keys__),
     ),
     **dict.fromkeys(

@@ -95,7 +95,7 @@ async def test_a_stale_claim_changes_nothing(database: Database, how: str) -> No
 
 
 async def test_what_nobody_has_changed_since_it_was_written_says_so(database: Database) -> None:
-    """Lists ask whether an operator has changed a row: `updated_at` is `created_at` until then."""
+    """Chunks ask whether an operator has changed a row: `updated_at` is `created_at` until then."""
     for table in ("events", "commands"):
         await database.execute(
             f"insert into inboxd.{table} (type) select 'test.noop' from generate_series(1, 500)"

@@ -1,4 +1,4 @@
-"""What nobody handles: who judges it, what it costs the others; and a list is no blocked key."""
+"""What nobody handles: who judges it, what it costs the others; and a chunk is no blocked key."""
 
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from inboxd.model.lane import Lane, Sighting
-from inboxd.store import events, lines, lists, workers
+from inboxd.store import chunks, events, lines, workers
 from inboxd.store import topics as store_topics
 from inboxd.store.connections import Connection
 from inboxd.store.lines import IdRange, Line
@@ -59,14 +59,14 @@ _HANDLED = {
     ("lined", "anywhere"): True,
     ("free", "named"): False,
     ("default", "named"): False,
-    ("listed", "item"): True,
-    ("listed", "anywhere"): False,  # the list's topic is its worker's alone
+    ("chunked", "item"): True,
+    ("chunked", "anywhere"): False,  # the chunk's topic is its worker's alone
     ("default", "strange"): False,
 }
-_SUBSCRIPTIONS = (("default", "anywhere"), ("lined", "named"), ("listed", "item"))
+_SUBSCRIPTIONS = (("default", "anywhere"), ("lined", "named"), ("chunked", "item"))
 
 
-@pytest.mark.parametrize("served", [(), ("lined",), ("default", "listed"), ("free",)])
+@pytest.mark.parametrize("served", [(), ("lined",), ("default", "chunked"), ("free",)])
 async def test_who_handles_what(session: Connection, served: tuple[str, ...]) -> None:
     """A handler without a topic serves any that its worker serves, but no batch topic of its own.
 
@@ -74,7 +74,7 @@ async def test_who_handles_what(session: Connection, served: tuple[str, ...]) ->
     """
     await session.execute(
         "insert into inboxd.topics (name, mode, source) values ('lined', 'sequential', 't'),"
-        " ('listed', 'batch', 't')"
+        " ('chunked', 'batch', 't')"
     )
     await join(session, subscriptions=_SUBSCRIPTIONS, served_topics=served)
     found = await workers.unhandled(session, SQL, list(_HANDLED))
@@ -88,7 +88,7 @@ async def test_who_handles_what(session: Connection, served: tuple[str, ...]) ->
     topics = {topic for topic, _ in expected}
     assert visited == (topics & set(served) if served else topics)
     await join(session, subscriptions=[("default", "anywhere")])
-    assert not await unhandled(session, "listed", "anywhere"), "this one knows of no lists there"
+    assert not await unhandled(session, "chunked", "anywhere"), "this one knows of no chunks there"
 
 
 async def test_who_has_handlers_in_other_topics_alone_visits_none(session: Connection) -> None:
@@ -97,23 +97,23 @@ async def test_who_has_handlers_in_other_topics_alone_visits_none(session: Conne
     assert found == {("lined", "other"): True, ("free", "other"): False}
 
 
-@pytest.mark.parametrize("served", [(), ("default",), ("default", "listed")])
-async def test_what_a_worker_of_other_topics_declares_gets_into_no_list(
+@pytest.mark.parametrize("served", [(), ("default",), ("default", "chunked")])
+async def test_what_a_worker_of_other_topics_declares_gets_into_no_chunk(
     session: Connection, served: tuple[str, ...]
 ) -> None:
-    """It would wait there, fill the list, and not be shown as kept."""
+    """It would wait there, fill the chunk, and not be shown as kept."""
     await session.execute(
-        "insert into inboxd.topics (name, mode, source) values ('listed', 'batch', 't');"
-        "insert into inboxd.events (topic, type, ordering_key) values ('listed', 'other', 'k')"
+        "insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 't');"
+        "insert into inboxd.events (topic, type, ordering_key) values ('chunked', 'other', 'k')"
     )
     await join(
-        session, subscriptions=[("listed", "item"), ("listed", "other")], served_topics=served
+        session, subscriptions=[("chunked", "item"), ("chunked", "other")], served_topics=served
     )
-    await join(session, subscriptions=[("listed", "item")])
-    nobodys = await unhandled(session, "listed", "other")
+    await join(session, subscriptions=[("chunked", "item")])
+    nobodys = await unhandled(session, "chunked", "other")
     bucket = await session.fetchval("select bucket from inboxd.events")
-    arrived = IdRange("listed", bucket, 0, _ALL)
-    await lists.file_arrivals(session, SQL, arrived, 10, timedelta(hours=1), [], ["item"])
+    arrived = IdRange("chunked", bucket, 0, _ALL)
+    await chunks.file_arrivals(session, SQL, arrived, 10, timedelta(hours=1), [], ["item"])
     (row,) = await session.fetch("select status, place from inboxd.events")
     assert tuple(row) == (("pending", None) if nobodys else ("waiting", 1))
     assert nobodys == (served == ("default",))
@@ -159,11 +159,11 @@ async def test_nothing_is_stranded_once_somebody_handles_it(session: Connection)
     assert await session.fetchval("select count(*) from inboxd.events") == 20
 
 
-async def test_a_list_that_waits_for_its_workers_is_no_blocked_key(session: Connection) -> None:
+async def test_a_chunk_that_waits_for_its_workers_is_no_blocked_key(session: Connection) -> None:
     await join(session)
     await session.execute(
-        "insert into inboxd.topics (name, mode, source) values ('listed', 'batch', 't');"
-        "insert into inboxd.events (topic, type, ordering_key) values ('listed', 'item', 'k');"
+        "insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 't');"
+        "insert into inboxd.events (topic, type, ordering_key) values ('chunked', 'item', 'k');"
         "update inboxd.events set place = 1, head = true"
     )
     assert await lines.count_blocked(session, SQL) == []

@@ -1,4 +1,4 @@
-"""When lists are due, and what belongs to them."""
+"""When chunks are due, and what belongs to them."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -18,14 +18,14 @@ def berlin(day: int, hour: int, minute: int = 0, *, month: int = 6, fold: int = 
     return datetime(2026, month, day, hour, minute, tzinfo=BERLIN, fold=fold)
 
 
-def test_a_full_list_has_no_more() -> None:
+def test_a_full_chunk_has_no_more() -> None:
     assert Rule(full=3).takes([NOON] * 5) == 3
     assert Rule(full=3).takes([NOON] * 2) == 2
     assert Rule(age=timedelta(hours=1)).takes([NOON] * 5) == 5
     assert Rule(full=3).takes([]) == 0
 
 
-def test_each_day_has_its_own_list() -> None:
+def test_each_day_has_its_own_chunk() -> None:
     monday = [berlin(1, 22), berlin(1, 23, 59)]
     tuesday = [berlin(2, 0), berlin(2, 12)]
     rule = Rule(cron=MIDNIGHT)
@@ -47,12 +47,12 @@ def test_the_days_on_which_clocks_change(month: int, day: int, hours: int) -> No
     """Each event counts to the day that its zone's calendar shows, however long that is."""
     start = berlin(day, 0, month=month).astimezone(UTC)
     written = [start + timedelta(minutes=30 * half) for half in range(-4, 2 * hours + 4)]
-    rule, lists = Rule(cron=MIDNIGHT), []
+    rule, chunks = Rule(cron=MIDNIGHT), []
     while written:
         size = rule.takes(written)
-        lists.append((rule.closes_at(written[0]), size))
+        chunks.append((rule.closes_at(written[0]), size))
         written = written[size:]
-    assert lists == [
+    assert chunks == [
         (start, 4),
         (start + timedelta(hours=hours), 2 * hours),
         (start + timedelta(hours=hours + 24), 4),
@@ -61,7 +61,7 @@ def test_the_days_on_which_clocks_change(month: int, day: int, hours: int) -> No
 
 
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 * * * *", "*/20 2 * * *"])
-def test_a_list_always_closes_after_its_oldest_event(cron: str) -> None:
+def test_a_chunk_always_closes_after_its_oldest_event(cron: str) -> None:
     """Also of what is written within the hour that comes twice, or just before the missing one."""
     rule = Rule(cron=Cron(cron, "Europe/Berlin"))
     for start in (berlin(28, 23, month=3), berlin(24, 23, month=10)):
@@ -77,7 +77,7 @@ def test_a_list_always_closes_after_its_oldest_event(cron: str) -> None:
             assert opened_at < written
 
 
-def test_a_list_ends_where_an_older_period_begins() -> None:
+def test_a_chunk_ends_where_an_older_period_begins() -> None:
     """What was replayed stands before it; a minute is allowed for, as events may cross midnight."""
     rule = Rule(cron=MIDNIGHT)
     today, days = NOON, timedelta(days=1)

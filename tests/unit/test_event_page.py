@@ -9,7 +9,7 @@ import pytest
 
 from inboxd.engine.losses import Losses
 from inboxd.errors import DedupKeyHeld
-from inboxd.events.lists.recovery import VisitRecovery
+from inboxd.events.chunks.recovery import VisitRecovery
 from inboxd.events.page import EventPage, PageFailure
 from inboxd.events.settling import Spoiled
 from inboxd.events.sources.sequential import SequentialSource
@@ -99,7 +99,7 @@ async def test_a_loss_under_a_list_is_not_one_of_its_first_event() -> None:
 
 
 async def test_cursors_that_were_forgotten_during_a_claim_take_nothing() -> None:
-    """A worker's death, or a list that is left to a peer, rewinds whatever is under way."""
+    """A worker's death, or a chunk that is left to a peer, rewinds whatever is under way."""
     source = SequentialSource(MagicMock(), MagicMock())
     source.forget()
     assert await source._claim_arrivals(MagicMock(), [("ordered", 3)], 10) == ([], frozenset())

@@ -37,7 +37,7 @@ def own_families(metrics: Metrics) -> list[Metric]:
     return [f for f in metrics.registry.collect() if f.name.startswith("inboxd_")]
 
 
-_OF_ROWS = ("inboxd_page_rows", "inboxd_list_events")
+_OF_ROWS = ("inboxd_page_rows", "inboxd_chunk_events")
 
 
 def test_two_daemons_in_one_process_do_not_meet(metrics: Metrics) -> None:

@@ -16,8 +16,8 @@ from inboxd import (
     Connection,
     Defer,
     Event,
+    EventChunk,
     EventContext,
-    EventList,
     Exponential,
     Fixed,
     Handlers,
@@ -34,9 +34,9 @@ from inboxd.testing import (
     SentBatch,
     SentCommand,
     Succeeded,
+    run_chunk,
     run_command,
     run_event,
-    run_list,
 )
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +123,7 @@ async def test_an_event_and_what_it_sends() -> None:
 
 
 async def test_what_is_emitted_is_seen() -> None:
-    """By a command, by each of two handlers of an event, by a list; nothing of what failed."""
+    """By a command, by each of two handlers of an event, by a chunk; nothing of what failed."""
     telling = Handlers("telling")
 
     @telling.event("a.removed")
@@ -142,8 +142,8 @@ async def test_what_is_emitted_is_seen() -> None:
 
     telling.topic("told", mode="batch", count=2)
 
-    @telling.events("a.listed", topic="told")
-    async def tell_all(events: EventList[dict[str, int]], ctx: EventContext) -> None:
+    @telling.chunk("a.chunked", topic="told")
+    async def tell_all(events: EventChunk[dict[str, int]], ctx: EventContext) -> None:
         ctx.batch([], name="none")
         ctx.emit("a.told", [event.payload["id"] async for event in events])
 
@@ -155,10 +155,10 @@ async def test_what_is_emitted_is_seen() -> None:
     assert not (await run_event(telling, "a.removed", {"id": -3})).events
     (told,) = (await run_command(telling, "telling.tell", 7)).events
     assert told.payload == {"n": 7}
-    given = [("a.listed", {"id": n}) for n in (1, 2)]
-    listed = await run_list(telling, "told", given)
-    assert [each.payload for each in listed.events] == [[1, 2]]
-    assert listed.batches
+    given = [("a.chunked", {"id": n}) for n in (1, 2)]
+    chunked = await run_chunk(telling, "told", given)
+    assert [each.payload for each in chunked.events] == [[1, 2]]
+    assert chunked.batches
 
 
 async def test_payloads_may_be_models_or_bytes_of_any_version() -> None:

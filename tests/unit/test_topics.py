@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inboxd import Event, EventContext, EventList, Exponential, Fixed, Handlers
+from inboxd import Event, EventChunk, EventContext, Exponential, Fixed, Handlers
 from inboxd.api.topics import TopicDeclaration, checked, pointer
 from inboxd.errors import PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy
@@ -37,7 +37,7 @@ def registry(*plugins: Handlers) -> Registry:
         ({"mode": "sequential", "on_failure": "stop"}, "on_failure='stop'"),
         ({"on_failure": "skip"}, "on_failure= is for sequential"),
         ({"mode": "sequential", "count": 3}, "count= is for batch topics"),
-        ({"mode": "batch"}, "when is a list due?"),
+        ({"mode": "batch"}, "when is a chunk due?"),
         ({"mode": "batch", "count": 0}, "count=0"),
         ({"mode": "batch", "count": True}, "count=True"),
         ({"mode": "batch", "age": "0s"}, "age="),
@@ -121,7 +121,7 @@ def test_a_topic_declared_twice_is_a_problem() -> None:
 
 
 def test_a_wrong_topic_is_a_problem_with_its_source() -> None:
-    with pytest.raises(PluginError, match=r"shop 1\.0: topic 'rewards': when is a list due"):
+    with pytest.raises(PluginError, match=r"shop 1\.0: topic 'rewards': when is a chunk due"):
         registry(shop(mode="batch"))
 
 
@@ -166,8 +166,8 @@ _TAKEN = {
     ("lined", "anywhere"): True,
     ("free", "named"): False,
     ("default", "named"): False,
-    ("listed", "item"): True,
-    ("listed", "anywhere"): False,
+    ("chunked", "item"): True,
+    ("chunked", "anywhere"): False,
     ("default", "strange"): False,
 }
 
@@ -175,7 +175,7 @@ _TAKEN = {
 def _mixed() -> Handlers:
     handlers = Handlers("mixed")
     handlers.topic("lined", mode="sequential")
-    handlers.topic("listed", mode="batch", count=3)
+    handlers.topic("chunked", mode="batch", count=3)
 
     @handlers.event("anywhere")
     async def anywhere(event: Event[int], ctx: EventContext) -> None: ...
@@ -183,13 +183,13 @@ def _mixed() -> Handlers:
     @handlers.event("named", topic="lined")
     async def named(event: Event[int], ctx: EventContext) -> None: ...
 
-    @handlers.events("item", topic="listed")
-    async def items(events: EventList[int], ctx: EventContext) -> None: ...
+    @handlers.chunk("item", topic="chunked")
+    async def items(events: EventChunk[int], ctx: EventContext) -> None: ...
 
     return handlers
 
 
-@pytest.mark.parametrize("served", [(), ("lined",), ("default", "listed"), ("free",)])
+@pytest.mark.parametrize("served", [(), ("lined",), ("default", "chunked"), ("free",)])
 def test_a_worker_of_named_topics_takes_no_others(served: tuple[str, ...]) -> None:
     """It declares all the same, so that a topic misses nothing while its own workers are away."""
     whole = registry(_mixed())
@@ -199,17 +199,17 @@ def test_a_worker_of_named_topics_takes_no_others(served: tuple[str, ...]) -> No
         (topic, type_): takes and (not served or topic in served)
         for (topic, type_), takes in _TAKEN.items()
     }
-    assert set(found.lists) == {"listed"} - (
-        set() if not served or "listed" in served else {"listed"}
+    assert set(found.chunks) == {"chunked"} - (
+        set() if not served or "chunked" in served else {"chunked"}
     )
     assert found.subscriptions == whole.subscriptions
     assert found.declared() == whole.declared()
-    assert set(found.topics) == {"lined", "listed", "free"}
+    assert set(found.topics) == {"lined", "chunked", "free"}
 
 
 def test_a_name_that_nothing_declares_is_refused() -> None:
     with pytest.raises(SettingsError) as refused:
-        serving(registry(_mixed()), ("lned", "listed", "nowhere"))
+        serving(registry(_mixed()), ("lned", "chunked", "nowhere"))
     first, second = str(refused.value).splitlines()
     assert "nothing declares the topic 'lned'; did you mean 'lined'?" in first
     assert "nothing declares the topic 'nowhere'" in second
@@ -284,11 +284,11 @@ def test_the_settings_take_a_retry_policy_away() -> None:
         ({}, {"count": 3}, "count= is for batch topics: this one is single."),
         ({}, {"key": "/user"}, "key= is for sequential and batch topics: this one is single."),
         (SEQUENTIAL, {"mode": "single", "key": "/id"}, "key= is for sequential"),
-        (SEQUENTIAL, {"mode": "batch"}, "when is a list due?"),
+        (SEQUENTIAL, {"mode": "batch"}, "when is a chunk due?"),
         (SEQUENTIAL, {"mode": "batch", "count": 3, "on_failure": "skip"}, "on_failure= is for"),
         (BATCH, {"mode": "sequential", "cron": "0 0 * * *"}, "cron= is for batch"),
         (BATCH, {"cron": "", "zone": "UTC"}, "zone= is the zone of cron=, which is missing"),
-        (BATCH, {"cron": "", "age": ""}, "when is a list due?"),
+        (BATCH, {"cron": "", "age": ""}, "when is a chunk due?"),
         (SET, {"age": ""}, "expect= needs age="),
     ],
 )

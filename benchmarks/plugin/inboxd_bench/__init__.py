@@ -4,7 +4,7 @@ import time
 
 from pydantic import BaseModel
 
-from inboxd import CommandContext, Event, EventContext, EventList, Handlers
+from inboxd import CommandContext, Event, EventChunk, EventContext, Handlers
 from inboxd_bench.marks import Marks
 
 handlers = Handlers("bench")
@@ -66,21 +66,21 @@ async def latency_event(event: Event[Sent], ctx: EventContext) -> None:
     marks.note(time.monotonic() - event.payload.sent)
 
 
-handlers.topic("bench-lists", mode="batch", count=1_000)
+handlers.topic("bench-chunks", mode="batch", count=1_000)
 
 
-@handlers.events("bench.listed", topic="bench-lists")
-async def noop_list(events: EventList[Load], ctx: EventContext) -> None:
-    """Do nothing, with a list."""
+@handlers.chunk("bench.chunked", topic="bench-chunks")
+async def noop_chunk(events: EventChunk[Load], ctx: EventContext) -> None:
+    """Do nothing, with a chunk."""
     marks.called(len(events))
 
 
 handlers.topic("bench-long", mode="batch", cron="0 0 * * *")
 
 
-@handlers.events("bench.long", topic="bench-long")
-async def long_list(events: EventList[Load], ctx: EventContext) -> None:
-    """Read a list that may be very long."""
+@handlers.chunk("bench.long", topic="bench-long")
+async def long_chunk(events: EventChunk[Load], ctx: EventContext) -> None:
+    """Read a chunk that may be very long."""
     async for portion in events.portions():
         marks.called(len(portion))
 

@@ -1,1 +1,1 @@
-"""A bank that reports its days: the example of lists."""
+"""A bank that reports its days: the example of chunks."""

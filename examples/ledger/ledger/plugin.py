@@ -1,6 +1,6 @@
 """The financial report of a day: all its transactions are processed together, at midnight.
 
-Owns one list a branch and day. Promises: a transaction counts to the day on which it was written,
+Owns one chunk a branch and day. Promises: a transaction counts to the day on which it was written,
 by the clock of Berlin, also on the days on which clocks change; each day is reported once, with
 totals, averages and a summary, and a midnight that was missed when the worker is back; memory stays
 bounded, however busy the day was. Known limit: a transaction that waited for its producer's own
@@ -15,11 +15,11 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
-from inboxd import EventContext, EventList, Exponential, Handlers
+from inboxd import EventChunk, EventContext, Exponential, Handlers
 
 ZONE = ZoneInfo("Europe/Berlin")
 
-# A list of a day that has its report already (after a flush by hand, or a replay) is added to it.
+# A chunk of a day that has its report already (after a flush by hand, or a replay) is added to it.
 _REPORT = """
     INSERT INTO bank.daily_reports AS r
            (branch, day, currency, transactions, received, paid, largest)
@@ -78,8 +78,8 @@ class Figures:
 
 
 # Half a report is no report: if it fails, it is tried again as a whole.
-@handlers.events("transaction.booked", topic="daily-report", split=False)
-async def report_day(events: EventList[TransactionBooked], ctx: EventContext) -> None:
+@handlers.chunk("transaction.booked", topic="daily-report", split=False)
+async def report_day(events: EventChunk[TransactionBooked], ctx: EventContext) -> None:
     """Add up what a branch booked on a day, and write the day's report and its summary."""
     currencies: dict[str, Figures] = {}
     hours: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""The list handler by itself, without PostgreSQL: `pip install pytest`, then `pytest tests`."""
+"""The chunk handler by itself, without PostgreSQL: `pip install pytest`, then `pytest tests`."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from inboxd import Connection
-from inboxd.testing import run_list
+from inboxd.testing import run_chunk
 from ledger.plugin import handlers
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ def booked(amount: str, currency: str = "EUR") -> dict[str, str]:
 
 async def test_a_day_has_a_report_a_currency_and_a_summary() -> None:
     connection = AsyncMock(spec=Connection)
-    result = await run_list(
+    result = await run_chunk(
         handlers,
         "daily-report",
         [

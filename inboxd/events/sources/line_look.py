@@ -1,7 +1,7 @@
 """A look at all lines of events from their beginning, one for all who serve some.
 
 Owns what belongs together: what was seen, and how far that was complete before. Under a snapshot
-that somebody holds, a look passes all that is dead, so sequential topics and lists share it.
+that somebody holds, a look passes all that is dead, so sequential topics and chunks share it.
 """
 
 from collections.abc import Collection, Sequence

@@ -218,7 +218,7 @@ class SequentialSource:
         one bucket would touch a block for each row. What room is left goes to those that have more.
         """
         after, bound = self._arrivals.after, self._reader.horizon.bound
-        # Cursors may have been forgotten since: somebody died, or a list was left to a peer.
+        # Cursors may have been forgotten since: somebody died, or a chunk was left to a peer.
         asked = [lane for lane in arrived if lane in after][: max(0, most)]
         if not asked:
             return [], frozenset()

@@ -50,12 +50,12 @@ class ServedLines:
     def _is_open(self, topic: str) -> bool:
         """Whether arrivals of the topic may be taken here, as far as lines go.
 
-        Those of a topic that is `batch` by now go into its lists, whatever it was when they came.
+        Those of a topic that is `batch` by now go into its chunks, whatever it was when they came.
         """
         registry = self._parts.registry
-        listed = topic in registry.lists
+        chunked = topic in registry.chunks
         return (
-            not listed and registry.takes(topic) and self._parts.controls.allow("topic", topic, "")
+            not chunked and registry.takes(topic) and self._parts.controls.allow("topic", topic, "")
         )
 
     def _takes(self, topic: str, type_: str) -> bool:
@@ -64,5 +64,5 @@ class ServedLines:
 
     def serves(self, lane: Key) -> bool:
         """Whether heads of this lane may be run here now."""
-        listed = lane[0] in self._parts.registry.lists
-        return not listed and serves(self._parts, str(lane[0]), str(lane[1]))
+        chunked = lane[0] in self._parts.registry.chunks
+        return not chunked and serves(self._parts, str(lane[0]), str(lane[1]))

@@ -1,8 +1,8 @@
 """Where pages of events come from: what the event processor asks of a source, and in which order.
 
 Owns the contract, and whose turn it is. There are two sources: `SingleSource`, events each by
-itself, and `SequentialSource`, events of sequential topics, in the order of their keys. Lists are
-no pages: each is a transaction of its own, beside the others (`inboxd.events.lists`).
+itself, and `SequentialSource`, events of sequential topics, in the order of their keys. Chunks are
+no pages: each is a transaction of its own, beside the others (`inboxd.events.chunks`).
 """
 
 from collections.abc import Sequence

@@ -30,7 +30,7 @@ from inboxd import (
     Reject,
     Retry,
 )
-from inboxd_testplugin import chaos, emitting, grouping, keyed, leaving, listed, ordered
+from inboxd_testplugin import chaos, chunked, emitting, grouping, keyed, leaving, ordered
 
 handlers = Handlers("testplugin")
 leaving.add_to(handlers)
@@ -38,7 +38,7 @@ chaos.add_to(handlers)
 keyed.add_to(handlers)
 grouping.add_to(handlers)
 ordered.add_to(handlers)
-listed.add_to(handlers)
+chunked.add_to(handlers)
 emitting.add_to(handlers)
 
 QUICK = Fixed(base="100ms", attempts=3, jitter="none")

@@ -19,8 +19,8 @@ from inboxd import (
     CommandContext,
     Defer,
     Event,
+    EventChunk,
     EventContext,
-    EventList,
     Exponential,
     Handlers,
     Reject,
@@ -33,14 +33,14 @@ _FEW = Exponential(base="50ms", cap="1s", attempts=3)
 _TIMEOUT = "2s"
 _EVENT_TIMEOUT = "800ms"
 
-# Events of a list at most; its topic is `chaos_lists`.
-LIST = 7
+# Events of a chunk at most; its topic is `chaos_chunks`.
+CHUNK = 7
 
 _TRACE = "insert into public.chaos_ledger (kind, key, line) values ($1, $2, $3)"
 _BEGUN = f"{_TRACE} returning place"
 _ENDED = "update public.chaos_ledger set ended = clock_timestamp() where place = $1"
-_LISTED = """
-insert into public.chaos_ledger (kind, key, line, list)
+_CHUNKED = """
+insert into public.chaos_ledger (kind, key, line, chunk)
 select 'event', key, $2, $3 from unnest($1::uuid[]) with ordinality as t(key, n) order by n
 """
 _MENDED = "select exists (select from public.chaos_mended where token = $1)"
@@ -65,8 +65,8 @@ def add_to(handlers: Handlers) -> None:
             retry=_MANY,
         )
         handlers.event(f"chaos.of_{name}", topic=f"chaos_{name}", timeout=_EVENT_TIMEOUT)(turn)
-    handlers.topic("chaos_lists", mode="batch", key="/line", count=LIST, age="1s", retry=_MANY)
-    handlers.events("chaos.of_lists", topic="chaos_lists", timeout=_TIMEOUT)(collect)
+    handlers.topic("chaos_chunks", mode="batch", key="/line", count=CHUNK, age="1s", retry=_MANY)
+    handlers.chunk("chaos.of_chunks", topic="chaos_chunks", timeout=_TIMEOUT)(collect)
     handlers.event("chaos.group", retry=_MANY, timeout=_EVENT_TIMEOUT)(fact)
     handlers.event("chaos.once", retry=_MANY, timeout=_EVENT_TIMEOUT)(fact)
     handlers.event("chaos.struck", retry=_MANY, timeout=_EVENT_TIMEOUT)(fact)
@@ -120,8 +120,8 @@ async def turn(event: Event[Script], ctx: EventContext) -> None:
     await _play(event.payload, ctx)
 
 
-async def collect(events: EventList[Script], ctx: EventContext) -> None:
-    """Leave a trace of each event that is not refused, all with the number of this list."""
+async def collect(events: EventChunk[Script], ctx: EventContext) -> None:
+    """Leave a trace of each event that is not refused, all with the number of this chunk."""
     taken: list[UUID] = []
     async for event in events:
         script = event.payload
@@ -136,7 +136,7 @@ async def collect(events: EventList[Script], ctx: EventContext) -> None:
             await asyncio.sleep(script.wait)
             taken.append(event.event_id)
     line = f"{events.topic} {events.key}"
-    await ctx.connection.execute(_LISTED, taken, line, uuid4())
+    await ctx.connection.execute(_CHUNKED, taken, line, uuid4())
 
 
 # ----------------------------------------------------------------------------------- commands

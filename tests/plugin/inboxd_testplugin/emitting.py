@@ -11,8 +11,8 @@ from inboxd import (
     BlockingEventContext,
     CommandContext,
     Event,
+    EventChunk,
     EventContext,
-    EventList,
     Fixed,
     Handlers,
 )
@@ -97,7 +97,7 @@ async def _passed(event: Event[Passed], ctx: EventContext) -> None:
         ctx.emit(Passed(key=one.to, to=one.key, left=one.left - 1))
 
 
-async def _list(events: EventList[Emit], ctx: EventContext) -> None:
+async def _chunk(events: EventChunk[Emit], ctx: EventContext) -> None:
     async for event in events:
         _emit(event.payload, ctx)
 
@@ -112,5 +112,5 @@ def add_to(handlers: Handlers) -> None:
     handlers.event("emitted.told", topic="told-two")(_told)
     handlers.topic("passing", mode="sequential", key="/key", retry=_QUICK)
     handlers.event("emitting.passed", topic="passing")(_passed)
-    handlers.topic("emitting-lists", mode="batch", count=3, retry=_QUICK)
-    handlers.events("emitting.listed", topic="emitting-lists")(_list)
+    handlers.topic("emitting-chunks", mode="batch", count=3, retry=_QUICK)
+    handlers.chunk("emitting.chunked", topic="emitting-chunks")(_chunk)

@@ -1,0 +1,174 @@
+"""The chunk of events that a handler of a batch topic gets.
+
+Owns both views of it, one to read with `async for` and one for handlers in threads, and what a
+handler says of single events. Promises: events come in order; however long the chunk is, only a
+portion of it is in memory; what was said of single events counts only if the handler ends well;
+after that the chunk refuses to be read or changed. Known limit: each reading of a chunk that does
+not fit in memory asks the database again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import anyio.from_thread
+
+from inboxd.api.messages import Event, row_of
+from inboxd.errors import Reject, Retry, UsageError
+from inboxd.model import duration
+from inboxd.model.duration import Duration
+
+P_co = TypeVar("P_co", covariant=True)
+
+# What is said of more single events than this is a matter of the chunk.
+MOST_OUTCOMES = 100_000
+_ENDED = "The handler has ended: its chunk cannot be used any more."
+
+Portions = Callable[[], AsyncIterator[Sequence[Event[Any]]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a chunk before it is read; the names are those of `EventChunk`."""
+
+    topic: str
+    key: str
+    size: int
+    since: datetime
+    until: datetime
+    missing: tuple[str, ...] = ()
+    short: int = 0
+
+
+class _Chunk(Generic[P_co]):
+    """What both views share."""
+
+    __slots__ = ("_facts", "_outcomes", "_portions")
+
+    def __init__(self, facts: Facts, portions: Portions) -> None:
+        """Show what `portions` gives, anew for each reading."""
+        self._facts = facts
+        self._portions: Portions | None = portions
+        # Their rows: of a long chunk, payloads that have been read must be able to go.
+        self._outcomes: dict[int, tuple[Any, Reject | Retry]] = {}
+
+    def __len__(self) -> int:
+        """How many events the chunk holds; one read in portions counts the unreadable ones too."""
+        return self._facts.size
+
+    def __repr__(self) -> str:
+        # Never the payloads: this text ends up in logs.
+        return f"<{type(self).__name__} {self.topic} {self.key!r} ({len(self)} events)>"
+
+    @property
+    def topic(self) -> str:
+        """The topic of all of them."""
+        return self._facts.topic
+
+    @property
+    def key(self) -> str:
+        """What they have in common: the ordering key; empty where the topic has one chunk."""
+        return self._facts.key
+
+    @property
+    def since(self) -> datetime:
+        """When the period began that the chunk covers: the cron time before `until`.
+
+        Without cron, when its oldest event was written.
+        """
+        return self._facts.since
+
+    @property
+    def until(self) -> datetime:
+        """When the period ended: the cron time, which no event of the chunk has reached.
+
+        Without cron, or if an operator asked for the chunk earlier, when it was taken.
+        """
+        return self._facts.until
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The expected types (`expect=[…]`) that have not come; empty: the set is complete."""
+        return self._facts.missing
+
+    @property
+    def short(self) -> int:
+        """How many events are missing of those expected, by type or by number."""
+        return self._facts.short
+
+    def reject(self, event: Event[Any], reason: str = "") -> None:
+        """Make a dead letter of this one event when the handler has ended; the others are done."""
+        self._say(event, Reject(reason))
+
+    def retry(self, event: Event[Any], *, after: Duration | None = None, reason: str = "") -> None:
+        """Try this one event again, alone, by the retry policy or `after` a while.
+
+        It spends an attempt; after the last one, it is a dead letter. The others are done.
+        """
+        if after is not None:
+            duration.parse(after)
+        self._say(event, Retry(after, reason))
+
+    @property
+    def outcomes(self) -> Mapping[int, tuple[Any, Reject | Retry]]:
+        """What was said of single events, with their rows, by their ids; for the runtime."""
+        return self._outcomes
+
+    def end(self) -> None:
+        """The handler has ended; the runtime calls this."""
+        self._portions = None
+
+    def _say(self, event: Event[Any], outcome: Reject | Retry) -> None:
+        if self._portions is None:
+            raise UsageError(_ENDED)
+        if len(self._outcomes) >= MOST_OUTCOMES:
+            raise UsageError(
+                f"More than {MOST_OUTCOMES:,} events of one chunk have outcomes of their own: if "
+                "that many fail, let the handler fail."
+            )
+        self._outcomes[event.id] = (row_of(event), outcome)
+
+    def _read(self) -> AsyncIterator[Sequence[Event[P_co]]]:
+        if self._portions is None:
+            raise UsageError(_ENDED)
+        return self._portions()
+
+
+class EventChunk(_Chunk[P_co]):
+    """The chunk as an async handler gets it: `async for event in events`."""
+
+    __slots__ = ()
+
+    async def __aiter__(self) -> AsyncIterator[Event[P_co]]:
+        """Each event, in order."""
+        async for portion in self._read():
+            for event in portion:
+                yield event
+
+    def portions(self) -> AsyncIterator[Sequence[Event[P_co]]]:
+        """Some events at a time, in order, for statements that take many: `async for`."""
+        return self._read()
+
+
+class BlockingEventChunk(_Chunk[P_co]):
+    """The chunk as a sync handler gets it: `for event in events`, in its thread."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Event[P_co]]:
+        """Each event, in order."""
+        for portion in self.portions():
+            yield from portion
+
+    def portions(self) -> Iterator[Sequence[Event[P_co]]]:
+        """Some events at a time, in order, for statements that take many."""
+        reading = self._read()
+
+        async def following() -> Sequence[Event[P_co]] | None:
+            return await anext(reading, None)
+
+        while (portion := anyio.from_thread.run(following)) is not None:
+            yield portion

@@ -1,0 +1,1 @@
+"""Chunks of batch topics: how they are made, run, halved and settled."""

@@ -1,0 +1,86 @@
+"""A chunk that is due, before it is run: what is known of it, and where it comes from.
+
+Owns the facts of a chunk. Promises that they are taken by the database's clock. Pure. See:
+`making`, which finds the chunk; `run`.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from inboxd.api.chunks import Facts
+from inboxd.api.messages import moment
+from inboxd.api.records import ChunkHandler
+from inboxd.events.chunks.reading import ChunkPart, Held, Payloads, Unread, read_rows
+from inboxd.model.lineage import Lineage, child_of, uuid7
+from inboxd.store.chunks import Common
+from inboxd.store.commands import Parent
+from inboxd.store.rows import ClaimedEvent
+
+
+@dataclass(frozen=True, slots=True)
+class DueChunk:
+    """A chunk that is due, before it is run."""
+
+    handler: ChunkHandler
+    facts: Facts
+    whole: ChunkPart
+    unread: Unread
+
+
+def in_memory(handler: ChunkHandler, rows: Sequence[ClaimedEvent], payloads: Payloads) -> DueChunk:
+    """The chunk of rows that are in memory."""
+    unread = Unread()
+    events = read_rows(handler.readers, rows, payloads, unread)
+    types = {event.type for event in events}
+    facts = facts_of(handler, rows[0], len(events), types)
+    return DueChunk(handler, facts, Held(rows, events), unread)
+
+
+def facts_of(
+    handler: ChunkHandler, first: ClaimedEvent, size: int, types: Collection[str]
+) -> Facts:
+    """What is known of a chunk of `size` events of these types, which begins with the row `first`.
+
+    It is taken now, by the database's clock. What cannot be read is no part of it, and is missing.
+    """
+    rule = handler.rule
+    oldest = moment(first["created_at"])
+    now = oldest + timedelta(seconds=first["age"])
+    closes_at = rule.closes_at(oldest)
+    opened_at = None if closes_at is None else rule.opened_at(closes_at)
+    missing = rule.missing(types)
+    short = len(missing) if rule.expected else max(0, (rule.full or 0) - size)
+    return Facts(
+        topic=handler.topic,
+        key=first["ordering_key"] or "",
+        size=size,
+        since=oldest if opened_at is None else opened_at,
+        until=now if closes_at is None else min(now, closes_at),
+        missing=missing,
+        short=short,
+    )
+
+
+def origin_of(part: ChunkPart, common: Common) -> tuple[Any, Parent]:
+    """What a chunk's context shows of its row, and what its commands come from: its first event.
+
+    Its story is that of its events, if they have one in common, or else a story of its own.
+    """
+    first = part.first
+    if part.size == 1:
+        lineage = Lineage(first["correlation_id"], first["causation_id"], first["traceparent"])
+        return first, Parent("event", first["id"], child_of(lineage, first["event_id"]))
+    own = uuid7()
+    story = common.correlation_id or str(own)
+    row = {
+        "id": first["id"],
+        "event_id": own,
+        "correlation_id": story,
+        "tenant": common.tenant,
+        "attempts": first["attempts"],
+    }
+    return row, Parent(
+        "event", first["id"], Lineage(story, first["event_id"], first["traceparent"])
+    )

@@ -1,0 +1,93 @@
+"""A chunk that runs alone after a death, or whose events do.
+
+Owns what `quarantine` asks of a chunk. Promises that a chunk which was counted before is not run
+again as a chunk: its events are run alone, or die together where it may not be split. See:
+`processing`, which asks for it; `visit`, which runs it.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from inboxd.engine.outcomes import error_entry
+from inboxd.engine.parts import Parts
+from inboxd.events.chunks.visit import Visit
+from inboxd.events.quarantine import Quarantine
+from inboxd.model.outcome import Site
+from inboxd.store import chunks, lines
+from inboxd.store.chunks import FiledLine, PlaceRange
+from inboxd.store.connections import Connection
+from inboxd.store.events import Mark
+
+
+class LoneChunk:
+    """The chunk at the head of a line. on_suspects: its events are to be run alone."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        visit: Visit,
+        key: str,
+        quarantine: Quarantine,
+        on_suspects: Callable[[], None],
+    ) -> None:
+        """Run the chunk of a line in a visit of its own."""
+        self._parts = parts
+        self._visit = visit
+        self._key = key
+        self._quarantine = quarantine
+        self._on_suspects = on_suspects
+        self._line: FiledLine | None = None
+
+    @property
+    def keep(self) -> timedelta:
+        """As long as its session may live without a word, and the chunk may take."""
+        usual = self._parts.settings.database.idle_in_transaction_timeout
+        return usual + timedelta(seconds=self._visit.chunks.limit(self._visit.handler))
+
+    async def find(self, connection: Connection) -> Mark | None:
+        """Take its bucket and look; it is convicted here, if it was counted before."""
+        sql, topic = self._parts.sql, self._visit.handler.topic
+        await lines.hold(connection, sql, [self._visit.bucket])
+        found = await chunks.open_lines(connection, sql, topic, [self._key], 1)
+        if not found:
+            return None
+        line = self._line = found[0]
+        if line.crashes and await self._convict(connection, line):
+            await self._visit.look_again(connection, [self._key])
+            return None
+        return Mark(line.id, line.crashes, line.run_at.timestamp())
+
+    async def marked(self, connection: Connection) -> None:
+        """Nothing more: the mark is at the head of its line."""
+
+    async def find_again(self, connection: Connection) -> bool:
+        """Take its bucket: nobody else has the line then."""
+        await lines.hold(connection, self._parts.sql, [self._visit.bucket])
+        return True
+
+    async def run(self, connection: Connection) -> None:
+        """Run it in a visit of its own."""
+        assert self._line is not None  # noqa: S101 - it was marked
+        await self._visit.run_one(connection, self._line)
+
+    async def _convict(self, connection: Connection, line: FiledLine) -> bool:
+        """A chunk that was counted before: its events are run alone, or die together."""
+        handler, sql = self._visit.handler, self._parts.sql
+        period = handler.rule.period(line.created_at)
+        _, last = await chunks.measure(
+            connection, sql, handler.topic, line, period, handler.rule.full
+        )
+        stretch = PlaceRange(handler.topic, line.key, line.place, last)
+        if handler.may_split:
+            await chunks.scatter(connection, sql, stretch)
+            self._on_suspects()
+            return True
+        if not self._quarantine.is_guilty(line.crashes):
+            return False
+        site = Site(handler.topic)
+        failure = self._quarantine.convict(line.crashes, site, topic=handler.topic, key=line.key)
+        entry = error_entry(failure, line.attempts + 1, self._parts.me)
+        await chunks.fail_stretch(
+            connection, sql, stretch, entry, failure.fingerprint, line.crashes
+        )
+        return True

@@ -1,0 +1,111 @@
+"""Making chunks: which of a line's oldest events belong together, in memory or not.
+
+Owns how much of a line is read for that. Promises that a chunk which does not fit in memory stays
+in its line, and is measured there. Known limit: all of it belongs into a transaction that has the
+bucket. See: `visit`, which asks for chunks; `due_chunk` and `run`, where they go.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from inboxd.api.messages import moment
+from inboxd.api.records import ChunkHandler
+from inboxd.events.chunks.cursors import ChunkCursors
+from inboxd.events.chunks.due_chunk import DueChunk, facts_of, in_memory
+from inboxd.events.chunks.reading import Stored, Unread
+from inboxd.model.arrivals import Bucket
+from inboxd.settings import Events as Limits
+from inboxd.store import bodies, chunks
+from inboxd.store.chunks import FiledLine, PlaceRange
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent
+from inboxd.store.statements import Statements
+
+# What a visit takes, files, and runs at the most; a longer chunk is read in portions.
+ROWS = 5_000
+
+
+class ChunkMaker:
+    """Makes the chunks of a bucket."""
+
+    def __init__(
+        self,
+        sql: Statements,
+        limits: Limits,
+        cursors: ChunkCursors,
+        handler: ChunkHandler,
+        bucket: Bucket,
+    ) -> None:
+        """Make chunks as `handler` declares them; `cursors` know which were cut down."""
+        self._sql = sql
+        self._limits = limits
+        self._cursors = cursors
+        self._handler = handler
+        self._bucket = bucket
+
+    def cap(self, line: FiledLine) -> int:
+        """How many of a line to read into memory; one more than may be, if it could be longer."""
+        most = self._cursors.most(self._bucket, line.key, self._handler.rule.full or ROWS + 1)
+        return min(most, ROWS + 1)
+
+    async def at_head(
+        self,
+        connection: Connection,
+        line: FiledLine,
+        cap: int,
+        rows: Sequence[ClaimedEvent] | None = None,
+    ) -> DueChunk:
+        """The chunk at the head of a line."""
+        if rows is None:
+            found = await chunks.read_lines(
+                connection, self._sql, self._handler.topic, [(line, cap)]
+            )
+            rows = found[0]
+        size = self.belong(rows)
+        if size <= ROWS and bodies.weight(rows[:size]) <= self._limits.page_bytes:
+            return await self.of_rows(connection, rows[:size])
+        period = self._handler.rule.period(line.created_at)
+        most = self._cursors.most(self._bucket, line.key, self._handler.rule.full or line.length)
+        size, last = await chunks.measure(
+            connection, self._sql, self._handler.topic, line, period, most
+        )
+        stretch = PlaceRange(self._handler.topic, line.key, line.place, last)
+        whole = Stored(self._sql, self._limits, self._handler, stretch, size, rows[0])
+        types = {row["type"] for row in rows}
+        if missing := self._handler.rule.missing(types):
+            types.update(await chunks.types_in(connection, self._sql, stretch, missing))
+        facts = facts_of(self._handler, rows[0], size, types)
+        return DueChunk(self._handler, facts, whole, Unread())
+
+    async def of_rows(self, connection: Connection, rows: Sequence[ClaimedEvent]) -> DueChunk:
+        """The chunk of these rows, with their payloads in memory."""
+        payloads = await bodies.read(connection, self._sql, rows)
+        rows = await bodies.complete(connection, self._sql, rows)
+        return in_memory(self._handler, rows, payloads)
+
+    def belong(self, rows: Sequence[ClaimedEvent]) -> int:
+        """How many of these rows, a line's oldest, make a chunk."""
+        if self._handler.rule.cron is None:
+            return len(rows)
+        return self._handler.rule.takes([moment(row["created_at"]) for row in rows])
+
+    async def oldest(
+        self, connection: Connection, line: FiledLine, most: int
+    ) -> list[ClaimedEvent]:
+        """The oldest events of a line: at most `most`, or all of it, if that is longer."""
+        wanted = [(line, max(most, line.length))]
+        return (await chunks.read_lines(connection, self._sql, self._handler.topic, wanted))[0]
+
+
+def pages(wanted: Sequence[tuple[FiledLine, int]]) -> Iterator[list[tuple[FiledLine, int]]]:
+    """Lines whose chunks are read together: as many as fit in memory."""
+    page: list[tuple[FiledLine, int]] = []
+    room = ROWS
+    for line, cap in wanted:
+        size = min(cap, line.length)
+        if page and size > room:
+            yield page
+            page, room = [], ROWS
+        page.append((line, cap))
+        room -= size
+    if page:
+        yield page

@@ -1,0 +1,295 @@
+"""Chunks of batch topics, beside the pages of single events: who visits which bucket when.
+
+Owns the tasks that visit buckets, a bounded number of them, and what happens when a visit fails.
+Promises that a bucket is visited by one task of this worker at a time; that an outage is nobody's
+failure; that a chunk which spoils its transaction is cut down until the event stands alone; and,
+after a death in the middle of a chunk, that chunks run one by one, each counted before it runs, and
+that the events of one that was counted before are run alone (ADR 3). Known limit: a chunk that
+waits for producers, or whose bucket another worker has, is looked at again after a pause.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from inboxd.api.records import ChunkHandler
+from inboxd.engine.parts import Parts
+from inboxd.engine.processor import Survey
+from inboxd.events.chunks.cursors import ChunkCursors
+from inboxd.events.chunks.lone_chunk import LoneChunk
+from inboxd.events.chunks.making import ROWS
+from inboxd.events.chunks.recovery import VisitRecovery
+from inboxd.events.chunks.run import ChunkRun
+from inboxd.events.chunks.visit import Visit
+from inboxd.events.horizon import HorizonReader
+from inboxd.events.quarantine import Quarantine
+from inboxd.events.settling import EventSettling
+from inboxd.events.sources.line_look import LineLook
+from inboxd.model.arrivals import Bucket
+from inboxd.model.lane import Lane
+from inboxd.store import lines, topics
+from inboxd.store.connections import Connection
+from inboxd.store.pools import lend, transaction
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_DUE = 200
+# Chunks that are run one by one after somebody's death.
+_CAREFUL = 100
+# Seconds before what could not be had is looked at again.
+_SOON, _LATE = 0.005, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkCalls:
+    """What visits tell the event processor.
+
+    ended: a visit is over. suspects: events of a chunk are to be run alone, since one of them may
+    kill its worker. left_to_peer: events were left to another worker.
+    """
+
+    ended: Callable[[], None]
+    suspects: Callable[[], None]
+    left_to_peer: Callable[[], None]
+
+
+class ChunkProcessing:
+    """The chunks that this worker serves."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        tasks: TaskGroup,
+        reader: HorizonReader,
+        run: ChunkRun,
+        settling: EventSettling,
+        calls: ChunkCalls,
+    ) -> None:
+        """Visit the buckets of the plugins' batch topics in tasks of `tasks`."""
+        self._calls = calls
+        self._run = run
+        self._parts = parts
+        self._tasks = tasks
+        self._reader = reader
+        self._settling = settling
+        self._cursors = ChunkCursors(parts.controls)
+        self._visits: dict[Bucket, Visit] = {}
+        self._pauses: dict[Bucket, tuple[float, float]] = {}
+        # Buckets in which a transaction failed: one chunk a transaction until it is known which.
+        self._alone: set[Bucket] = set()
+        self._quarantine = Quarantine(parts, "list")
+        self._recovery = VisitRecovery(parts, settling, self._cursors, self._quarantine)
+        self._stopping = False
+        self._idle = anyio.Event()
+        self._idle.set()
+
+    @property
+    def in_flight(self) -> int:
+        """Events of chunks that run now."""
+        return sum(part.size for visit in self._visits.values() for _, part in visit.ran[-1:])
+
+    @property
+    def is_visiting(self) -> bool:
+        """Whether chunks run, or may."""
+        return bool(self._visits)
+
+    @property
+    def again(self) -> float | None:
+        """Seconds until a bucket is to be looked at again that was left alone for a while."""
+        waiting = [
+            until for bucket, (until, _) in self._pauses.items() if bucket in self._cursors.due
+        ]
+        return max(0.0, min(waiting) - time.monotonic()) if waiting else None
+
+    def be_careful(self) -> None:
+        """Somebody died, perhaps in the middle of a chunk."""
+        self._quarantine.begin(_CAREFUL)
+
+    def forget(self) -> None:
+        """The connection was lost: another server may answer next."""
+        self._cursors.forget()
+        self._pauses.clear()
+
+    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
+        """Take over the buckets that have arrivals, and find the lines that are due."""
+        sql, served = self._parts.sql, self._parts.registry.chunks
+        if not served:
+            return Survey(due=False, next=None)
+        for each in looked.arrived:
+            bucket = (each.topic, each.bucket)
+            if each.topic in served and bucket not in self._visits:
+                # What is being taken into a topic comes to lie before what is there.
+                first = 1 if each.topic in looked.held else each.first
+                self._cursors.rewind(bucket, min(first - 1, looked.complete[each.bucket]))
+                self._cursors.hint(bucket)
+        seen = [s for s, _ in looked.heads if s.key[0] in served]
+        lanes = [Lane(s.key) for s in seen if s.oldest is not None]
+        if lanes:
+            for head in await lines.due_heads(connection, sql, lanes, _DUE):
+                self._cursors.hint((head.line.topic, head.line.bucket), [head.line.key])
+        nearest = [s.next for s in seen if s.next is not None]
+        if self.again is not None:
+            nearest.append(self.again)
+        return Survey(bool(self._ready()), min(nearest, default=None))
+
+    def start(self) -> int:
+        """Begin visits, as many as may be; how many were begun."""
+        room = self._parts.settings.events.chunks - len(self._visits)
+        begun = self._ready()[: max(0, room)] if not self._stopping else []
+        for bucket in begun:
+            handler = self._parts.registry.chunks[bucket[0]]
+            self._visits[bucket] = self._visit(bucket, handler)
+            self._idle = anyio.Event()
+            self._tasks.start_soon(self._stay, bucket, handler)
+        return len(begun)
+
+    async def finish(self) -> None:
+        """Begin no more, and wait for the visits that go on."""
+        self._stopping = True
+        while self._visits:
+            await self._idle.wait()
+
+    async def give_back(self) -> None:
+        """Take back the marks of chunks that ended without an outcome."""
+        await self._quarantine.give_back()
+
+    # ------------------------------------------------------------------------------ one bucket
+
+    def _ready(self) -> list[Bucket]:
+        """The buckets that may be visited now, those that waited longest first."""
+        now = time.monotonic()
+        served = self._parts.registry.chunks
+        return [
+            bucket
+            for bucket in self._cursors.due
+            if bucket not in self._visits
+            and self._pauses.get(bucket, (0.0, 0.0))[0] <= now
+            and self._cursors.allows(served[bucket[0]])
+        ]
+
+    def _visit(self, bucket: Bucket, handler: ChunkHandler) -> Visit:
+        keys = self._cursors.due.pop(bucket, set())
+        return Visit(
+            self._parts,
+            self._run,
+            self._settling,
+            self._cursors,
+            handler,
+            bucket,
+            keys,
+            enough=1 if bucket in self._alone else ROWS,
+            careful=self._quarantine.is_on,
+        )
+
+    async def _stay(self, bucket: Bucket, handler: ChunkHandler) -> None:
+        """Visit a bucket until there is nothing to do in it, or others wait for their turn."""
+        try:
+            while True:
+                visit = self._visits[bucket]
+                await self._turn(visit)
+                if visit.more:
+                    self._cursors.hint(bucket)
+                stops = self._stopping or self._parts.solitude.wanted
+                if not visit.more or stops or self._ready() or bucket in self._pauses:
+                    return
+                self._visits[bucket] = self._visit(bucket, handler)
+        finally:
+            del self._visits[bucket]
+            if not self._visits:
+                self._idle.set()
+            self._calls.ended()
+
+    async def _turn(self, visit: Visit) -> None:
+        """One visit, and what follows from it; does not raise."""
+        connection = None
+        try:
+            async with lend(self._parts.pool) as connection:
+                await self._transact(connection, visit)
+                await self._one_by_one(connection, visit)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the next visit must come
+            lost = connection is None or connection.is_closed()
+            await self._failed(visit, error, lost=lost)
+
+    async def _transact(self, connection: Connection, visit: Visit) -> None:
+        """The visit's transaction."""
+        bucket = visit.bucket
+        async with transaction(self._parts.pool, connection):
+            if not await self._may_begin(connection, bucket):
+                self._pause(bucket)
+                self._cursors.hint(bucket, visit.keys)
+                return
+            await visit.run(connection, self._reader.horizon.bound(bucket[1]))
+        self._cursors.advance(bucket, visit.last)
+        await self._count(visit)
+        if visit.ran and not visit.failed:
+            self._alone.discard(bucket)
+        if visit.rows:
+            self._pauses.pop(bucket, None)
+        if visit.waits or not visit.rows:
+            self._pause(bucket)
+        if visit.waits:
+            self._cursors.hint(bucket, visit.keys)
+
+    async def _may_begin(self, connection: Connection, bucket: Bucket) -> bool:
+        """Take the bucket and a slot of its topic, and read the horizon if it is time."""
+        if not await lines.try_buckets(connection, self._parts.sql, [bucket]):
+            return False
+        if not await self._has_slot(connection, bucket[0]):
+            return False
+        if not await self._reader.read_if_due(connection):
+            self._cursors.forget()
+        # Chunks, too, wait for what is being taken into their topic.
+        return bucket[0] not in self._reader.horizon.held
+
+    async def _has_slot(self, connection: Connection, topic: str) -> bool:
+        """Whether the topic's concurrency over all workers has room for this transaction."""
+        slots = self._parts.registry.topics[topic].concurrency
+        if slots is None:
+            return True
+        return bool(await topics.try_slots(connection, self._parts.sql, [topic], [slots]))
+
+    def _pause(self, bucket: Bucket) -> None:
+        """Look at it again a little later, each time longer."""
+        pause = min(2 * self._pauses.get(bucket, (0.0, _SOON / 2))[1], _LATE)
+        self._pauses[bucket] = (time.monotonic() + pause, pause)
+
+    async def _count(self, visit: Visit) -> None:
+        """Count what has committed; a million events take a while, so others have their turn."""
+        tally = self._parts.metrics.tally
+        for written in visit.written:
+            for type_, rows, seconds, waited in written.types:
+                for _ in range(rows):
+                    tally.add("event", type_, "succeeded", seconds, max(0.0, waited))
+                await anyio.lowlevel.checkpoint()
+            self._settling.count(written.results)
+            if written.results.left_to_peer:
+                self._calls.left_to_peer()
+
+    async def _failed(self, visit: Visit, error: Exception, *, lost: bool) -> None:
+        """A visit did not commit: look at its bucket again after a pause."""
+        self._pause(visit.bucket)
+        self._cursors.hint(visit.bucket, visit.keys)
+        if await self._recovery.sort_out(visit, error, lost=lost):
+            self._alone.add(visit.bucket)
+
+    # -------------------------------------------------------------------------------- suspects
+
+    async def _one_by_one(self, connection: Connection, visit: Visit) -> None:
+        """Run chunks that may kill their worker, each counted before it runs."""
+        mine = [key for bucket, key in self._cursors.suspects if bucket == visit.bucket]
+        self._cursors.suspects = [s for s in self._cursors.suspects if s[0] != visit.bucket]
+        for key in mine:
+            visit.ran.clear()
+            alone = replace(visit, written=[], failed=[], rows=0)
+            suspect = LoneChunk(self._parts, alone, key, self._quarantine, self._calls.suspects)
+            mark = await self._quarantine.mark(connection, suspect)
+            if mark is not None:
+                await self._quarantine.run(connection, suspect, mark)
+                self._quarantine.one_less()
+                await self._count(alone)
+            visit.more = visit.more or alone.more

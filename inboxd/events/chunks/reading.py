@@ -1,0 +1,245 @@
+"""The events of a chunk, in memory or in their line, to be read, counted and halved.
+
+Owns the two forms of a chunk. Promises that both are read in the same order and in the same way,
+and that of one which stays in the database no more than a portion is in memory. What cannot be read
+is remembered by id, and is no part of what the handler gets; what the handler does not read is read
+all the same. Known limit: each reading of a chunk that stays in the database decodes its events
+again.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, Protocol
+
+from inboxd.api.chunks import MOST_OUTCOMES
+from inboxd.api.messages import Event
+from inboxd.api.payload import decode
+from inboxd.api.records import ChunkHandler, EventHandler
+from inboxd.errors import NoHandler, PayloadError
+from inboxd.settings import Events as Limits
+from inboxd.store import bodies, chunks
+from inboxd.store.chunks import Common, PlaceRange
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent
+from inboxd.store.statements import Statements
+
+Events = Sequence[Event[Any]]
+# JSON texts of large payloads, by body id.
+Payloads = Mapping[int, str]
+# So many events, and no more bytes than a page has, are taken into memory when a chunk is halved.
+_SMALL = 1_000
+# What is asked for the rows of a chunk: the handler's own connection.
+Ask = Callable[[], Any]
+
+
+@dataclass(slots=True)
+class Unread:
+    """Events that could not be read, and why, by their ids."""
+
+    errors: dict[int, tuple[ClaimedEvent, BaseException]] = field(default_factory=dict)
+
+    def note(self, row: ClaimedEvent, error: BaseException) -> None:
+        """Remember one. Raises PayloadError if there are too many to remember."""
+        if len(self.errors) >= MOST_OUTCOMES:
+            raise PayloadError(f"more than {MOST_OUTCOMES:,} events of the chunk cannot be read")
+        self.errors[row["id"]] = (row, error)
+
+
+class ChunkPart(Protocol):
+    """A chunk, or a part of one."""
+
+    size: int
+    first: ClaimedEvent
+
+    def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:
+        """Its events in order, portion by portion."""
+
+    @property
+    def to_finish(self) -> bool:
+        """Whether the handler did not read all of it."""
+
+    async def finish(self, connection: Connection, unread: Unread) -> None:
+        """Read what the handler did not, so that nothing succeeds that cannot be read."""
+
+    async def common(self, connection: Connection) -> Common:
+        """What all of its events have."""
+
+    def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
+        """Its own events among those of the chunk that cannot be read."""
+
+    def halves(self) -> "tuple[ChunkPart, ChunkPart]":
+        """Two parts; only where `size` is 2 or more."""
+
+
+class Held:
+    """A chunk in memory, whose events have been read."""
+
+    __slots__ = ("events", "first", "rows", "size")
+
+    def __init__(self, rows: Sequence[ClaimedEvent], events: Events) -> None:
+        """Hold `rows`, and those of their events that can be read."""
+        self.rows = rows
+        self.events = events
+        self.size = len(rows)
+        self.first = rows[0]
+
+    async def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:  # noqa: ARG002 - it is here
+        """All at once."""
+        yield self.events
+
+    @property
+    def to_finish(self) -> bool:
+        """All has been read before the handler began."""
+        return False
+
+    async def finish(self, connection: Connection, unread: Unread) -> None:
+        """Nothing is left to read."""
+
+    async def common(self, connection: Connection) -> Common:  # noqa: ARG002 - it is here
+        """By its rows."""
+
+        def same(column: Literal["correlation_id", "tenant"]) -> str | None:
+            value = self.first[column]
+            return value if all(row[column] == value for row in self.rows) else None
+
+        return Common(same("correlation_id"), same("tenant"))
+
+    def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
+        """By their ids."""
+        here = {row["id"] for row in self.rows} if of_all.errors else ()
+        return {id_: each for id_, each in of_all.errors.items() if id_ in here}
+
+    def halves(self) -> "tuple[Held, Held]":
+        """The older half, and the newer one."""
+        middle = len(self.rows) // 2
+        # By their ids one by one: a server that failed over may have drawn a lower id later.
+        first = {row["id"] for row in self.rows[:middle]}
+        older = [event for event in self.events if event.id in first]
+        newer = [event for event in self.events if event.id not in first]
+        return Held(self.rows[:middle], older), Held(self.rows[middle:], newer)
+
+
+class Stored:
+    """A chunk that stays in its line while it is read."""
+
+    __slots__ = ("_handler", "_limits", "_read_to", "_sql", "first", "size", "stretch")
+
+    def __init__(
+        self,
+        sql: Statements,
+        limits: Limits,
+        handler: ChunkHandler,
+        stretch: PlaceRange,
+        size: int,
+        first: ClaimedEvent,
+    ) -> None:
+        """Read `stretch`, of which `first` is the first row, in portions within `limits`."""
+        self._sql = sql
+        self._limits = limits
+        self._handler = handler
+        self.stretch = stretch
+        self.size = size
+        self.first = first
+        self._read_to = stretch.first - 1
+
+    async def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:
+        """As many at once as a page has."""
+        async for portion in self._portions(ask, self.stretch.first - 1, unread):
+            yield portion
+
+    @property
+    def to_finish(self) -> bool:
+        """By the place that was read last."""
+        return self._read_to < self.stretch.last
+
+    async def finish(self, connection: Connection, unread: Unread) -> None:
+        """Read from where the handler stopped."""
+        async for _ in self._portions(lambda: connection, self._read_to, unread):
+            pass
+
+    async def _portions(self, ask: Ask, after: int, unread: Unread) -> AsyncIterator[Events]:
+        """What stands behind a place."""
+        topic, key, _, last = self.stretch
+        sql, most_rows = self._sql, self._handler.page_rows or self._limits.page_rows
+        while True:
+            connection = ask()
+            rows = await chunks.read(
+                connection, sql, PlaceRange(topic, key, after + 1, last), most_rows
+            )
+            if not rows:
+                return
+            after = chunks.place_of(rows[-1])
+            for portion in bodies.portions(rows, self._limits.page_bytes):
+                payloads = await bodies.read(connection, sql, portion)
+                whole = await bodies.complete(connection, sql, portion)
+                events = read_rows(self._handler.readers, whole, payloads, unread)
+                self._read_to = max(self._read_to, chunks.place_of(portion[-1]))
+                yield events
+
+    async def common(self, connection: Connection) -> Common:
+        """By asking the database."""
+        return await chunks.common_in(connection, self._sql, self.stretch, self.first)
+
+    def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
+        """By their places."""
+        _, _, first, last = self.stretch
+        found = of_all.errors.items()
+        return {id_: each for id_, each in found if first <= chunks.place_of(each[0]) <= last}
+
+    async def left(self, connection: Connection) -> "Stored | None":
+        """What is still in the line, with its own first row; None: nothing."""
+        rows = await chunks.read(connection, self._sql, self.stretch, 1)
+        return self._among(rows[0], self.stretch.last, self.size) if rows else None
+
+    async def hold(self, connection: Connection, unread: Unread) -> "Held | Stored | None":
+        """The same in memory, if it is small; None: nothing is left of it."""
+        sql, last = self._sql, self.stretch.last
+        rows = await chunks.read(connection, sql, self.stretch, _SMALL + 1)
+        if not rows:
+            return None
+        heavy = bodies.weight(rows) > self._limits.page_bytes
+        if len(rows) > _SMALL:
+            return self._among(rows[0], last, max(self.size, len(rows)))
+        if heavy and len(rows) > 1:
+            return self._among(rows[0], chunks.place_of(rows[-1]), len(rows))
+        payloads = await bodies.read(connection, sql, rows)
+        whole = await bodies.complete(connection, sql, rows)
+        return Held(whole, read_rows(self._handler.readers, whole, payloads, unread))
+
+    def _among(self, first: ClaimedEvent, last: int, size: int) -> "Stored":
+        stretch = self.stretch._replace(first=chunks.place_of(first), last=last)
+        return Stored(self._sql, self._limits, self._handler, stretch, size, first)
+
+    def halves(self) -> "tuple[Stored, Stored]":
+        """The older half of its places, and the newer one."""
+        topic, key, first, last = self.stretch
+        middle = (first + last) // 2
+        older, newer = (
+            PlaceRange(topic, key, first, middle),
+            PlaceRange(topic, key, middle + 1, last),
+        )
+        half = self.size // 2
+        make = partial(Stored, self._sql, self._limits, self._handler, first=self.first)
+        return make(older, self.size - half), make(newer, half)
+
+
+def read_rows(
+    readers: Mapping[str, EventHandler],
+    rows: Sequence[ClaimedEvent],
+    payloads: Payloads,
+    unread: Unread,
+) -> Events:
+    """The events of rows; those that cannot be read are noted."""
+    events = []
+    for row in rows:
+        reader = readers.get(row["type"])
+        body = row["body_id"]
+        raw = row["payload"] if body is None else payloads.get(body)
+        try:
+            if reader is None:
+                raise NoHandler(f"the chunk handler of {row['topic']} does not take this type")  # noqa: TRY301 - as others
+            events.append(Event(row, decode(reader, raw or "null", row["schema_version"])))
+        except Exception as error:  # noqa: BLE001 - a payload's class may raise anything
+            unread.note(row, error)
+    return events

@@ -1,0 +1,100 @@
+"""What follows when a visit did not commit: an outage, or a chunk that spoils its transaction.
+
+Owns the search for that chunk. Promises that an outage is nobody's failure, and that a chunk which
+spoils its transaction is cut down until the event stands alone. See: `processing`, whose visits
+fail; `setback`, for a chunk that is to blame.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from inboxd.engine.losses import Losses
+from inboxd.engine.parts import Parts
+from inboxd.errors import DedupKeyHeld
+from inboxd.events.chunks.cursors import ChunkCursors
+from inboxd.events.chunks.reading import ChunkPart, Held
+from inboxd.events.chunks.setback import FailedChunk, hasten
+from inboxd.events.chunks.visit import Visit
+from inboxd.events.quarantine import Quarantine
+from inboxd.events.settling import EventSettling, Spoiled
+from inboxd.model.outcome import explain
+from inboxd.store import lines
+from inboxd.store.connections import Connection, is_passing
+from inboxd.store.pools import lend, transaction
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class VisitRecovery:
+    """Sorts out visits that failed."""
+
+    parts: Parts
+    settling: EventSettling
+    cursors: ChunkCursors
+    quarantine: Quarantine
+    # Of chunks, by their first event: as an event by itself that one begins anew.
+    losses: Losses = field(default_factory=Losses)
+
+    async def sort_out(self, visit: Visit, error: Exception, *, lost: bool) -> bool:
+        """Cut or blame the chunk at fault, if it is known; does not raise.
+
+        True: it is one of several, and the next visits are to run one chunk each.
+        """
+        if isinstance(error, Spoiled):
+            error = error.error if isinstance(error.error, Exception) else error
+        _log.warning(
+            "a visit to chunks did not commit",
+            topic=visit.handler.topic,
+            chunks=len(visit.ran),
+            reason=explain(error).error,
+        )
+        try:
+            await self.quarantine.give_back()
+            if not visit.ran or (is_passing(error) and not lost):
+                return False
+            key, part = visit.ran[-1]
+            if lost and self.losses.excuse(part.first["id"]):
+                return False
+            if len(visit.ran) > 1:
+                return True
+            if visit.handler.may_split and part.size > 1 and not isinstance(error, DedupKeyHeld):
+                await self._cut(visit, key, part)
+            else:
+                await self._blame(visit, FailedChunk(key, part, error))
+        except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
+            _log.warning("a chunk could not be set back", reason=explain(again).error)
+        return False
+
+    async def _cut(self, visit: Visit, key: str, part: ChunkPart) -> None:
+        """Half of the chunk may do: the next visit tries."""
+        async with self._anew(visit) as connection:
+            await self._file(connection, part)
+            self.cursors.cut(visit.bucket, key, part.size // 2)
+            rows = part.rows if isinstance(part, Held) else ()
+            await hasten(connection, self.parts.sql, part, rows)
+
+    async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
+        """Set the chunk back, on a connection that works."""
+        async with self._anew(visit) as connection:
+            await self._file(connection, failed.part)
+            blamed = replace(visit, written=[], ran=[], failed=[failed])
+            await blamed.set_back(connection)
+
+    async def _file(self, connection: Connection, part: ChunkPart) -> None:
+        """What was run before it was filed needs a place to be set back."""
+        if isinstance(part, Held):
+            fresh = [row["id"] for row in part.rows if row.get("place") is None]
+            await lines.file(connection, self.parts.sql, fresh)
+
+    @asynccontextmanager
+    async def _anew(self, visit: Visit) -> AsyncIterator[Connection]:
+        """Another transaction that has the bucket."""
+        async with (
+            lend(self.parts.pool) as connection,
+            transaction(self.parts.pool, connection),
+        ):
+            await lines.hold(connection, self.parts.sql, [visit.bucket])
+            yield connection

@@ -1,0 +1,249 @@
+"""The run of a chunk through its handler, and what then has to be written.
+
+Owns what happens between the events of a chunk and the statements that settle them. Promises that a
+failing chunk is undone by its savepoint and halved, each half in a savepoint of its own, until the
+event that spoils it stands alone: it waits for its retry, or is a dead letter, and the others are
+done. Where everything fails, nothing is to be isolated: when all of its events have failed, or so
+many parts of it, and none has succeeded, the chunk is set back as a whole. Known limit: what a
+handler did outside the database before it failed is done again for each half.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import anyio.lowlevel
+
+from inboxd.api.chunks import BlockingEventChunk, EventChunk
+from inboxd.api.connection import BlockingConnection
+from inboxd.api.context import EventContext
+from inboxd.api.records import ChunkHandler
+from inboxd.engine import telling
+from inboxd.engine.execution import Task
+from inboxd.engine.outcomes import is_ours
+from inboxd.engine.parts import Parts
+from inboxd.errors import (
+    Defer,
+    NoHandler,
+    PayloadError,
+    Reject,
+    Retry,
+)
+from inboxd.events.chunks.due_chunk import DueChunk, in_memory, origin_of
+from inboxd.events.chunks.reading import Ask, ChunkPart, Held, Payloads, Stored, Unread
+from inboxd.events.chunks.splitting import SplitProgress, may_halve
+from inboxd.events.chunks.written import Written, WrittenMark
+from inboxd.events.settling import EventSettling, Outgoing, PageResults, Spoiled
+from inboxd.model.outcome import Succeeded
+from inboxd.store.commands import Parent
+from inboxd.store.connections import Connection
+from inboxd.store.events import Setback
+from inboxd.store.handler_connection import PageSavepoint
+from inboxd.store.rows import ClaimedEvent
+from inboxd.telemetry.logs import bound, get_logger
+
+_handler_log = get_logger("inboxd.handler")
+
+# So many outcomes of single events are noted at once.
+_AT_ONCE = 100
+
+
+class ChunkRun:
+    """Runs chunks in the transaction of a visit."""
+
+    def __init__(self, parts: Parts, settling: EventSettling) -> None:
+        """Run chunks with the plugins of `parts`; `settling` judges what fails."""
+        self._parts = parts
+        self._settling = settling
+
+    def limit(self, handler: ChunkHandler) -> float:
+        """Seconds that a chunk has."""
+        return handler.runs.timeout or self._parts.settings.events.chunk_timeout.total_seconds()
+
+    async def run(
+        self, task: Task, connection: Connection, chunk: DueChunk, written: Written
+    ) -> BaseException | None:
+        """Run a chunk; the error for which it is to be set back as a whole, if there is one."""
+        mark = WrittenMark.of(written)
+        todo: list[ChunkPart] = [chunk.whole]
+        course = SplitProgress()
+        while todo:
+            part = todo.pop()
+            if isinstance(part, Stored) and part is not chunk.whole:
+                held = await part.hold(connection, chunk.unread)
+                if held is None:
+                    continue
+                part = held
+            error = await self._try(task, connection, chunk, part, written)
+            if error is None:
+                course.successes += 1
+                continue
+            own = self._is_its_own(error, part.first, chunk.handler)
+            if part.size == 1 and not chunk.handler.rule.belongs:
+                self._set_back(written, part.first, error, chunk.handler)
+                course.failed(error, own=own, alone=True)
+            elif not may_halve(chunk.handler, error):
+                return mark.back(written, error) if part is chunk.whole else error
+            else:
+                course.failed(error, own=own, alone=False)
+                todo += reversed(part.halves())
+            if course.is_hopeless(more=bool(todo)):
+                return course.error if course.told else mark.back(written, course.error)
+        return None
+
+    def _is_its_own(self, error: BaseException, row: ClaimedEvent, handler: ChunkHandler) -> bool:
+        """Whether an error is about the events themselves: a verdict, or a time of their own."""
+        policy = self._settling.policy(handler.topic, handler.readers.get(row["type"]))
+        own = (Reject, Retry, Defer, PayloadError, NoHandler)
+        return isinstance(error, own) or policy.is_permanent(error)
+
+    async def alone(
+        self,
+        task: Task,
+        connection: Connection,
+        row: ClaimedEvent,
+        payloads: Payloads,
+        results: PageResults,
+    ) -> None:
+        """Run an event as a chunk of one: a retry, a replay, or a suspect."""
+        handler, written = self._parts.registry.chunks[row["topic"]], Written(results)
+        chunk = in_memory(handler, [row], payloads)
+        error = await self.run(task, connection, chunk, written)
+        if error is not None:
+            self._set_back(written, row, error, handler)
+
+    # -------------------------------------------------------------------------------- one run
+
+    async def _try(
+        self, task: Task, connection: Connection, chunk: DueChunk, part: ChunkPart, written: Written
+    ) -> BaseException | None:
+        """Run one part; the error that undid it, if any. Raises Spoiled."""
+        if telling.tells_starts():
+            telling.chunk_starts(chunk.facts, part.first, part.size)
+        started = time.monotonic()
+        preambles = (self._parts.pool.preamble, self.patience(chunk.handler))
+        savepoint = PageSavepoint(connection, "; ".join(filter(None, preambles)))
+        results = written.results
+        before = results.sizes()
+        origin = origin_of(part, await part.common(connection))
+        try:
+            events = await self._call(task, chunk, part, savepoint, results, origin)
+            if part.to_finish:
+                await savepoint.tidy()  # it is read with the daemon's own rights and settings
+                await part.finish(connection, chunk.unread)
+            await savepoint.keep()
+        except BaseException as error:
+            if is_ours(error):
+                await savepoint.abandon()
+                raise
+            results.cut(before)
+            await savepoint.undo()
+            if savepoint.broken:
+                # Remembered: the driver raises an error of its own when the transaction is left.
+                reader = chunk.handler.readers.get(part.first["type"])
+                results.spoiled = Spoiled(part.first, reader, error)
+                raise results.spoiled from error
+            if connection.is_closed():
+                raise
+            return error
+        seconds = time.monotonic() - started
+        await self._settle(written, chunk, part, events, seconds / part.size)
+        if telling.tells_ends():
+            more = sum(results.sizes()[:2]) - sum(before[:2])
+            told = (chunk.facts, part.size, seconds, more)
+            results.told.append(partial(telling.chunk_succeeded, *told))
+        return None
+
+    async def _call(
+        self,
+        task: Task,
+        chunk: DueChunk,
+        part: ChunkPart,
+        savepoint: PageSavepoint,
+        results: PageResults,
+        origin: tuple[Any, Parent],
+    ) -> EventChunk[Any] | BlockingEventChunk[Any]:
+        handler, runs = chunk.handler, chunk.handler.runs
+        ask: Ask = savepoint.lend
+        lend: Callable[[], Any] = savepoint.lend
+        make: Any = EventChunk
+        if runs.executor == "thread":
+            lend = lambda: BlockingConnection(savepoint.lend())  # noqa: E731 - as short as its name
+            make = BlockingEventChunk
+        size = len(part.events) if isinstance(part, Held) else part.size
+        facts = replace(chunk.facts, size=size)
+        events = make(facts, partial(part.read, ask, chunk.unread))
+        if isinstance(part, Held) and not part.events:
+            return events  # type: ignore[no-any-return] # all are unreadable: there is no chunk
+        row, parent = origin
+        context = EventContext(row, lend, self._parts.registry, _handler_log)
+        with bound(topic=facts.topic, key=facts.key, correlation_id=context.correlation_id):
+            try:
+                await self._parts.executions.run(
+                    task, "event", row["id"], runs, events, context, self.limit(handler)
+                )
+                plan = context.plan()
+            finally:
+                events.end()
+                context.close()
+        plans = [] if plan is None else [plan]
+        Outgoing(context.drafts, context.events, plans).note(parent, results)
+        return events  # type: ignore[no-any-return] # one of the two
+
+    def patience(self, handler: ChunkHandler) -> str:
+        """What lets the server wait for as long as the chunk may take."""
+        usual = self._parts.settings.database.idle_in_transaction_timeout.total_seconds()
+        seconds = max(usual, self.limit(handler) + usual)
+        return f"SET LOCAL idle_in_transaction_session_timeout = {int(seconds * 1000)}"
+
+    # ------------------------------------------------------------------------------- outcomes
+
+    async def _settle(
+        self,
+        written: Written,
+        chunk: DueChunk,
+        part: ChunkPart,
+        events: EventChunk[Any] | BlockingEventChunk[Any],
+        seconds: float,
+    ) -> None:
+        """Note what became of each event of a part whose handler ended well."""
+        own = _own_outcomes(events, chunk.unread, part)
+        for number, (row, error) in enumerate(own.values(), 1):
+            self._set_back(written, row, error, chunk.handler)
+            if number % _AT_ONCE == 0:  # each is logged: the others have their turn
+                await anyio.lowlevel.checkpoint()
+        if isinstance(part, Stored):
+            written.settled.append((part.stretch, seconds, part.first["waited"]))
+            return
+        assert isinstance(part, Held)  # noqa: S101 - there are two forms
+        rows = part.rows if not own else [row for row in part.rows if row["id"] not in own]
+        results = written.results
+        results.done += [(row["id"], seconds) for row in rows]
+        succeeded = Succeeded()
+        results.counts += [
+            (row["type"], succeeded, seconds, max(0.0, row["waited"])) for row in rows
+        ]
+
+    def _set_back(
+        self, written: Written, row: ClaimedEvent, error: BaseException, handler: ChunkHandler
+    ) -> None:
+        """One event waits for its retry, alone, or is a dead letter."""
+        if row.get("place") is not None:  # one that is run from its lane has no place
+            written.leaving.append(row["id"])
+        reader = handler.readers.get(row["type"])
+        if isinstance(error, NoHandler) and reader is None:
+            # Another worker may take it; if none does, `events.unhandled` decides.
+            written.results.setbacks.append(Setback(row["id"], "pending", delay=0.0))
+            return
+        outcome = self._settling.judge(error, row, reader)
+        self._settling.set_back(row, outcome, written.results)
+        written.results.counts.append((row["type"], outcome, 0.0, max(0.0, row["waited"])))
+
+
+def _own_outcomes(
+    events: EventChunk[Any] | BlockingEventChunk[Any], unread: Unread, part: ChunkPart
+) -> dict[int, tuple[ClaimedEvent, BaseException]]:
+    """The events of a part that are not done although its handler ended well."""
+    return {**part.unread(unread), **events.outcomes}

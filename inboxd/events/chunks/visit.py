@@ -1,0 +1,294 @@
+"""A visit to a bucket of a batch topic: one transaction, in which its chunks are made and run.
+
+Owns the order of things under the bucket's lock: full chunks of what has just arrived are run at
+once; what is left is filed, each event with its due time; then the chunks that are due are run.
+Promises (promise 2) that all of it commits together with what the handlers did, and that the chunk
+of a period holds all that was written before the period's end: it is taken only when everything
+with an id drawn before that moment is committed or gone, and filed. Known limit: a producer whose
+transaction stays open over the end of a period holds up that period's chunks in its bucket.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inboxd.api.due import NEVER, SLACK
+from inboxd.api.records import ChunkHandler
+from inboxd.engine.parts import Parts
+from inboxd.events.chunks.cursors import ChunkCursors
+from inboxd.events.chunks.due_chunk import DueChunk
+from inboxd.events.chunks.making import ROWS, ChunkMaker, pages
+from inboxd.events.chunks.reading import ChunkPart
+from inboxd.events.chunks.run import ChunkRun
+from inboxd.events.chunks.setback import ChunkSetback, FailedChunk, SetbackResult
+from inboxd.events.chunks.written import Written
+from inboxd.events.settling import EventSettling
+from inboxd.model.arrivals import Bucket
+from inboxd.store import bodies, chunks, lines
+from inboxd.store.chunks import FiledLine
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent
+
+_LINES = 500
+_ENDS = 1_000
+
+
+@dataclass(slots=True)
+class Visit:
+    """One visit; `more` and `waits` say what it leaves behind.
+
+    keys: lines that are said to be due. waits: producers have to end first. last: the id up to
+    which everything was settled or filed, once this has committed.
+    """
+
+    parts: Parts
+    chunks: ChunkRun
+    settling: EventSettling
+    cursors: ChunkCursors
+    handler: ChunkHandler
+    bucket: Bucket
+    keys: set[str]
+    more: bool = False
+    waits: bool = False
+    rows: int = 0
+    last: int = 0
+    exhausted: bool = True
+    written: list[Written] = field(default_factory=list)
+    # How many rows are enough for this visit: 1 runs one chunk at a time.
+    enough: int = ROWS
+    # All chunks are run one by one, after the transaction that files them.
+    careful: bool = False
+    # The chunks that are being run: if the transaction is spoiled, by the last one.
+    ran: list[tuple[str, ChunkPart]] = field(default_factory=list)
+    failed: list[FailedChunk] = field(default_factory=list)
+    _maker: ChunkMaker = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make chunks of this bucket."""
+        limits = self.settling.limits
+        self._maker = ChunkMaker(self.parts.sql, limits, self.cursors, self.handler, self.bucket)
+
+    async def run(self, connection: Connection, bound: int) -> None:
+        """Do all there is to do, in a transaction that has the bucket; ids up to `bound`."""
+        await connection.execute(self.chunks.patience(self.handler))
+        after = self.last = self.cursors.after(self.bucket)
+        full = self.handler.rule.full
+        seen: Sequence[ClaimedEvent] | None = None
+        if full is not None and full <= ROWS and not self.careful:
+            seen = await lines.claim_arrivals(
+                connection, self.parts.sql, [lines.IdRange(*self.bucket, after, bound)], ROWS
+            )
+            await self._run_full(connection, seen, full)
+            await self._write(connection)
+        grown = await self._file(connection, after, bound, seen)
+        await self.set_back(connection)
+        await self._run_due(connection, self.keys | set(grown), bound)
+        await self._write(connection)
+        await self.set_back(connection)
+
+    async def run_one(self, connection: Connection, line: FiledLine) -> None:
+        """Run the chunk at a line's head alone; it is due."""
+        await connection.execute(self.chunks.patience(self.handler))
+        chunk = await self._maker.at_head(connection, line, self._maker.cap(line))
+        await self._run(connection, line.key, chunk)
+        await self._write(connection)
+        await self.set_back(connection)
+        await self.look_again(connection, [line.key])
+
+    # ------------------------------------------------------------------------------- arrivals
+
+    async def _run_full(
+        self, connection: Connection, seen: Sequence[ClaimedEvent], full: int
+    ) -> None:
+        """Run the chunks that what has just arrived makes full; it need not be filed first."""
+        fresh: dict[str, list[ClaimedEvent]] = defaultdict(list)
+        for row in seen:
+            if row["type"] in self.handler.readers:  # what is none of the chunk's does not fill it
+                fresh[row["ordering_key"] or ""].append(row)
+        filed = await self._filed(connection, [row for row in seen if row["behind"]])
+        for key, rows in fresh.items():
+            line = filed.get(key)
+            if line is None and rows[0]["behind"]:
+                continue  # it waits for a retry
+            if line is not None and any(row["again"] for row in rows):
+                continue  # what is replayed comes in front of it
+            if self.cursors.is_cut(self.bucket, key) or self._stops():
+                continue
+            if (0 if line is None else line.length) + len(rows) >= full:
+                before = [] if line is None else await self._maker.oldest(connection, line, full)
+                await self._cut(connection, key, [*before, *rows], full)
+
+    async def _filed(
+        self, connection: Connection, rows: Sequence[ClaimedEvent]
+    ) -> dict[str, FiledLine]:
+        """The lines, not too long ones, behind which these rows stand."""
+        keys = list({row["ordering_key"] or "" for row in rows})
+        if not keys:
+            return {}
+        found = await chunks.open_lines(
+            connection, self.parts.sql, self.handler.topic, keys, len(keys), due=False
+        )
+        return {
+            line.key: line
+            for line in found
+            if not line.postponed and not line.crashes and line.length < ROWS
+        }
+
+    async def _cut(
+        self, connection: Connection, key: str, rows: Sequence[ClaimedEvent], full: int
+    ) -> None:
+        """Run full chunks, from the oldest row on."""
+        limit = self.settling.limits.page_bytes
+        start = 0
+        while len(rows) - start >= full and not self._stops():
+            taken = rows[start : start + full]
+            if self._maker.belong(taken) < full or bodies.weight(taken) > limit:
+                return
+            chunk = await self._maker.of_rows(connection, taken)
+            if await self._run(connection, key, chunk) is not None:
+                return
+            start += full
+
+    async def _file(
+        self, connection: Connection, after: int, bound: int, seen: Sequence[ClaimedEvent] | None
+    ) -> list[str]:
+        """File what has arrived and was not run; the lines that have grown."""
+        if seen is not None:
+            self.last = seen[-1]["id"] if seen else after
+            bound = self.last if len(seen) == ROWS else bound
+            self.exhausted = len(seen) < ROWS
+        rule, sql = self.handler.rule, self.parts.sql
+        oldest = await chunks.oldest_arrival(connection, sql, self.bucket, after, bound)
+        if oldest is None:
+            self.more = self.more or not self.exhausted
+            return []
+        created_at, now = oldest
+        ends = rule.ends(created_at - SLACK, now, _ENDS)
+        filed = await chunks.file_arrivals(
+            connection,
+            sql,
+            lines.IdRange(*self.bucket, after, bound),
+            ROWS,
+            rule.age or NEVER,
+            ends,
+            self.handler.readers,
+        )
+        await self._complete(connection, filed.keys)
+        self.rows += filed.rows
+        self.last = max(self.last, filed.last)
+        cut_short = filed.rows == ROWS or (len(ends) == _ENDS and ends[-1] <= now)
+        self.exhausted = self.exhausted and not cut_short
+        self.more = self.more or not self.exhausted
+        return filed.keys
+
+    # ------------------------------------------------------------------------------ due chunks
+
+    async def _run_due(self, connection: Connection, keys: set[str], bound: int) -> None:
+        """Run the chunks of lines that are due."""
+        if not keys or self._stops():
+            return
+        sql, topic = self.parts.sql, self.handler.topic
+        due = await chunks.open_lines(connection, sql, topic, list(keys), _LINES)
+        self.more = self.more or len(due) == _LINES
+        ready = [line for line in due if await self._is_closed(connection, line, bound)]
+        suspects = [line for line in ready if line.crashes or self.careful]
+        self.cursors.suspects += [(self.bucket, line.key) for line in suspects]
+        ready = [line for line in ready if not (line.crashes or self.careful)]
+        longer: list[str] = []
+        for page in pages([(line, self._maker.cap(line)) for line in ready]):
+            found = await chunks.read_lines(connection, sql, topic, page)
+            for (line, cap), rows in zip(page, found, strict=True):
+                if self._stops():
+                    self.more = True
+                    break
+                chunk = await self._maker.at_head(connection, line, cap, rows)
+                await self._run(connection, line.key, chunk)
+                if line.length > chunk.whole.size:
+                    longer.append(line.key)
+            await self._write(connection)
+        if longer:
+            await self.look_again(connection, longer)
+
+    async def _is_closed(self, connection: Connection, line: FiledLine, bound: int) -> bool:
+        """Whether nothing more can come into the chunk of a line that is due."""
+        closes_at = self.handler.rule.closes_at(line.created_at)
+        if closes_at is None or closes_at > line.now:
+            return True
+        drawn = self.cursors.closing.get(closes_at)
+        if drawn is None:
+            drawn = await chunks.newest(connection, self.parts.sql)
+            self.cursors.close(closes_at, drawn)
+        if not self.exhausted and self.last < drawn:
+            return False  # there is more to file: the next visit comes at once
+        if bound < drawn:
+            self.waits = True
+            return False
+        return True
+
+    async def look_again(self, connection: Connection, keys: Sequence[str]) -> None:
+        """What is left of these lines may be full again; the next visit sees."""
+        await self._complete(connection, keys)
+        self.cursors.hint(self.bucket, keys)
+        self.more = True
+
+    async def _complete(self, connection: Connection, keys: Sequence[str]) -> None:
+        """Let those of these lines be due that need not wait for their time."""
+        rule = self.handler.rule
+        if keys and (rule.full is not None or rule.expected):
+            await chunks.complete(
+                connection, self.parts.sql, self.handler.topic, keys, rule.full, rule.expected
+            )
+
+    # -------------------------------------------------------------------------------- results
+
+    def _stops(self) -> bool:
+        """Whether this visit has done enough; or its topic was paused meanwhile."""
+        if self.rows >= self.enough:
+            self.more = True
+            return True
+        return not self.cursors.allows(self.handler)
+
+    async def _run(self, connection: Connection, key: str, chunk: DueChunk) -> BaseException | None:
+        """Run a chunk, and note what came of it."""
+        if not self.written:
+            self.written.append(Written())
+        self.ran.append((key, chunk.whole))
+        written = self.written[-1]
+        error = await self.chunks.run(asyncio.current_task(), connection, chunk, written)
+        self.rows += chunk.whole.size
+        if error is not None:
+            self.failed.append(FailedChunk(key, chunk.whole, error))
+        else:
+            self.cursors.went_well(self.bucket, key, chunk.whole.size)
+        self.parts.metrics.chunk_events.labels(self.handler.topic).observe(chunk.whole.size)
+        return error
+
+    async def _write(self, connection: Connection) -> None:
+        """Write what came of the chunks since the last time."""
+        if not self.written:
+            return
+        written, sql = self.written[-1], self.parts.sql
+        if written.leaving:
+            await lines.step_aside(connection, sql, written.leaving)
+        await self.settling.write(connection, written.results)
+        for stretch, seconds, waited in written.settled:
+            for type_, rows in await chunks.settle_stretch(
+                connection, sql, stretch, seconds, self.parts.me.id
+            ):
+                written.types.append((type_, rows, seconds, waited))
+        self.written.append(Written())
+
+    async def set_back(self, connection: Connection) -> None:
+        """Set back the chunks that failed as a whole, which are filed by now."""
+        failed, self.failed = self.failed, []
+        setbacks = ChunkSetback(self.parts, self.settling, self.handler)
+        noted = [written.results for written in self.written]
+        for each in failed:
+            became = await setbacks.set_back(connection, each, noted)
+            if became is SetbackResult.HALVES:
+                # Half of it may end in time: the next visit tries, and so on.
+                self.cursors.cut(self.bucket, each.key, each.part.size // 2)
+                self.more = True
+            elif became is SetbackResult.DEAD:
+                await self.look_again(connection, [each.key])

@@ -1,0 +1,56 @@
+"""What the chunks of a transaction have to write.
+
+Owns what is noted of chunks beside `PageResults`. Promises that what was noted of a chunk can be
+taken back, as when it is set back as a whole. See: `run`, which notes it; `visit`, which writes it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inboxd.events.chunks.reading import Held
+from inboxd.events.settling import PageResults
+from inboxd.store.chunks import PlaceRange
+from inboxd.store.rows import ClaimedEvent
+
+
+@dataclass(slots=True)
+class Written:
+    """What chunks have to write. settled: stretches of lines, with the seconds of each event.
+
+    leaving: ids of filed events that do not stay in their lines.
+    """
+
+    results: PageResults = field(default_factory=PageResults)
+    settled: list[tuple[PlaceRange, float, float]] = field(default_factory=list)
+    leaving: list[int] = field(default_factory=list)
+    # Of settled stretches: type, events, seconds of each, how long the chunk had been due.
+    types: list[tuple[str, int, float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenMark:
+    """How much was written before a chunk."""
+
+    setbacks: int
+    counts: int
+    leaving: int
+
+    @classmethod
+    def of(cls, written: Written) -> "WrittenMark":
+        """Up to here."""
+        results = written.results
+        return cls(len(results.setbacks), len(results.counts), len(written.leaving))
+
+    def back(self, written: Written, error: BaseException) -> BaseException:
+        """Take back what was noted of a chunk that is set back as a whole."""
+        del written.results.setbacks[self.setbacks :]
+        del written.results.counts[self.counts :]
+        del written.leaving[self.leaving :]
+        return error
+
+
+def left_of(part: Held, written: Sequence[PageResults]) -> list[ClaimedEvent]:
+    """The events of a chunk that nothing was noted of."""
+    met = {id_ for results in written for id_, _ in results.done}
+    met |= {each.id for results in written for each in results.setbacks}
+    return [row for row in part.rows if row["id"] not in met]

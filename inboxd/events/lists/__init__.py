@@ -1,1 +1,0 @@
-"""Lists of batch topics: how they are made, run, halved and settled."""

@@ -1,0 +1,51 @@
+"""Events of batch topics whose chunks nobody handles any more, or whose topic has another mode now.
+
+Promises (promise 10) that they do not wait for ever: after the grace they go to their lanes, as
+events that are run alone; where nobody takes them, `events` says what becomes of them. A topic
+whose workers ended less than a week ago is left alone: a chunk waits in any case, and they may be
+back in time. Known limit: what is taken away from such a topic on purpose waits for that week.
+"""
+
+from inboxd.maintenance.unhandled.judgement import Judgement
+from inboxd.model.horizon import BUCKETS
+from inboxd.store import chunks, lines, topics
+from inboxd.store.connections import Connection
+from inboxd.store.pools import lend, transaction
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_PAGE = 1_000
+
+
+async def scatter_chunks(judgement: Judgement) -> None:
+    """Let the events of batch topics go to their lanes, where nobody has handled their chunks."""
+    context = judgement.context
+    async with lend(context.pool) as connection:
+        async with transaction(context.pool, connection):
+            arrived, heads = await lines.survey(connection, context.sql)
+            modes = await topics.modes(connection, context.sql)
+            served = await topics.served(connection, context.sql)
+        waiting = {each.topic for each in arrived if each.mode == "batch"}
+        waiting |= {str(seen.key[0]) for seen, mode in heads if mode == "batch"}
+        lost = [
+            (topic,)
+            for topic in sorted(waiting)
+            if judgement.is_open("topic", topic, "")
+            and not (modes.get(topic) == "batch" and topic in served)
+        ]
+        for (topic,) in judgement.due(lost):
+            await _scatter(judgement, connection, topic)
+
+
+async def _scatter(judgement: Judgement, connection: Connection, topic: str) -> None:
+    sql, buckets = judgement.context.sql, [(topic, bucket) for bucket in range(BUCKETS)]
+
+    async def page() -> tuple[int, bool]:
+        await lines.hold(connection, sql, buckets)
+        moved = await chunks.scatter_topic(connection, sql, topic, _PAGE, judgement.grace)
+        return moved, moved > 0
+
+    if moved := await judgement.each_page(connection, page):
+        what = "events of a topic are in no chunk any more: they run alone"
+        _log.error(what, topic=topic, events=moved)

@@ -1,0 +1,271 @@
+"""Chunks of batch topics: filing what arrived, what is due, reading, settling whole stretches.
+
+Owns the statements on chunks (ADR 13). Promises that a chunk costs a fixed number of statements, or
+one for each portion of what does not fit in memory. Known limit: all of them belong into one
+transaction, in which the bucket was taken by an earlier statement (`inboxd.store.lines`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from inboxd.api.due import NEVER
+from inboxd.model.arrivals import Bucket
+from inboxd.store import lines
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent, claimed_events
+from inboxd.store.session import Session
+from inboxd.store.statements import Statements
+
+# Places that one statement looks at, or settles, so that none runs into its time limit.
+_STRETCH = 20_000
+
+
+class FiledLine(NamedTuple):
+    """A line that has filed events: its key, its head, and its last place.
+
+    postponed: the head was given another time: its chunk is tried again, or was deferred.
+    """
+
+    key: str
+    id: int
+    place: int
+    last: int
+    attempts: int
+    crashes: int
+    created_at: datetime
+    run_at: datetime
+    now: datetime
+    postponed: bool
+
+    @property
+    def length(self) -> int:
+        """How many events it has; or more, if an operator took some out."""
+        return self.last - self.place + 1
+
+
+class PlaceRange(NamedTuple):
+    """Events of a line, from a first to a last place."""
+
+    topic: str
+    key: str
+    first: int
+    last: int
+
+
+class Common(NamedTuple):
+    """What all events of a chunk have; None: they have not the same, or none."""
+
+    correlation_id: str | None
+    tenant: str | None
+
+
+class Filed(NamedTuple):
+    """What was filed, or turned away: the lines that grew, the number of events, the largest id."""
+
+    keys: list[str]
+    rows: int
+    last: int
+
+
+async def file_arrivals(
+    connection: Connection,
+    sql: Statements,
+    arrived: lines.IdRange,
+    rows: int,
+    age: timedelta,
+    ends: Sequence[datetime],
+    types: Iterable[str],
+) -> Filed:
+    """File up to `rows` of what has arrived in a stretch of a bucket; see the statement."""
+    found = await connection.fetch(
+        sql["file_arrivals"], *arrived, rows, age, list(ends), list(types)
+    )
+    if not found:
+        return Filed([], 0, arrived.after)
+    keys = [row[0] for row in found if row[0] is not None]
+    return Filed(keys, found[0]["rows"], found[0]["last"])
+
+
+async def complete(
+    connection: Connection,
+    sql: Statements,
+    topic: str,
+    keys: Sequence[str],
+    full: int | None,
+    expected: Sequence[str],
+) -> None:
+    """Let those of these lines be due now that are full, or have all expected types."""
+    await connection.execute(sql["complete_chunks"], topic, keys, full, list(expected))
+
+
+async def open_lines(
+    connection: Connection,
+    sql: Statements,
+    topic: str,
+    keys: Sequence[str],
+    most: int,
+    *,
+    due: bool = True,
+) -> list[FiledLine]:
+    """The lines among these that have filed events and are due, or all (`due=False`)."""
+    rows = await connection.fetch(sql["open_chunks"], topic, keys, most, not due)
+    return [FiledLine(*row) for row in rows]
+
+
+async def read_lines(
+    connection: Connection, sql: Statements, topic: str, wanted: Sequence[tuple[FiledLine, int]]
+) -> list[list[ClaimedEvent]]:
+    """The oldest events of lines, so many of each at the most; in the order given."""
+    rows = await connection.fetch(
+        sql["read_chunks"],
+        topic,
+        [line.key for line, _ in wanted],
+        [line.place for line, _ in wanted],
+        [most for _, most in wanted],
+    )
+    found: list[list[ClaimedEvent]] = [[] for _ in wanted]
+    for row in claimed_events(rows):
+        found[row["lane"] - 1].append(row)
+    for each in found:
+        each.sort(key=place_of)
+    return found
+
+
+async def read(ask: Any, sql: Statements, stretch: PlaceRange, rows: int) -> list[ClaimedEvent]:
+    """The first `rows` events of a stretch, in order, by a connection, also a handler's own."""
+    topic, key, first, last = stretch
+    return claimed_events(await ask.fetch(sql["read_chunk"], topic, key, first - 1, last, rows))
+
+
+def place_of(row: ClaimedEvent) -> int:
+    """The place in its line that a filed event has."""
+    place = row["place"]
+    assert place is not None  # noqa: S101 - it is filed
+    return place
+
+
+async def measure(
+    connection: Connection,
+    sql: Statements,
+    topic: str,
+    line: FiledLine,
+    period: tuple[datetime, datetime] | None,
+    most: int | None,
+) -> tuple[int, int]:
+    """How many events belong to the chunk that begins with a line's head, and its last place."""
+    row = await connection.fetchrow(
+        sql["measure_chunk"], topic, line.key, line.place, *(period or (None, None)), most
+    )
+    assert row is not None  # noqa: S101 - an aggregate has one row
+    return row["size"], row["last"]
+
+
+def _pieces(stretch: PlaceRange) -> Iterator[PlaceRange]:
+    """What one statement is asked for, piece by piece."""
+    for first in range(stretch.first, stretch.last + 1, _STRETCH):
+        yield stretch._replace(first=first, last=min(first + _STRETCH - 1, stretch.last))
+
+
+async def types_in(
+    connection: Connection, sql: Statements, stretch: PlaceRange, types: Sequence[str]
+) -> list[str]:
+    """Which of these types a stretch has."""
+    found: list[str] = []
+    for piece in _pieces(stretch):
+        wanted = [type_ for type_ in types if type_ not in found]
+        if not wanted:
+            break
+        found += [row[0] for row in await connection.fetch(sql["types_in_chunk"], *piece, wanted)]
+    return found
+
+
+async def common_in(
+    connection: Connection, sql: Statements, stretch: PlaceRange, first: ClaimedEvent
+) -> Common:
+    """What all events of a stretch have as `first`, one of them, has it."""
+    common = Common(first["correlation_id"], first["tenant"])
+    for piece in _pieces(stretch):
+        if common == (None, None):
+            break
+        row = await connection.fetchrow(sql["common_in_chunk"], *piece, *common)
+        assert row is not None  # noqa: S101 - it has no FROM
+        common = Common(*row)
+    return common
+
+
+async def settle_stretch(
+    connection: Connection, sql: Statements, stretch: PlaceRange, seconds: float, worker: UUID
+) -> list[tuple[str, int]]:
+    """Move what is left of a stretch into history; how many of which type."""
+    found: list[tuple[str, int]] = []
+    for piece in _pieces(stretch):
+        rows = await connection.fetch(sql["settle_chunk"], *piece, seconds, worker)
+        found += [(row[0], row[1]) for row in rows]
+    return found
+
+
+async def fail_stretch(
+    connection: Connection,
+    sql: Statements,
+    stretch: PlaceRange,
+    error: str | None,
+    fingerprint: str | None,
+    crashes: int = 0,
+) -> None:
+    """Make dead letters of a stretch."""
+    for piece in _pieces(stretch):
+        await connection.execute(sql["fail_chunk"], *piece, error, fingerprint, crashes)
+
+
+async def hasten(connection: Connection, sql: Statements, stretch: PlaceRange) -> None:
+    """Let whichever event of a stretch comes to be the head be due."""
+    for piece in _pieces(stretch):
+        await connection.execute(sql["hasten_chunk"], *piece)
+
+
+async def scatter(connection: Connection, sql: Statements, stretch: PlaceRange) -> None:
+    """Let the events of a stretch be run alone, from their lanes."""
+    for piece in _pieces(stretch):
+        await connection.execute(sql["scatter_chunk"], *piece)
+
+
+async def oldest_arrival(
+    connection: Connection, sql: Statements, bucket: Bucket, after: int, bound: int
+) -> tuple[datetime, datetime] | None:
+    """When the first arrival behind a cursor was written, and the time now; None: there is none."""
+    row = await connection.fetchrow(sql["oldest_arrival"], *bucket, after, bound)
+    return None if row is None else (row["created_at"], row["now"])
+
+
+async def newest(connection: Connection, sql: Statements) -> int:
+    """The largest id that was drawn so far."""
+    value: int = await connection.fetchval(sql["newest_event"])
+    return value
+
+
+async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[dict[str, Any]]]:
+    """How many events of a topic are not filed yet, and its chunks that wait, as JSON values."""
+    rows = await session.connection.fetch(session.sql["list_chunks"], topic, limit, NEVER)
+    found = [dict(row) for row in rows]
+    arrived = found[0]["arrived"]
+    return arrived, [
+        {name: value for name, value in row.items() if name != "arrived"}
+        for row in found
+        if row["key"] is not None
+    ]
+
+
+async def flush(session: Session, topic: str, key: str | None, most: int) -> list[str]:
+    """Let chunks that wait be due now; their keys."""
+    rows = await session.connection.fetch(session.sql["flush_chunks"], topic, key, most)
+    return [row[0] for row in rows]
+
+
+async def scatter_topic(
+    connection: Connection, sql: Statements, topic: str, rows: int, grace: timedelta
+) -> int:
+    """Let a page of a topic's events that nobody serves be run alone; how many."""
+    tag = await connection.execute(sql["scatter_topic"], topic, rows, grace)
+    return int(tag.split()[-1])

@@ -1,0 +1,117 @@
+"""`inboxd topics chunks` and `flush`: what waits in chunks, and what an operator wants now."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from inboxd.api.due import NEVER
+from tests.cli.conftest import Cli
+
+Sql = Callable[..., list[Any]]
+
+_FILL = """
+insert into inboxd.topics (name, mode, source) values ('shipments', 'batch', 'plugin shop');
+insert into inboxd.events (topic, type, ordering_key)
+    select 'shipments', 'order.paid', 'o' || n / 3 from generate_series(0, 5) n;
+insert into inboxd.events (topic, type, ordering_key) values ('shipments', 'order.paid', 'fresh');
+update inboxd.events e set place = n.place, head = n.place = 1, run_at = now() + n.due
+    from (select id, row_number() over (partition by ordering_key order by id) as place,
+                 case ordering_key when 'o0' then interval '2 hours' else '1 hour' end as due
+            from inboxd.events where ordering_key <> 'fresh') n where n.id = e.id
+"""
+
+
+@pytest.fixture(autouse=True)
+def filled(sql: Sql) -> None:
+    """Two chunks that wait, and an event that is in none yet."""
+    for statement in _FILL.split(";\n"):
+        sql(statement)
+
+
+def test_what_waits(cli: Cli) -> None:
+    found = cli("topics", "chunks", "shipments", "--json").json
+    assert found["arrived"] == 1
+    assert [(each["key"], each["events"], each["attempts"]) for each in found["chunks"]] == [
+        ("o1", 3, 0),
+        ("o0", 3, 0),
+    ]
+    assert found["chunks"][0]["due_at"] < found["chunks"][1]["due_at"]
+    table = cli("topics", "chunks", "shipments", "--limit", "1").out
+    assert "o1" in table
+    assert "o0" not in table
+    assert "1 event has arrived" in table
+
+
+def test_a_chunk_that_waits_for_its_count_alone(cli: Cli, sql: Sql) -> None:
+    sql("update inboxd.events set run_at = created_at + $1 where ordering_key = 'o0'", NEVER)
+    soon, whenever = cli("topics", "chunks", "shipments", "--json").json["chunks"]
+    assert (soon["key"], whenever["key"], whenever["due_at"]) == ("o1", "o0", None)
+    assert soon["due_at"] is not None
+
+
+@pytest.mark.parametrize(
+    ("topic", "cause", "code"),
+    [("nowhere", "nobody declares it", 66), ("points", "it is sequential", 1)],
+)
+def test_a_topic_that_has_no_chunks(cli: Cli, sql: Sql, topic: str, cause: str, code: int) -> None:
+    sql("insert into inboxd.topics (name, mode, source) values ('points', 'sequential', 'shop')")
+    sql("insert into inboxd.events (topic, type, ordering_key) values ('points', 't.paid', 'k')")
+    refused = cli("topics", "chunks", topic)
+    assert refused.code == code
+    assert f"There is no batch topic '{topic}': {cause}" in refused.err
+
+
+def test_a_batch_topic_whose_chunks_are_done(cli: Cli, sql: Sql) -> None:
+    sql("delete from inboxd.events")
+    assert cli("topics", "chunks", "shipments", "--json").json["chunks"] == []
+
+
+def test_chunks_of_a_topic_that_is_batch_no_more(cli: Cli, sql: Sql) -> None:
+    sql("update inboxd.topics set mode = 'single'")
+    assert len(cli("topics", "chunks", "shipments", "--json").json["chunks"]) == 2
+
+
+def test_a_chunk_is_wanted_now(cli: Cli, sql: Sql) -> None:
+    due = "select ordering_key from inboxd.events where head and run_at <= clock_timestamp()"
+    assert cli("topics", "flush", "shipments", "o0", "--json").json["keys"] == ["o0"]
+    assert [row[0] for row in sql(due)] == ["o0"]
+    assert "1 chunk of shipments is due now" in cli("topics", "flush", "shipments").out
+    assert sorted(row[0] for row in sql(due)) == ["o0", "o1"]
+    audit = sql("select action, target, count from inboxd.audit order by id")
+    assert [tuple(row) for row in audit] == [("flush", "topic shipments", 1)] * 2
+    refused = cli("topics", "flush", "shipments", "o7")
+    assert refused.code == 1
+    assert "no chunk of the key 'o7'" in refused.err
+
+
+def test_an_event_in_a_chunk_has_no_time_of_its_own(cli: Cli, sql: Sql) -> None:
+    """Neither filed nor just arrived; one that is tried again alone has."""
+    rows = sql("select id, ordering_key as key, head from inboxd.events order by id")
+    beside = sql("insert into inboxd.events (type) values ('a.b') returning id")[0][0]
+    times = sql("select run_at from inboxd.events order by id")
+    filed = next(row["id"] for row in rows if row["key"] == "o0" and not row["head"])
+    fresh = next(row["id"] for row in rows if row["key"] == "fresh")
+    refused = cli("events", "reschedule", beside, filed, fresh, "--at", "2h")
+    assert refused.code == 1
+    for part in (
+        f"event {filed} of shipments, {fresh} of shipments: waits in a chunk",
+        "nothing was changed",
+        "`inboxd topics flush shipments`",
+        "`inboxd pause topic shipments`",
+    ):
+        assert part in refused.err
+    assert sql("select run_at from inboxd.events order by id") == times
+    assert sql("select * from inboxd.audit") == []
+    sql("update inboxd.events set status = 'pending', place = null where id = $1", filed)
+    assert cli("events", "reschedule", filed, "--at", "2h").code == 0
+
+
+def test_a_pause_counts_what_waits_in_chunks(cli: Cli, sql: Sql) -> None:
+    sql("insert into inboxd.events (topic, type) values ('shipments', 'order.packed')")
+    told = cli("pause", "topic", "shipments")
+    assert told.out == "Paused: topic shipments, where 8 rows wait\n"
+    assert cli("resume", "topic", "shipments", "--json").json["waiting"] == 8
+    assert cli("pause", "type", "order.paid", "--json").json["waiting"] == 7
+    assert cli("pause", "type", "order.packed", "--json").json["waiting"] == 1
+    assert [row[0] for row in sql("select count from inboxd.audit order by id")] == [8, 8, 7, 1]

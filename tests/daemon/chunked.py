@@ -1,0 +1,44 @@
+"""What tests of chunks wait for: those that were run, and events that are filed or dead letters."""
+
+import asyncpg
+
+from tests.daemon.inbox import Inbox
+from tests.support import eventually
+
+
+async def chunks(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
+    """The chunks of a line, once there are so many."""
+
+    async def find() -> list[asyncpg.Record]:
+        found = await inbox.database.fetch(
+            "select * from chunks where topic = $1 and key = $2 order by id", topic, key
+        )
+        return found if len(found) >= count else []
+
+    return await eventually(find)
+
+
+async def failed(inbox: Inbox, row_id: int) -> asyncpg.Record:
+    """The event, once it is a dead letter."""
+
+    async def find() -> list[asyncpg.Record]:
+        return await inbox.database.fetch(
+            "select * from inboxd.events where id = $1 and status = 'failed'", row_id
+        )
+
+    return (await eventually(find))[0]
+
+
+async def filed(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
+    """The filed events of a line, once there are so many."""
+
+    async def find() -> list[asyncpg.Record]:
+        found = await inbox.database.fetch(
+            "select * from inboxd.events where topic = $1 and ordering_key = $2 "
+            "and place is not null order by place",
+            topic,
+            key,
+        )
+        return found if len(found) == count else []
+
+    return await eventually(find)

@@ -1,0 +1,537 @@
+"""Batch mode: chunks by count, age, cron and expectation, and what becomes of their events."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd import operations
+from inboxd.store.session import open_session
+from inboxd_testplugin.chunked import TABLES
+from tests.daemon.chunked import chunks, failed, filed
+from tests.daemon.inbox import Inbox
+from tests.support import Database, StartWorker, eventually
+from tests.support.order import TRAIL
+from tests.support.rows import settings_of
+
+pytestmark = pytest.mark.anyio
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tables(shared_database: Any) -> None:
+    """The tables of the handlers of chunks."""
+    import psycopg  # noqa: PLC0415
+
+    with psycopg.connect(shared_database.dsn, autocommit=True) as connection:
+        connection.execute(TABLES)
+
+
+async def emit(
+    inbox: Inbox, topic: str, key: str, payloads: Sequence[dict[str, Any]], type_: str = ""
+) -> list[int]:
+    """Events of a line, in their order."""
+    return await inbox.write_many(
+        "event", type_ or f"chunked.{topic}", [{"key": key, **each} for each in payloads]
+    )
+
+
+async def test_a_full_chunk(inbox: Inbox) -> None:
+    ids = await emit(inbox, "counted", "full", [{"n": n} for n in range(10)])
+    found = await chunks(inbox, "counted", "full", 2)
+    assert [each["ids"] for each in found] == [ids[:5], ids[5:]]
+    await inbox.succeeded("event", *ids)
+
+
+async def test_a_chunk_that_fills_up_slowly(inbox: Inbox) -> None:
+    ids = []
+    for n in range(7):
+        ids += await emit(inbox, "counted", "slowly", [{"n": n}])
+    (found,) = await chunks(inbox, "counted", "slowly", 1)
+    assert found["ids"] == ids[:5]
+    ids += await emit(inbox, "counted", "slowly", [{"n": n} for n in range(7, 10)])
+    assert [each["ids"] for each in await chunks(inbox, "counted", "slowly", 2)] == [
+        ids[:5],
+        ids[5:],
+    ]
+
+
+async def test_each_key_has_chunks_of_its_own(inbox: Inbox) -> None:
+    left, right = await emit(inbox, "counted", "left", [{}] * 4), []
+    right += await emit(inbox, "counted", "right", [{}] * 5)
+    assert (await chunks(inbox, "counted", "right", 1))[0]["ids"] == right
+    left += await emit(inbox, "counted", "left", [{}])
+    assert (await chunks(inbox, "counted", "left", 1))[0]["ids"] == left
+
+
+async def test_the_key_is_the_producers_or_in_the_payload(inbox: Inbox) -> None:
+    ids = await inbox.write_many("event", "chunked.threaded", [{}] * 3, ordering_key="given")
+    (found,) = await chunks(inbox, "threaded", "given", 1)
+    assert (found["ids"], found["size"]) == (ids, 3)
+
+
+async def test_a_chunk_is_due_when_its_oldest_event_is_of_age(inbox: Inbox) -> None:
+    ids = await emit(inbox, "aged", "a", [{"n": n} for n in range(3)])
+    (found,) = await chunks(inbox, "aged", "a", 1)
+    assert found["ids"] == ids
+    row = await inbox.settled("event", ids[0])
+    assert (found["until"] - found["since"]).total_seconds() >= 0.3
+    assert found["since"] == row["created_at"]
+
+
+async def test_what_comes_while_a_chunk_waits_joins_it(inbox: Inbox) -> None:
+    ids = await emit(inbox, "aged", "joined", [{}])
+    await filed(inbox, "aged", "joined", 1)
+    ids += await emit(inbox, "aged", "joined", [{}])
+    assert (await chunks(inbox, "aged", "joined", 1))[0]["ids"] == ids
+
+
+# ---------------------------------------------------------------------------------- aggregation
+
+
+async def test_a_complete_set_is_run_at_once(inbox: Inbox) -> None:
+    ids = await emit(inbox, "paired", "order 1", [{}], "chunked.left")
+    await filed(inbox, "paired", "order 1", 1)
+    ids += await emit(inbox, "paired", "order 1", [{}], "chunked.right")
+    (found,) = await chunks(inbox, "paired", "order 1", 1)
+    assert (found["ids"], found["missing"], found["short"]) == (ids, [], 0)
+    assert (found["until"] - found["since"]).total_seconds() < 2
+
+
+async def test_what_cannot_be_read_is_missing_from_its_set(inbox: Inbox) -> None:
+    ids = await emit(inbox, "paired", "order 4", [{"n": "many"}], "chunked.left")
+    ids += await emit(inbox, "paired", "order 4", [{}], "chunked.right")
+    (found,) = await chunks(inbox, "paired", "order 4", 1)
+    assert (found["ids"], found["missing"], found["size"]) == (ids[1:], ["chunked.left"], 1)
+
+
+async def test_an_incomplete_set_is_run_at_its_deadline(inbox: Inbox) -> None:
+    ids = await emit(inbox, "paired", "order 2", [{}, {}], "chunked.right")
+    (found,) = await chunks(inbox, "paired", "order 2", 1)
+    assert (found["ids"], found["missing"], found["short"]) == (ids, ["chunked.left"], 1)
+    assert (found["until"] - found["since"]).total_seconds() >= 2
+
+
+async def test_a_number_of_events_is_expected(inbox: Inbox) -> None:
+    ids = await emit(inbox, "three", "whole", [{}] * 3)
+    few = await emit(inbox, "three", "few", [{}] * 2)
+    (found,) = await chunks(inbox, "three", "whole", 1)
+    assert (found["ids"], found["short"]) == (ids, 0)
+    (found,) = await chunks(inbox, "three", "few", 1)
+    assert (found["ids"], found["missing"], found["short"]) == (few, [], 1)
+
+
+# ------------------------------------------------------------------------------------- periods
+
+
+async def written_at(
+    inbox: Inbox, topic: str, key: str, times: Sequence[datetime], payload: str = "{}"
+) -> list[int]:
+    """Events that were written then, and that nobody has looked at since."""
+    rows = await inbox.database.fetch(
+        """
+        insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, payload,
+                                   created_at, run_at)
+        select $1, 'batch', 'chunked.' || $1, $2, inboxd.bucket_of($1, $2), 'waiting',
+               $4::jsonb, at, at
+          from unnest($3::timestamptz[]) as at returning id
+        """,
+        topic,
+        key,
+        times,
+        payload,
+    )
+    await inbox.database.fetch("select pg_notify('inboxd_events', '')")
+    return [row["id"] for row in rows]
+
+
+def berlin(month: int, day: int, hour: int, minute: int = 0) -> datetime:
+    return datetime(2025, month, day, hour, minute, tzinfo=BERLIN)
+
+
+@pytest.mark.parametrize(("month", "day", "hours"), [(3, 30, 23), (10, 26, 25)])
+async def test_each_missed_day_has_its_own_chunk_once(
+    inbox: Inbox, month: int, day: int, hours: int
+) -> None:
+    """Nobody ran at two midnights, around either change of the clock."""
+    key, after = f"missed {month}", berlin(month, day, 0) + timedelta(days=2)
+    times = [
+        *(berlin(month, day - 1, 9), berlin(month, day - 1, 23, 59)),
+        *(berlin(month, day, 0), berlin(month, day, 3, 30), berlin(month, day, 23, 59)),
+        berlin(month, day + 1, 0),
+    ]
+    ids = await written_at(inbox, "daily", key, times)
+    found = await chunks(inbox, "daily", key, 3)
+    assert [each["ids"] for each in found] == [ids[:2], ids[2:5], ids[5:]]
+    assert [each["until"] for each in found] == [
+        *(berlin(month, day, 0), berlin(month, day + 1, 0), after)
+    ]
+    assert found[1]["since"] == berlin(month, day, 0)
+    assert (found[1]["until"] - found[1]["since"]).total_seconds() == hours * 3600
+    await inbox.succeeded("event", *ids)
+    assert len(await chunks(inbox, "daily", key, 3)) == 3
+
+
+async def test_today_waits_for_its_midnight(inbox: Inbox) -> None:
+    yesterday = datetime.now(BERLIN).replace(hour=0, minute=0) - timedelta(hours=1)
+    ids = await written_at(inbox, "daily", "today", [yesterday])
+    later = await emit(inbox, "daily", "today", [{}])
+    assert (await chunks(inbox, "daily", "today", 1))[0]["ids"] == ids
+    (waiting,) = await filed(inbox, "daily", "today", 1)
+    assert waiting["id"] == later[0]
+    midnight = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
+    assert waiting["run_at"] == midnight + timedelta(days=1)
+    assert waiting["head"]
+
+
+# --------------------------------------------------------------------------- outcomes of events
+
+
+async def test_single_events_are_rejected_or_tried_again(inbox: Inbox) -> None:
+    payloads = [{}, {"rejected": True}, {}, {"again": True}, {}]
+    ids = await emit(inbox, "counted", "outcomes", payloads)
+    whole, alone = await chunks(inbox, "counted", "outcomes", 2)
+    assert (whole["ids"], whole["size"]) == (ids, 5)
+    assert (alone["ids"], alone["size"], alone["attempt"]) == (ids[3:4], 1, 2)
+    await inbox.succeeded("event", *ids[:1], *ids[2:])
+    dead = await inbox.hot("event", ids[1])
+    assert dead is not None
+    assert (dead["status"], dead["place"], dead["head"]) == ("failed", None, False)
+    assert "not this one" in dead["errors"]
+
+
+async def test_what_cannot_be_read_is_a_dead_letter_of_its_own(inbox: Inbox) -> None:
+    ids = await emit(inbox, "counted", "unreadable", [{}, {"n": "many"}, {}, {}, {}])
+    (found,) = await chunks(inbox, "counted", "unreadable", 1)
+    assert (found["ids"], found["size"]) == ([ids[0], *ids[2:]], 4)
+    dead = await inbox.hot("event", ids[1])
+    assert dead is not None
+    assert dead["status"] == "failed"
+
+
+async def test_a_type_that_the_handler_does_not_take(inbox: Inbox) -> None:
+    """It is in no chunk, nor waits for one: where nobody serves it, it is a dead letter."""
+    odd = await inbox.write("event", "chunked.odd", {"key": "odd"}, topic="counted")
+
+    async def turned_away() -> bool:
+        left = await inbox.hot("event", odd)
+        return left is not None and left["status"] == "pending"
+
+    await eventually(turned_away)
+    odd = await inbox.write("event", "chunked.odd", {"key": "odd"}, topic="counted")
+    ids = await emit(inbox, "counted", "odd", [{}] * 5)
+    (found,) = await chunks(inbox, "counted", "odd", 1)
+    assert found["ids"] == ids
+    await eventually(turned_away)
+
+
+async def test_a_type_that_another_worker_takes_waits_for_its_chunk(inbox: Inbox) -> None:
+    """A newer release of the plugin, which has just come."""
+    await inbox.database.execute(
+        "insert into inboxd.workers (id, name, host, pid, version, events, commands, queues,"
+        " declares, subscriptions)"
+        " values (gen_random_uuid(), 'newer', 'h', 1, '2', '{}', '{}', '{}', '',"
+        " array['old' || chr(10) || 'chunked.odd'])"
+    )
+    odd = await inbox.write("event", "chunked.odd", {"key": "newer"}, topic="old")
+    ids = await emit(inbox, "old", "newer", [{}])
+    assert [row["id"] for row in await filed(inbox, "old", "newer", 2)] == [odd, *ids]
+
+
+async def test_poison_is_found_among_a_hundred(inbox: Inbox) -> None:
+    payloads: list[dict[str, Any]] = [{"n": n, "sends": 1} for n in range(100)]
+    payloads[57]["poison"] = True
+    ids = await emit(inbox, "hundreds", "poison", payloads)
+    await inbox.succeeded("event", *ids[:57], *ids[58:])
+    dead = await failed(inbox, ids[57])
+    assert dead["attempts"] == 3
+    found = await chunks(inbox, "hundreds", "poison", 1)
+    done = [id_ for each in found for id_ in each["ids"]]
+    assert sorted(done) == sorted([*ids[:57], *ids[58:]])
+    assert all(each["ids"] == sorted(each["ids"]) for each in found)
+    # What was sent by a part that failed was not sent.
+    sent = await inbox.database.fetch(
+        "select count(*) from (select origin_id from inboxd.commands union all "
+        "select origin_id from inboxd.commands_history) c where origin_id = any($1)",
+        ids,
+    )
+    assert sent[0][0] == 99
+
+
+async def test_a_chunk_that_fails_whatever_is_in_it_is_tried_again_as_a_whole(inbox: Inbox) -> None:
+    ids = await emit(inbox, "hopeless", "all", [{}] * 50)
+    dead = [await failed(inbox, id_) for id_ in ids]
+    assert {each["attempts"] for each in dead} <= {1, 3}
+    assert dead[0]["attempts"] == 3
+    assert "no chunk of" in dead[0]["errors"]
+    assert all(each["place"] is None and not each["head"] for each in dead)
+
+
+async def test_a_chunk_that_is_not_to_be_split(inbox: Inbox) -> None:
+    ids = await inbox.write_many("event", "chunked.whole", [{}, {}, {"poison": True}, {}])
+    for id_ in ids:
+        assert (await failed(inbox, id_))["place"] is None
+    assert await inbox.database.fetch("select from chunks where topic = 'whole'") == []
+
+
+async def test_a_chunk_is_deferred_as_a_whole(inbox: Inbox) -> None:
+    ids = await emit(inbox, "counted", "deferred", [{}] * 4 + [{"again": True}])
+    assert (await chunks(inbox, "counted", "deferred", 2))[1]["ids"] == ids[4:]
+
+
+async def test_nothing_hastens_a_chunk_that_was_deferred(inbox: Inbox) -> None:
+    """Full or not, and whatever comes: its handler has said when."""
+    item = {"deferred": True, "after": "10m"}
+    ids = await emit(inbox, "counted", "patient", [item, {}, {}, {}, {}])
+
+    await filed(inbox, "counted", "patient", 5)
+    await eventually(
+        lambda: inbox.database.fetchval(
+            "select run_at < now() + interval '11 min' from inboxd.events where id = $1", ids[0]
+        )
+    )
+    before = await inbox.hot("event", ids[0])
+    await emit(inbox, "counted", "patient", [{}])
+    await filed(inbox, "counted", "patient", 6)
+    after = await inbox.hot("event", ids[0])
+    assert before is not None
+    assert after is not None
+    assert after["run_at"] == before["run_at"]
+
+
+async def test_what_stands_behind_a_dead_chunk_has_its_turn(inbox: Inbox) -> None:
+    """It is full by itself, and nothing more comes to say so."""
+    payloads = [{"poison": True}] * 4 + [{}] * 5
+    ids = await inbox.write_many("event", "chunked.whole", payloads, ordering_key="behind")
+    for id_ in ids[:4]:
+        await failed(inbox, id_)
+    assert (await chunks(inbox, "whole", "behind", 1))[0]["ids"] == ids[4:8]
+
+
+async def test_a_chunk_that_does_not_end_in_time_is_cut_down(inbox: Inbox) -> None:
+    ids = await inbox.write_many("event", "chunked.slow", [{}, {}, {"wait": 5}, {}])
+    await inbox.succeeded("event", ids[0], ids[1])
+    dead = await failed(inbox, ids[2])
+    assert "HandlerTimeout" in dead["errors"]
+    await inbox.succeeded("event", ids[3])
+
+
+async def test_a_chunk_that_spoils_its_commit_costs_the_others_nothing(inbox: Inbox) -> None:
+    payloads: list[dict[str, Any]] = [{"n": n} for n in range(5)]
+    payloads[2]["spoils"] = True
+    ids = await emit(inbox, "counted", "spoils", payloads)
+    other = await emit(inbox, "counted", "unspoilt", [{}] * 5)
+    assert (await chunks(inbox, "counted", "unspoilt", 1))[0]["ids"] == other
+    await inbox.succeeded("event", ids[0], ids[1], ids[3], ids[4])
+    await failed(inbox, ids[2])
+
+
+async def test_a_chunk_of_which_nothing_succeeds_stays_one(inbox: Inbox) -> None:
+    """Where all of its events have failed, none of them is to blame: an outage."""
+    ids = await emit(inbox, "patient", "outage", [{"broken": True}] * 5)
+
+    async def failed_once() -> bool:
+        return bool(
+            await inbox.database.fetchval(
+                "select attempts from inboxd.events where id = $1", ids[0]
+            )
+        )
+
+    await eventually(failed_once)
+    await inbox.database.execute("insert into ledger (kind, note) values ('mended', 'outage')")
+    assert [each["ids"] for each in await chunks(inbox, "patient", "outage", 1)] == [ids]
+    await inbox.succeeded("event", *ids)
+
+
+async def test_a_verdict_of_one_event_is_not_the_chunks(inbox: Inbox) -> None:
+    """Nothing succeeds, but one says of itself that it never will: the others have retries."""
+    payloads: list[dict[str, Any]] = [{"broken": True}] * 4 + [{"refused": True}]
+    ids = await emit(inbox, "patient", "verdict", payloads)
+    dead = await failed(inbox, ids[4])
+    assert dead["attempts"] == 1
+    await inbox.database.execute("insert into ledger (kind, note) values ('mended', 'verdict')")
+    await inbox.succeeded("event", *ids[:4])
+
+
+async def test_what_was_sequential_is_of_the_chunks_that_its_topic_has_now(inbox: Inbox) -> None:
+    """Also what no chunk takes, and what failed alone: it waits for its retry as what was batch."""
+    written = (
+        "insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, payload)"
+        " values ('daily', 'sequential', $1, 'was', inboxd.bucket_of('daily', 'was'), 'waiting',"
+        " '{}')"
+        " returning id"
+    )
+    [[strange]] = await inbox.database.fetch(written, "chunked.odd")
+    [[own]] = await inbox.database.fetch(written, "chunked.daily")
+    await inbox.database.fetch("select pg_notify('inboxd_events', '')")
+    (waiting,) = await filed(inbox, "daily", "was", 1)
+    assert (waiting["id"], waiting["mode"]) == (own, "batch")
+
+    async def turned_away() -> bool:
+        left = await inbox.hot("event", strange)
+        return left is not None and (left["mode"], left["status"]) == ("batch", "pending")
+
+    await eventually(turned_away)
+
+
+async def test_of_a_set_that_fails_no_part_is_run(inbox: Inbox) -> None:
+    """Neither of one that is complete by its number: who gets a part would take it for all."""
+    for topic, types in (
+        ("three", ["chunked.three"] * 3),
+        ("paired", ["chunked.left", "chunked.right"]),
+    ):
+        ids = []
+        for n, type_ in enumerate(types):
+            ids += await emit(inbox, topic, "fails", [{"poison": n == 1}], type_)
+        for id_ in ids:
+            await failed(inbox, id_)
+        run = "select count(*) from chunks where topic = $1 and key = 'fails'"
+        assert await inbox.database.fetchval(run, topic) == 0
+
+
+# ------------------------------------------------------------------------------------- replays
+
+
+async def _replay(inbox: Inbox, *ids: int) -> None:
+    for id_ in ids:
+        await failed(inbox, id_)
+    async with open_session(settings_of(inbox.database)) as session:
+        await operations.act(session, "events", "replay", ids, actor="me")
+
+
+async def test_replayed_dead_letters_are_a_chunk_again(inbox: Inbox) -> None:
+    ids = [
+        *await emit(inbox, "paired", "replayed", [{"rejected": True}], "chunked.left"),
+        *await emit(inbox, "paired", "replayed", [{"rejected": True}], "chunked.right"),
+    ]
+    await chunks(inbox, "paired", "replayed", 1)
+    await _replay(inbox, *ids)
+    assert [each["ids"] for each in await chunks(inbox, "paired", "replayed", 2)] == [ids, ids]
+
+
+async def test_what_is_replayed_comes_before_what_waits(inbox: Inbox) -> None:
+    ids = await emit(inbox, "counted", "in front", [{}, {"rejected": True}, {}, {}, {}])
+    await failed(inbox, ids[1])
+    waiting = await emit(inbox, "counted", "in front", [{}] * 4)
+    await filed(inbox, "counted", "in front", 4)
+    await _replay(inbox, ids[1])
+    found = await chunks(inbox, "counted", "in front", 2)
+    assert found[1]["ids"] == [ids[1], *waiting], "it makes their chunk full, and is its first"
+
+
+async def test_a_replayed_event_fills_no_chunk_of_another_period(inbox: Inbox) -> None:
+    today = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
+    long_ago = [today - timedelta(days=3)]
+    (old,) = await written_at(inbox, "dozens", "full", long_ago, '{"rejected": true}')
+    await failed(inbox, old)
+    waiting = await emit(inbox, "dozens", "full", [{}] * 11)
+    await filed(inbox, "dozens", "full", 11)
+    await _replay(inbox, old)
+    assert [each["ids"] for each in await chunks(inbox, "dozens", "full", 2)] == [[old], [old]]
+    # Dead again, and replayed before a chunk of today that waits for nothing but its time.
+    assert [row["id"] for row in await filed(inbox, "dozens", "full", 11)] == waiting
+
+
+async def test_a_replayed_event_is_of_its_own_period(inbox: Inbox) -> None:
+    today = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
+    yesterday = today - timedelta(hours=10)
+    ids = await written_at(inbox, "daily", "replayed", [yesterday] * 3, '{"rejected": true}')
+    await failed(inbox, ids[2])
+    (late,) = await emit(inbox, "daily", "replayed", [{"n": 4}])
+    await filed(inbox, "daily", "replayed", 1)
+    await _replay(inbox, *ids)
+    found = await chunks(inbox, "daily", "replayed", 2)
+    assert (found[1]["ids"], found[1]["until"]) == (ids, today)
+    (waiting,) = await filed(inbox, "daily", "replayed", 1)
+    assert (waiting["id"], waiting["head"]) == (late, True)
+    assert waiting["run_at"] > datetime.now(BERLIN)
+
+
+# ---------------------------------------------------------------------------------- long chunks
+
+
+async def test_a_chunk_that_does_not_fit_in_memory(inbox: Inbox) -> None:
+    """6,000 events of one day come in order, in portions; single outcomes are heeded."""
+    times = [berlin(6, 1, 12)] * 6_000
+    ids = await written_at(inbox, "daily", "long", times)
+    (found,) = await chunks(inbox, "daily", "long", 1)
+    assert found["size"] == 6_000
+    assert found["ids"] == sorted(ids)
+    await inbox.succeeded("event", *ids)
+
+
+async def test_late_commits_while_the_worker_looks_around(inbox: Inbox) -> None:
+    """A sweep that saw the later events before the earlier ones does not put them out of order."""
+    rounds = 40
+
+    async def emit_late(connection: asyncpg.Connection, n: int) -> None:
+        await connection.execute(
+            "insert into inboxd.events (type, payload)"
+            " select 'chunked.counted', '{\"key\": \"late\"}' from generate_series(1, $1)",
+            n,
+        )
+
+    async with inbox.database.connect() as late, inbox.database.connect() as other:
+        for n in range(rounds):
+            async with late.transaction():
+                await emit_late(late, 2)
+                await emit_late(other, 3)
+                await anyio.sleep(n % 10 / 200)  # the worker looks meanwhile, sooner or later
+    found = await chunks(inbox, "counted", "late", rounds)
+    ids = [id_ for each in found for id_ in each["ids"]]
+    assert ids == sorted(ids)
+
+
+async def test_what_a_topic_got_before_it_was_batch_goes_into_its_chunks(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await database.execute(TABLES)
+    await database.execute(
+        "insert into inboxd.topics (name, mode, key_path, source)"
+        " values ('counted', 'sequential', '{key}', 'test')"
+    )
+    write = (
+        "insert into inboxd.events (topic, type, payload)"
+        " select 'counted', 'chunked.counted', '{\"key\": \"k\"}' from generate_series(1, $1::int)"
+    )
+    await database.execute(write, 3)
+    await start_worker()
+    for made in ("1", "2"):
+        await database.execute(write, 5)
+        await eventually(partial(database.fetchval, f"select count(*) = {made} from chunks"))
+    await database.execute(write, 2)
+    left = "select not exists (select from inboxd.events)"
+    await eventually(lambda: database.fetchval(left))
+    found = await database.fetch("select ids from chunks order by id")
+    assert [len(each["ids"]) for each in found] == [5, 5, 5]
+
+
+async def test_what_waits_in_a_topic_that_was_batch_runs_alone(
+    database: Database, start_worker: StartWorker
+) -> None:
+    await database.execute(TRAIL)
+    await database.execute(
+        "insert into inboxd.topics (name, mode, key_path, source) "
+        "values ('ordered', 'batch', '{key}', 'a release before')"
+    )
+    write = (
+        "insert into inboxd.events (topic, type, payload) select 'ordered', 'test.turn', "
+        """'{"key": "k"}' from generate_series(1, 5) returning mode"""
+    )
+    assert {row["mode"] for row in await database.fetch(write)} == {"batch"}
+    await start_worker({"worker": {"unhandled_grace": "1s"}, "maintenance": {"interval": "200ms"}})
+    assert {row["mode"] for row in await database.fetch(write)} == {"sequential"}
+
+    async def all_ran() -> bool:
+        ran = await database.fetchval(
+            "select count(*) from inboxd.events_history where status = 'succeeded'"
+        )
+        return bool(ran == 10)
+
+    await eventually(all_ran)
+    assert await database.fetchval("select count(*) from inboxd.events") == 0

@@ -1,0 +1,264 @@
+"""Chunks under deaths, late commits and several workers."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import asyncpg
+import pytest
+
+from inboxd_testplugin.chunked import TABLES
+from tests.faults.storm import supervised
+from tests.support import Database, StartWorker, Worker, eventually
+from tests.support.plugins import found, install
+from tests.support.rows import Hasty
+
+pytestmark = pytest.mark.anyio
+
+OTHER = """
+from inboxd import Handlers
+handlers = Handlers("other")
+"""
+BERLIN = ZoneInfo("Europe/Berlin")
+# A chunk that was counted before its worker died is tried again after these two.
+KEPT: dict[str, dict[str, Any]] = {
+    "database": {"idle_in_transaction_timeout": "1s"},
+    "events": {"chunk_timeout": "1s", "timeout": "500ms"},
+}
+
+
+@pytest.fixture
+async def chunked(ledger: Database) -> Database:
+    """The test's database, with the table of the handlers of chunks."""
+    await ledger.execute(TABLES)
+    return ledger
+
+
+async def declared(database: Database) -> None:
+    """Wait until a worker has declared the topics."""
+    await eventually(
+        lambda: database.fetchval("select count(*) = 1 from inboxd.topics where name = 'counted'")
+    )
+
+
+async def emit(
+    where: "Database | asyncpg.Connection[Any]", topic: str, payloads: Sequence[dict[str, Any]]
+) -> list[int]:
+    """Insert events of a topic, in this order; their ids."""
+    rows = await where.fetch(
+        "insert into inboxd.events (topic, mode, type, payload) "
+        "select $1, 'batch', 'chunked.' || $1, p::jsonb from unnest($2::text[]) as p returning id",
+        topic,
+        [json.dumps(each) for each in payloads],
+    )
+    return [row["id"] for row in rows]
+
+
+async def handled(database: Database) -> list[int]:
+    """The events of all chunks that committed, in the order of the chunks."""
+    rows = await database.fetch("select unnest(ids) as id from chunks order by chunks.id")
+    return [row["id"] for row in rows]
+
+
+async def visited(worker: Worker) -> None:
+    """Wait until the one bucket that has anything was visited, from the beginning to the end.
+
+    Each visit begins with a look at who may still commit: the third one follows a whole visit.
+    """
+    looks = await worker.metric("inboxd_horizon_seconds_count")
+
+    async def thrice() -> bool:
+        return await worker.metric("inboxd_horizon_seconds_count") >= looks + 3
+
+    await eventually(thrice)
+
+
+async def settled(database: Database, ids: Sequence[int], within: float = 60) -> None:
+    """Wait until all of these have succeeded."""
+
+    async def have() -> bool:
+        found = await database.fetchval(
+            "select count(*) from inboxd.events_history where id = any($1)", list(ids)
+        )
+        return bool(found == len(ids))
+
+    await eventually(have, within)
+
+
+async def test_killed_in_the_middle_of_a_chunk(
+    chunked: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    victim = await start_worker(hasty(events={"chunk_timeout": "20s"}))
+    await declared(chunked)
+    ids = await emit(chunked, "counted", [{"wait": 0.3}] * 5)
+    await eventually(
+        lambda: chunked.fetchval(
+            "select exists (select from pg_locks where locktype = 'advisory' and mode = "
+            "'ExclusiveLock' and objid < 64)"
+        )
+    )
+    victim.kill()
+    assert await handled(chunked) == []
+    await start_worker(hasty(events={"chunk_timeout": "20s"}))
+    await settled(chunked, ids)
+    assert await handled(chunked) == ids
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("topic", ["counted", "whole"])
+async def test_poison_that_kills_is_convicted_alone(
+    chunked: Database, start_worker: StartWorker, hasty: Hasty, topic: str
+) -> None:
+    async with supervised(start_worker, hasty(**KEPT)):
+        await declared(chunked)
+        ids = await emit(chunked, topic, [{"kills": n == 2} for n in range(5)])
+        guilty = ids[2:3] if topic == "counted" else ids[:4]
+        convicted = await eventually(
+            lambda: chunked.fetch(
+                "select id, crashes from inboxd.events where status = 'failed' order by id"
+            ),
+            within=150,
+        )
+        if topic == "counted":
+            await settled(chunked, [id_ for id_ in ids if id_ not in guilty])
+        assert [row["id"] for row in convicted] == guilty
+        assert convicted[0]["crashes"] == 3
+
+
+async def test_two_workers_never_share_a_chunk(
+    chunked: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    for _ in range(2):
+        await start_worker(hasty())
+    await declared(chunked)
+    ids = []
+    for n in range(40):
+        ids += await emit(chunked, "counted", [{"key": f"k{(n + m) % 7}"} for m in range(35)])
+    await settled(chunked, ids)
+    found = await chunked.fetch("select key, ids, size from chunks order by id")
+    assert sorted(await handled(chunked)) == sorted(ids)
+    assert {row["size"] for row in found} == {5}
+    for key in {row["key"] for row in found}:
+        own = [id_ for row in found if row["key"] == key for id_ in row["ids"]]
+        assert own == sorted(own)
+
+
+async def test_a_chunk_of_a_day_waits_for_who_commits_late(
+    chunked: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    """Written before midnight, committed after it: it counts to the day on which it was written."""
+    worker = await start_worker(hasty())
+    await declared(chunked)
+    early = await emit(chunked, "daily", [{}])
+    await eventually(
+        lambda: chunked.fetchval("select place from inboxd.events where id = $1", early[0])
+    )
+    producer = await asyncpg.connect(chunked.dsn)
+    try:
+        open_ = producer.transaction()
+        await open_.start()
+        late = await emit(producer, "daily", [{}])
+        # Both were written yesterday, as it were; triggers would not have it.
+        yesterday = datetime.now(BERLIN).replace(hour=0, minute=0, second=0) - timedelta(hours=3)
+        backdate = (
+            "set local session_replication_role = replica; update inboxd.events set "
+            f"created_at = '{yesterday}', run_at = now() where id = "
+        )
+        await producer.execute(f"{backdate}{late[0]}")
+        await chunked.execute(f"begin; {backdate}{early[0]}; commit")
+        await chunked.execute("notify inboxd_events")
+        await visited(worker)
+        assert await handled(chunked) == []
+        await open_.commit()
+    finally:
+        await producer.close()
+    await settled(chunked, [*early, *late])
+    (found,) = await chunked.fetch("select ids from chunks")
+    assert found["ids"] == [*early, *late]
+
+
+async def test_a_cut_connection_is_nobodys_failure(
+    chunked: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    await start_worker(hasty(events={"chunk_timeout": "20s"}))
+    await declared(chunked)
+    ids = await emit(chunked, "counted", [{"wait": 0.2}] * 5)
+    await eventually(
+        lambda: chunked.fetchval(
+            "select count(pg_terminate_backend(pid)) > 0 from pg_locks where locktype = 'advisory'"
+            " and mode = 'ExclusiveLock' and objid < 64"
+        )
+    )
+    await settled(chunked, ids)
+    assert await handled(chunked) == ids
+    rows = await chunked.fetch("select distinct attempts, crashes from inboxd.events_history")
+    assert [tuple(row) for row in rows] == [(1, 0)]
+
+
+async def test_a_worker_that_drains_lets_a_chunk_end(
+    chunked: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    worker = await start_worker(hasty(events={"chunk_timeout": "20s"}))
+    await declared(chunked)
+    ids = await emit(chunked, "counted", [{"wait": 0.2}] * 5)
+    await eventually(
+        lambda: chunked.fetchval(
+            "select exists (select from pg_locks where locktype = 'advisory' and mode = "
+            "'ExclusiveLock' and objid < 64)"
+        )
+    )
+    assert await worker.stop() == 0
+    assert await handled(chunked) == ids
+
+
+async def test_a_chunk_waits_for_the_workers_of_its_topic(
+    chunked: Database, start_worker: StartWorker, hasty: Hasty, tmp_path: Path
+) -> None:
+    """They are away, another one is there: what they come back to is one chunk, in order."""
+    worker = await start_worker(hasty())
+    await declared(chunked)
+    ids = await emit(chunked, "counted", [{}, {}, {}])
+    assert await worker.stop() == 0
+    short = {"unhandled_grace": "300ms", "plugins": ["other"]}
+    with found(install(tmp_path / "other", "other", OTHER)):
+        dead = {"events": {"unhandled": "dead"}, "maintenance": {"interval": "300ms"}}
+        other = await start_worker(hasty(worker=short, **dead))
+    await chunked.execute(
+        "insert into inboxd.topics (name, mode, source) values ('o', 'batch', 't')"
+    )
+    (nobodys,) = await emit(chunked, "o", [{}])
+    # That one was given up, so the task has looked at the others too, long after their grace.
+    given_up = "select exists (select from inboxd.events where id = $1 and status = 'failed')"
+    await eventually(lambda: chunked.fetchval(given_up, nobodys))
+    assert await other.stop() == 0
+    await start_worker(hasty())
+    ids += await emit(chunked, "counted", [{}, {}])
+    await settled(chunked, ids)
+    assert await chunked.fetchval("select ids from chunks") == ids
+
+
+async def test_chunks_that_nobody_handles_do_not_wait_for_ever(
+    chunked: Database, start_worker: StartWorker, hasty: Hasty
+) -> None:
+    await chunked.execute(
+        "insert into inboxd.topics (name, mode, source) values ('o', 'batch', 't')"
+    )
+    ids = await emit(chunked, "o", [{}, {}])
+    settings = {"worker": {"unhandled_grace": "1s"}, "maintenance": {"interval": "1s"}}
+    worker = await start_worker(hasty(**settings))
+
+    async def have_status(status: str) -> bool:
+        rows = await chunked.fetch("select id from inboxd.events where status = $1", status)
+        return sorted(row["id"] for row in rows) == ids
+
+    await eventually(lambda: have_status("pending"))
+    await worker.logged("nobody handles these events: they are kept")
+    assert await worker.stop() == 0
+    await start_worker(hasty(**settings, events={"unhandled": "dead"}))
+    await eventually(lambda: have_status("failed"))
+    errors = await chunked.fetchval("select errors from inboxd.events limit 1")
+    assert "no live worker handles event type 'chunked.o' in topic 'o'" in errors
