@@ -42,7 +42,7 @@ class TopicDeclaration:
     page_rows: int | None = None
     poll_interval: Duration | None = None
     retry: Policy | None = None
-    concurrency: int | None = None
+    total_concurrency: int | None = None
     count: int | None = None
     age: Duration | None = None
     cron: str | None = None
@@ -68,7 +68,7 @@ class Topic:
     page_rows: int | None = None
     poll_interval: timedelta | None = None
     retry: Policy | None = None
-    concurrency: int | None = None
+    total_concurrency: int | None = None
     count: int | None = None
     age: timedelta | None = None
     cron: Cron | None = None
@@ -91,7 +91,7 @@ class Topic:
 
 
 # What applies to each mode, in the order in which it is shown.
-_ALWAYS = ("page_rows", "poll_interval", "concurrency", "dedup_window")
+_ALWAYS = ("page_rows", "poll_interval", "total_concurrency", "dedup_window")
 _OF_CHUNKS = ("count", "age", "cron", "expect")
 _RULES: Mapping[Mode, tuple[str, ...]] = {
     "single": _ALWAYS,
@@ -130,7 +130,7 @@ def checked(declared: TopicDeclaration) -> Topic:
         page_rows=declared.page_rows,
         poll_interval=_span("poll_interval", declared.poll_interval),
         retry=declared.retry,
-        concurrency=declared.concurrency,
+        total_concurrency=declared.total_concurrency,
         count=declared.count,
         age=_span("age", declared.age),
         cron=None if declared.cron is None else Cron(declared.cron, declared.zone or "UTC"),
@@ -180,7 +180,7 @@ def _check_options(declared: TopicDeclaration, mode: Mode) -> None:
 def _check_numbers(declared: TopicDeclaration) -> None:
     for name, most in (
         ("page_rows", _MOST_PAGE_ROWS),
-        ("concurrency", _MOST_AT_ONCE),
+        ("total_concurrency", _MOST_AT_ONCE),
         ("count", _MOST_IN_A_CHUNK),
     ):
         value = getattr(declared, name)

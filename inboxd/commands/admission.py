@@ -141,5 +141,5 @@ class Admission:
 def _bounds_of(queue: Queue) -> Bounds:
     rate, period = (None, 1.0) if queue.rate is None else (queue.rate.rows, queue.rate.seconds)
     return Bounds(
-        queue.total_concurrency, rate, period, queue.key_concurrency, queue.key_failure == "block"
+        queue.total_concurrency, rate, period, queue.key_concurrency, queue.on_failure == "block"
     )

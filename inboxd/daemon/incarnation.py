@@ -224,10 +224,9 @@ class Incarnation:
             if await self._join(parts.pool):
                 event_work.be_careful()
             await parts.controls.read(parts.pool, self._sql)
-        sweep = self.settings.wakeups.sweep_interval.total_seconds()
         self.processors = [
-            Processor(event_work, flags["events"], self._metrics, sweep),
-            Processor(command_work, flags["commands"], self._metrics, sweep),
+            Processor(event_work, flags["events"], self._metrics),
+            Processor(command_work, flags["commands"], self._metrics),
         ]
         tasks.start_soon(self._keep_lease, list(flags.values()), command_work)
         tasks.start_soon(command_work.settler.run)

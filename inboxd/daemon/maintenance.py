@@ -39,6 +39,8 @@ from inboxd.store.wakeups import Place
 _LOOKS_PER_LEASE = 6
 # Seconds between looks for what waits for a declaration: its topics stand still meanwhile.
 _INTAKE = 0.5
+# Seconds, at most, between two writings of what was counted.
+_COUNTS = 5.0
 # Seconds between looks for what nobody has folded.
 _FOLD_SWEEP = 2.0
 
@@ -66,16 +68,14 @@ def maintenance_tasks(
     )
     leadership = Leadership(context)
     yield "reap", lease / _LOOKS_PER_LEASE, reaper.reap
-    ahead = settings.history.partitions_ahead
-    make = partial(make_partitions, context, ahead, hold, leadership.leads)
+    make = partial(make_partitions, context, hold, leadership.leads)
     yield "history", interval, make
     yield "folds", _FOLD_SWEEP, parts.folder.sweep
     notify = settings.wakeups.mode != "off"
     intakes = Intakes(parts.sql, partial(borrow, parts.pool), notify=notify)
     yield "intakes", _INTAKE, intakes.take
     yield "schedules", 1.0, partial(send_schedules, context, parts.me.schedules)
-    counts = settings.maintenance.stats_interval.total_seconds()
-    yield "statistics", counts, partial(write_statistics, context)
+    yield "statistics", min(interval, _COUNTS), partial(write_statistics, context)
     yield "backlog", interval, sparingly(lambda: show_backlog(context, queues()))
     freed = partial(_wake_all, {"events": flags["events"]})
     for name, seconds, run in _of_the_leader(parts, context, leadership.leads, freed, intakes):
@@ -108,8 +108,7 @@ def _of_the_leader(
     yield "undeclared topics", interval, partial(expire_topics, context)
     yield "retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go
     yield "purge", interval, Purger(context, settings.history).purge
-    counts = settings.maintenance.stats_interval.total_seconds()
-    yield "duplicates", counts, partial(report_duplicates, context)
+    yield "duplicates", min(interval, _COUNTS), partial(report_duplicates, context)
     sources = {name: source.window for name, source in settings.dedup.sources.items()}
     windows = Windows(settings.dedup.window, sources)
     yield "dedup", 1.0, DedupPurger(context, windows).purge

@@ -20,6 +20,8 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _LONGEST_PAUSE = 10.0
+# Seconds, at least, between two tests of the listening connection.
+_SHORTEST_CHECK = 1.0
 
 
 async def listen(
@@ -29,6 +31,7 @@ async def listen(
 
     `on_joining` is called when another worker joins.
     """
+    heartbeat = parts.settings.worker.heartbeat_interval.total_seconds()
     connected = parts.metrics.listener_connected
     attempts = 0
 
@@ -49,7 +52,7 @@ async def listen(
                 on_control=parts.controls.hear,
                 on_joining=on_joining,
                 on_connected=on_connected,
-                check_interval=parts.settings.wakeups.listen_check_interval.total_seconds(),
+                check_interval=max(_SHORTEST_CHECK, heartbeat),
             )
         except Exception as error:  # noqa: BLE001 - whatever it was, listen again
             _log.warning("listening again", reason=explain(error).error)

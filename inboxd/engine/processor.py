@@ -3,9 +3,8 @@
 Owns the order of things: pages from the cursors, sweeps from the beginning, sleep; where a stream
 of rows pauses, some more looks first. What a page is, it is given (`Work`). Promises to outlive any
 failure of the database: it forgets what it knew of the server and starts again, with growing waits.
-Known limit: sweeps are at least `sweep_interval`
-apart under backlog, and their share of the time is bounded, so a row that commits behind the
-cursor of a busy lane waits that long.
+Known limit: sweeps are at least a second apart under backlog, and their share of the time is
+bounded, so a row that commits behind the cursor of a busy lane waits that long.
 """
 
 import time
@@ -24,6 +23,8 @@ from inboxd.telemetry.metrics import Metrics
 
 _log = get_logger(__name__)
 
+# Seconds between sweeps under backlog.
+_SWEEP_INTERVAL = 1.0
 # A sweep may take this share of the time at most.
 _SWEEP_SHARE = 1 / 30
 # Rows that trickle in, so many pages in a row, none of them full: a page's round trips are worth
@@ -79,7 +80,13 @@ class Work(Protocol):
 class Processor:
     """One loop; `run` ends when it is told to stop."""
 
-    def __init__(self, work: Work, wakeup: WakeUp, metrics: Metrics, sweep_interval: float) -> None:
+    def __init__(
+        self,
+        work: Work,
+        wakeup: WakeUp,
+        metrics: Metrics,
+        sweep_interval: float = _SWEEP_INTERVAL,
+    ) -> None:
         """Process `work`; `sweep_interval` in seconds."""
         self.healthy = False
         # When the loop last came round (monotonic): one that waits for a vanished server does not.

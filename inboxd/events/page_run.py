@@ -33,6 +33,9 @@ from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")
 
+# Commands and events sent by a page, after which it starts no more events: they are in memory.
+_MOST_SENT = 10_000
+
 
 class Alone(Protocol):
     """Runs an event of a batch topic as a chunk of one."""
@@ -89,7 +92,7 @@ class PageRun:
                 await self._run_one(task, connection, row, raw, results)
                 await breath.take()
                 if (
-                    len(results.sent) + len(results.emitted) >= limits.page_commands
+                    len(results.sent) + len(results.emitted) >= _MOST_SENT
                     or time.monotonic() > ends
                     or controls.version != version
                 ):

@@ -1,7 +1,7 @@
 """What the settings of topics allow a page: how many rows, and how many pages at a time.
 
-Owns `page_rows` and `concurrency` of topics. A page that begins with a topic whose pages are
-bounded has events of that topic alone. A topic with a concurrency has that many slots,
+Owns `page_rows` and `total_concurrency` of topics. A page that begins with a topic whose pages are
+bounded has events of that topic alone. A topic with a total concurrency has that many slots,
 advisory locks that a page holds until its transaction ends. Promises that topics without either
 cost nothing. Known limit: a slot is held for a page that then finds no row of the topic.
 """
@@ -33,7 +33,9 @@ class TopicLimits:
         self._parts = parts
         declared = parts.registry.topics.values()
         self._rows = {topic.name: topic.page_rows for topic in declared if topic.page_rows}
-        self._slots = {topic.name: topic.concurrency for topic in declared if topic.concurrency}
+        self._slots = {
+            topic.name: topic.total_concurrency for topic in declared if topic.total_concurrency
+        }
         # Seconds after which a slot may be free; None: none was wanted.
         self.again: float | None = None
         # Topics of which the last page that asked got no slot.

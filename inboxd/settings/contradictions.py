@@ -81,14 +81,14 @@ def _handlers_end_before_their_page(settings: Settings) -> Iterator[str]:
         )
 
 
-@_rests_on("database.pool_size", "events.chunks")
+@_rests_on("database.pool_size", "events.chunk_concurrency")
 def _chunks_leave_a_connection(settings: Settings) -> Iterator[str]:
-    connections, chunks = settings.database.pool_size, settings.events.chunks
+    connections, chunks = settings.database.pool_size, settings.events.chunk_concurrency
     if connections <= chunks:
         yield (
-            f"database.pool_size ({connections}) must be larger than events.chunks ({chunks}), "
-            "or chunks that run for long leave no connection to claim and settle anything else; "
-            "raise database.pool_size, or lower events.chunks"
+            f"database.pool_size ({connections}) must be larger than events.chunk_concurrency "
+            f"({chunks}), or chunks that run for long leave no connection to claim and settle "
+            "anything else; raise database.pool_size, or lower events.chunk_concurrency"
         )
 
 

@@ -52,64 +52,80 @@ class Database(Section):
         "inboxd",
         alias="schema",
         pattern=r"^[a-z_][a-z0-9_]{0,39}$",
-        description="Schema of inboxd's tables; several may live in one database.",
+        description="Schema of inboxd's tables. Another name where several services share a "
+        "database.",
     )
     password: SecretStr | None = Field(
         None,
-        description="Password, in place of the DSN's; better a file, which no process list shows.",
+        description="Password, in place of the DSN's. A file is better: no process list shows it.",
     )
     password_file: Path | None = Field(
-        None, description="File that holds only the password; stronger than `password` in TOML."
+        None,
+        description="File that holds only the password; stronger than `password`. For secrets "
+        "that a platform mounts.",
     )
     tls_ca: Path | None = Field(
-        None, description="PEM file of the authorities that may vouch for the server."
+        None,
+        description="PEM file of the authorities that may vouch for the server. Set it to have "
+        "the server's certificate verified.",
     )
     tls_cert: Path | None = Field(
         None,
-        description="PEM file of the daemon's own certificate, for servers that ask for one; needs "
-        "`tls_ca`.",
+        description="PEM file of the daemon's own certificate, for servers that ask for one; "
+        "needs `tls_ca`.",
     )
     tls_key: Path | None = Field(None, description="PEM file of that certificate's private key.")
     pool_size: int = Field(
         5,
         ge=1,
         le=100,
-        description="Connections of the daemon itself: claims and settlements; more than "
-        "events.chunks.",
+        description="Connections of the daemon itself, for claims and settlements; more than "
+        "events.chunk_concurrency. Raise it when `inboxd_pool_connections` shows no "
+        "idle one for long.",
     )
     handler_pool_size: int = Field(
         10,
         ge=1,
         le=1000,
         description="Connections for handlers, apart from the daemon's, so that they cannot "
-        "starve it.",
+        "starve it. Raise it when commands that use the database wait for each "
+        "other; lower it when the server has too few.",
     )
     connect_timeout: Duration = Field(
-        seconds(10), description="How long one attempt to connect may take."
+        seconds(10),
+        description="How long one attempt to connect may take, all hosts together. Raise it on "
+        "a slow way to the server; lower it to try a failover's next host sooner.",
     )
     statement_timeout: Duration = Field(
-        seconds(30), description="How long the server lets one statement run."
+        seconds(30),
+        description="How long the server lets one statement run. Raise it when statements of "
+        "handlers, or of a slow server, are cut off.",
     )
     lock_timeout: Duration = Field(
-        seconds(10), description="How long one statement may wait for a lock."
+        seconds(10),
+        description="How long one statement may wait for a lock. Lower it when a lock of a "
+        "producer or a migration delays pages and settlements for too long; raise "
+        "it when statements fail that would soon have got theirs.",
     )
     idle_in_transaction_timeout: Duration = Field(
         seconds(60),
-        description="When the server ends a session that stopped in a transaction, and so frees "
-        "the page of a stopped worker; one that stopped in the middle of a statement is ended by "
-        "a worker that lives.",
+        description="When the server ends a session that stopped in a transaction, and so frees"
+        " the page of a stopped worker; one that stopped in the middle of a "
+        "statement is ended by another worker. Lower it to free such pages sooner; "
+        "raise it for event handlers that need longer.",
     )
     tcp_user_timeout: Duration = Field(
-        seconds(15), description="When the server gives up a peer that acknowledges no data."
-    )
-    keepalives_idle: Duration = Field(
-        seconds(10), description="Silence after which the server probes whether the peer lives."
+        seconds(15),
+        description="When the server and the worker give each other up if data is not "
+        "acknowledged. Lower it to notice a vanished machine sooner; raise it where"
+        " the network loses packets for longer.",
     )
     application_name: str = Field(
         "inboxd",
         min_length=1,
         max_length=63,
-        description="Name of the sessions in pg_stat_activity.",
+        description="How the names of the sessions in pg_stat_activity begin. Change it to tell"
+        " services on one server apart.",
     )
     transaction_pooler: bool = Field(
         default=False,

@@ -21,7 +21,6 @@ _RELOADABLE = frozenset(
         "events.page_rows",
         "events.page_bytes",
         "events.page_time",
-        "events.page_commands",
         "commands.page_rows",
         "commands.concurrency",
         "commands.in_flight_bytes",

@@ -23,40 +23,46 @@ class Queue(Section):
         None,
         ge=1,
         le=10_000,
-        description="Most commands of this queue in flight in this process; unset: only "
-        "commands.concurrency bounds it.",
+        description="Most commands of this queue in flight in one worker process; unset: only "
+        "commands.concurrency bounds it. Set it when its commands crowd out others,"
+        " or need much memory or processor.",
     )
     total_concurrency: int | None = Field(
         None,
         ge=1,
         le=10_000,
         description="Most commands of this queue in flight in all workers together; unset: as "
-        "many as they can. Give all workers the same.",
+        "many as they can. Set it when what they call bears only so many at a time."
+        " Give all workers the same.",
     )
     rate: RateLimit | None = Field(
         None,
-        description="Most commands of this queue that all workers claim in any second, minute or "
-        'hour: "10/s", "600/m", "5000/h"; unset: as many as they can. They start when they are '
-        "claimed, as far as the worker has time.",
+        description="Most commands of this queue that all workers claim in any second, minute "
+        'or hour: "10/s", "600/m", "5000/h"; unset: as many as they can. Set it '
+        "when what they call counts calls. They start when they are claimed, as far"
+        " as the worker has time.",
     )
     priority: int = Field(
         0,
         ge=-(2**15),
         lt=2**15,
-        description="Added to the priority of each of its commands: what is smaller goes first.",
+        description="Added to the priority of each of its commands: what is smaller goes first."
+        " Lower it when they must not wait behind those of other queues.",
     )
     key_concurrency: int = Field(
         1,
         ge=1,
         le=10_000,
-        description="Most commands of one ordering key in flight in all workers together; 1: one "
-        "after the other, in order.",
+        description="Most commands of one ordering key in flight in all workers together; 1: "
+        "one after the other, in order. Raise it where keys are for fair shares, "
+        "not for order.",
     )
-    key_failure: Literal["block", "skip"] = Field(
+    on_failure: Literal["block", "skip"] = Field(
         "block",
-        description="What a dead letter does to its ordering key. block: the key waits until it "
-        "is replayed or dismissed; skip: the next one goes on. Only where key_concurrency is 1; "
-        "with more there is no order to keep.",
+        description="What a dead letter does to its ordering key. block: the key waits until it"
+        " is replayed or dismissed; skip: the next one goes on. Choose skip where a"
+        " delay is worse than a gap. Only where key_concurrency is 1; with more "
+        "there is no order to keep.",
     )
 
 
@@ -78,29 +84,34 @@ class TopicOverride(Section):
     )
     on_failure: Literal["block", "skip"] | None = Field(
         None,
-        description="What a dead letter does to its ordering key. block, if unset: the key waits "
-        "until it is replayed or dismissed; skip: the next one goes on. Sequential only.",
+        description="What a dead letter does to its ordering key. block, if unset: the key "
+        "waits until it is replayed or dismissed; skip: the next one goes on. "
+        "Choose skip where a delay is worse than a gap. Sequential only.",
     )
     page_rows: int | None = Field(
         None,
         ge=1,
         le=10_000,
         description="Most of its events in one transaction; in batch mode, in one portion of a "
-        "long chunk.",
+        "long chunk. Set it when its handlers are slower, or lock more, than others.",
     )
     poll_interval: Duration | None = Field(
         None,
-        description="Longest sleep without a look at it, if shorter than worker.poll_interval.",
+        description="Longest sleep without a look at it, if shorter than worker.poll_interval: "
+        "for a topic that must not be late when wake-ups are lost.",
     )
     retry: dict[str, Any] | None = Field(
-        None, description="Keys of a retry policy, laid over the handlers' own."
+        None,
+        description="Keys of a retry policy, laid over the handlers' own. Set it when what they"
+        " depend on fails more often, or for longer.",
     )
-    concurrency: int | None = Field(
+    total_concurrency: int | None = Field(
         None,
         ge=1,
         le=64,
-        description="Most transactions that process it at the same time in all workers together; "
-        "unset: as many as they can. Give all workers the same.",
+        description="Most transactions that process it at the same time in all workers "
+        "together; unset: as many as they can. Set it when its handlers wait for "
+        "each other's locks. Give all workers the same.",
     )
     count: int | None = Field(
         None, ge=1, le=1_000_000, description="Batch: a chunk is due with so many events, and full."
@@ -126,7 +137,9 @@ class TopicOverride(Section):
         "pointer into the payload.",
     )
     dedup_window: Duration | None = Field(
-        None, description="How long its dedup keys are kept; unset: as [dedup] says."
+        None,
+        description="How long its dedup keys are kept; unset: as [dedup] says. Set it where "
+        "producers send again later, or sooner, than others.",
     )
 
     @field_validator("*", mode="before")
@@ -148,30 +161,54 @@ class RetryDefaults(Section):
     """The policy of handlers that declare none."""
 
     kind: Literal["exponential", "linear", "fixed"] = Field(
-        "exponential", description="How the waits grow."
+        "exponential",
+        description="How the waits grow. Choose linear or fixed where failures pass soon.",
     )
-    base: Duration = Field(seconds(2), description="The first wait.")
+    base: Duration = Field(
+        seconds(2), description="The first wait. Lower it when most failures pass within a moment."
+    )
     factor: float = Field(
-        2, ge=1, le=100, description="What each wait is multiplied by (exponential only)."
+        2,
+        ge=1,
+        le=100,
+        description="What each wait is multiplied by (exponential only). Lower it for more "
+        "attempts in the same time.",
     )
-    cap: Duration = Field(timedelta(hours=1), description="The longest wait.")
+    cap: Duration = Field(
+        timedelta(hours=1),
+        description="The longest wait. Lower it when rows still wait long after an outage is over.",
+    )
     attempts: int = Field(
-        15, ge=1, le=1000, description="Executions in all, the first one included."
+        15,
+        ge=1,
+        le=1000,
+        description="Executions in all, the first one included. Raise it to outlast longer "
+        "outages; lower it to see dead letters sooner.",
     )
     jitter: Literal["full", "none"] = Field(
         "full",
-        description="full: a random part of the wait, so that retries do not march in step. Unset, "
-        "the kind fixed has none.",
+        description="full: a random part of the wait, so that retries do not march in step; "
+        "none: where waits must be foreseen. Unset, the kind fixed has none.",
     )
 
 
 class TypeOverride(Section):
     """What an operator changes for one type, without a new release of the plugin."""
 
-    timeout: Duration | None = Field(None, description="What its handler gets.")
-    queue: str | None = Field(None, min_length=1, description="Queue of new commands of the type.")
+    timeout: Duration | None = Field(
+        None,
+        description="What its handler gets. Raise it when good runs are cut off; lower it to be"
+        " rid of hanging ones sooner.",
+    )
+    queue: str | None = Field(
+        None,
+        min_length=1,
+        description="Queue of new commands of the type: to give it limits or workers of its own.",
+    )
     retry: dict[str, Any] | None = Field(
-        None, description="Keys of a retry policy, laid over the handler's own."
+        None,
+        description="Keys of a retry policy, laid over the handler's own. Set it when what it "
+        "depends on fails more often, or for longer.",
     )
     unhandled: Unhandled | None = Field(
         None,
@@ -180,8 +217,8 @@ class TypeOverride(Section):
     )
     retention: Annotated[Duration | None, at_least(1, BY_DAYS)] = Field(
         None,
-        description="How long its settled rows are kept, where that is shorter than what [history] "
-        "says.",
+        description="How long its settled rows are kept, where that is shorter than what "
+        "[history] says: for a type that fills history.",
     )
 
 

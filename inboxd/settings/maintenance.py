@@ -16,35 +16,39 @@ from inboxd.settings.values import BY_DAYS, Duration, Retention, at_least
 class History(Section):
     """Where settled rows go, and how long they stay there."""
 
-    partitions_ahead: Duration = Field(
-        timedelta(days=14),
-        description="How far ahead partitions are made: the time to notice that making them fails.",
-    )
     events: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=30),
-        description='How long settled events are kept, a day at least; or "forever". Days go as a '
-        "whole, and large payloads with the longer of both tables.",
+        description='How long settled events are kept, a day at least; or "forever". Days go as'
+        " a whole, and large payloads with the longer of both tables. Shorten it "
+        "when the disk fills; lengthen it to replay older ones.",
     )
     commands: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=90),
         description="How long settled commands are kept, and with them ended batches, a day at "
-        'least; or "forever".',
+        'least; or "forever". Shorten it when the disk fills; lengthen it to replay'
+        " older ones.",
     )
     stats: Duration = Field(
-        timedelta(days=90), description="How long the statistics per minute are kept."
+        timedelta(days=90),
+        description="How long the statistics per minute are kept. Shorten it when many types "
+        "make them large.",
     )
     audit: Annotated[Retention, at_least(30)] = Field(
         None,
-        description='How long the audit is kept, 30 days at least; unset or "forever": for ever. '
-        "People write it, so it stays small.",
+        description='How long the audit is kept, 30 days at least; unset or "forever": for '
+        "ever. People write it, so it stays small; set it where names may not be "
+        "kept for so long.",
     )
     export: Path | None = Field(
         None,
         description="Folder where a day of history is written before it is dropped; unset: "
-        "nowhere. What cannot be written is not dropped.",
+        "nowhere. What cannot be written is not dropped. Set it when rows must "
+        "outlast the database.",
     )
     export_format: Literal["jsonl", "csv"] = Field(
-        "jsonl", description="JSON lines or CSV, compressed by gzip."
+        "jsonl",
+        description="JSON lines or CSV, compressed by gzip. Choose what the readers of the "
+        "files load.",
     )
 
 
@@ -52,7 +56,8 @@ class DedupSource(Section):
     """What one source's events need."""
 
     window: Duration = Field(
-        description="How long the dedup keys of this source are kept; a topic's longer one counts.",
+        description="How long the dedup keys of this source are kept; a topic's longer one "
+        "counts. Set it where a source sends again later, or sooner, than others.",
     )
 
 
@@ -62,7 +67,7 @@ class Dedup(Section):
     window: Duration = Field(
         timedelta(days=30),
         description="How long a dedup key is kept: longer than the longest time after which a "
-        "producer sends again.",
+        "producer sends again. Shorten it when the keys take too much room.",
     )
     sources: dict[str, DedupSource] = Field(
         default_factory=dict,
@@ -74,8 +79,8 @@ class Maintenance(Section):
     """Maintenance tasks, most of which one elected worker runs for all."""
 
     interval: Duration = Field(
-        seconds(30), description="How often partitions, reaping and purging are looked after."
-    )
-    stats_interval: Duration = Field(
-        seconds(5), description="How often counts are written to the stats table."
+        seconds(30),
+        description="How often the backlog is counted, and old rows, partitions and dead "
+        "sessions are looked after. Lengthen it when counting weighs on the server;"
+        " shorten it for fresher metrics.",
     )

@@ -56,7 +56,8 @@ def _is_without_partition(error: BaseException) -> bool:
     return isinstance(error, asyncpg.CheckViolationError) and "no partition" in str(error)
 
 
-# A peer that answers none of so many probes, so far apart, is gone.
+# A silent peer is probed; one that answers none of so many probes, so far apart, is gone.
+_IDLE_SECONDS = 10
 _PROBE_SECONDS = 5
 _PROBES = 3
 
@@ -94,7 +95,7 @@ def session_settings(database: Database, purpose: str) -> dict[str, str]:
         "lock_timeout": _milliseconds(database.lock_timeout),
         "idle_in_transaction_session_timeout": _milliseconds(database.idle_in_transaction_timeout),
         "tcp_user_timeout": _milliseconds(database.tcp_user_timeout),
-        "tcp_keepalives_idle": str(round(database.keepalives_idle.total_seconds())),
+        "tcp_keepalives_idle": str(_IDLE_SECONDS),
         "tcp_keepalives_interval": str(_PROBE_SECONDS),
         "tcp_keepalives_count": str(_PROBES),
         # Compiling a plan costs more than any of these short statements.
@@ -179,7 +180,7 @@ def _watched(
         return connection
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
-        ("TCP_KEEPIDLE", round(database.keepalives_idle.total_seconds())),
+        ("TCP_KEEPIDLE", _IDLE_SECONDS),
         ("TCP_KEEPINTVL", _PROBE_SECONDS),
         ("TCP_KEEPCNT", _PROBES),
         ("TCP_USER_TIMEOUT", int(_milliseconds(database.tcp_user_timeout))),

@@ -34,7 +34,7 @@ async def blocked(
 ) -> list[Blocked]:
     """The blocked keys of each queue, as these settings have it."""
     at_once = [name for name, queue in queues.items() if queue.key_concurrency > 1]
-    skipping = [name for name, queue in queues.items() if queue.key_failure == "skip"]
+    skipping = [name for name, queue in queues.items() if queue.on_failure == "skip"]
     rows = await connection.fetch(sql["count_blocked"], HOLDERS, [*at_once, *skipping], at_once)
     return [Blocked(*row) for row in rows]
 
@@ -67,7 +67,7 @@ async def blocked_keys(
         name,
         most,
         HOLDERS,
-        holds and settings.key_failure == "block",
+        holds and settings.on_failure == "block",
         holds,
         COUNTED,
     )

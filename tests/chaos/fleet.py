@@ -68,8 +68,7 @@ _CONFIG: Config = {
         "chaos.paced": {"rate": f"{PER_SECOND}/s"},
     },
     "schedules": _SCHEDULES,
-    "wakeups": {"listen_check_interval": "2s"},
-    "maintenance": {"interval": "5s", "stats_interval": "1s"},
+    "maintenance": {"interval": "5s"},
     "log": {"format": "json", "level": "info"},
 }
 # The first one's transactions end while it is stopped; the second one's outlive its lease, so that

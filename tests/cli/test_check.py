@@ -281,7 +281,7 @@ def test_settings_with_mistakes(
     wrong.write_text("[database]\npool_size = 4\n")
     result = run_cli("check")
     assert result.code == 78
-    assert "database.pool_size (4) must be larger than events.chunks (4)" in result.err
+    assert "database.pool_size (4) must be larger than events.chunk_concurrency (4)" in result.err
 
 
 _WRONG = """

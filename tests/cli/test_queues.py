@@ -38,7 +38,7 @@ def filled(sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
         sql(statement)
     monkeypatch.setenv(
         "INBOXD_QUEUES",
-        '{"skip": {"key_failure": "skip", "rate": "600/m"}, "wide": {"key_concurrency": 2},'
+        '{"skip": {"on_failure": "skip", "rate": "600/m"}, "wide": {"key_concurrency": 2},'
         ' "idle": {"total_concurrency": 7}}',
     )
 
@@ -59,7 +59,7 @@ def test_what_waits_and_which_keys_stand_still(cli: Cli, sql: Sql) -> None:
         "skip": {"retry": 1},
     }
     assert 89 < plain["blocked"]["dead letter"]["oldest"] < 120
-    assert found["skip"]["limits"] == {"key_failure": "skip", "rate": "600/m"}
+    assert found["skip"]["limits"] == {"on_failure": "skip", "rate": "600/m"}
     assert found["idle"]["limits"] == {"total_concurrency": 7}
     lines = cli("queues", "list").out.splitlines()
     (line,) = [line for line in lines if "plain" in line]

@@ -11,8 +11,8 @@ pytestmark = pytest.mark.anyio
 
 BOUNDED: Config = {
     "topics.narrow": {"page_rows": 7},
-    "topics.alone": {"concurrency": 1},
-    "topics.in_order": {"mode": "sequential", "page_rows": 7, "concurrency": 1},
+    "topics.alone": {"total_concurrency": 1},
+    "topics.in_order": {"mode": "sequential", "page_rows": 7, "total_concurrency": 1},
 }
 # Which transaction wrote each effect, and when: what ran together, and in how large a page.
 _PAGES = """
@@ -84,7 +84,10 @@ async def test_no_more_chunks_at_a_time_than_the_topic_allows(
         " inboxd.bucket_of('counted', 'k' || n) as bucket from generate_series(1, 99) n) k"
         " order by bucket limit 5"
     )
-    config: Config = {"topics.counted": {"concurrency": 2}, "worker": {"poll_interval": "60s"}}
+    config: Config = {
+        "topics.counted": {"total_concurrency": 2},
+        "worker": {"poll_interval": "60s"},
+    }
     fleet = [await start_worker(config) for _ in range(2)]
     running = "insert into chunks%"
     async with own.database.connect() as other, other.transaction():
@@ -102,7 +105,7 @@ async def test_a_page_has_no_slot_of_a_topic_that_it_leaves(
     own: Inbox, start_worker: StartWorker
 ) -> None:
     """Two topics, each a page at a time: two workers have one each."""
-    alone = {"mode": "sequential", "concurrency": 1}
+    alone = {"mode": "sequential", "total_concurrency": 1}
     config: Config = {
         "topics.first": alone,
         "topics.second": alone,

@@ -197,7 +197,7 @@ async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
 async def test_a_dead_letter_steps_aside_if_told_to(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    await start_worker({"queues": {"lines": {"key_failure": "skip"}}})
+    await start_worker({"queues": {"lines": {"on_failure": "skip"}}})
     await steps(lines, [{"key": "a", "n": n, "good_at": 9 if n == 1 else 1} for n in range(4)])
     await ended(lines, 3)
     assert await trail(lines) == {"a": [0, 2, 3]}

@@ -73,9 +73,7 @@ async def test_a_cancelled_command_leaves_no_effect(inbox: Inbox) -> None:
 
 @pytest.mark.direct("nobody listens behind one, and a metric says so")
 async def test_metrics_agree_with_history(own: Inbox, start_worker: StartWorker) -> None:
-    worker = await start_worker(
-        {"maintenance": {"interval": "1s", "stats_interval": "200ms"}, "retry": {"attempts": 1}}
-    )
+    worker = await start_worker({"maintenance": {"interval": "1s"}, "retry": {"attempts": 1}})
     good = await own.write_many("event", "test.ledger", [{"sends": 2}] * 5)
     bad = await own.write("command", "test.misbehave", {"how": "raise"})
     await own.succeeded("event", *good)

@@ -198,7 +198,7 @@ command = "x.y"
     ("mistake", "told"),
     [
         ('[typo]\nkey = "value"', "unknown section"),
-        ("[events]\nchunks = 64", "must be larger than events.chunks (64)"),
+        ("[events]\nchunk_concurrency = 64", "must be larger than events.chunk_concurrency (64)"),
         # The log is JSON: a line break and quotes are written out.
         (_TWO_NAMES, r"""did you mean 'test.noop'?\n[schedules.\"tick\"]: no plugin declares"""),
         (

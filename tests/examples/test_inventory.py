@@ -46,7 +46,7 @@ async def test_every_event_is_delivered_twice_and_counts_once(
     worker = await start_worker(
         {
             "worker": {"plugins": ["inventory"]},
-            "maintenance": {"stats_interval": "200ms"},
+            "maintenance": {"interval": "200ms"},
             "log": {"level": "debug"},
         }
     )

@@ -75,7 +75,6 @@ async def test_the_listener_listens_again(
         config: Config = {
             "database": {"dsn": way.dsn},
             "worker": {"poll_interval": "60s"},
-            "wakeups": {"listen_check_interval": "500ms"},
         }
         worker = await start_worker(config)
         await exactly_once("event", await emit(ledger, 1))

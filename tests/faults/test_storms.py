@@ -116,7 +116,6 @@ async def test_connections_cut_without_a_word(
             # A handler whose statement is never answered waits as long as it may.
             commands={"timeout": "10s"},
             database={"dsn": way.dsn, "statement_timeout": "1s"},
-            wakeups={"listen_check_interval": "300ms"},
             worker={"crash_limit": 100, "poll_interval": "20s"},
         )
         crew = Crew(start_worker, config, storm.chance)

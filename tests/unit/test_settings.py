@@ -277,8 +277,14 @@ def test_all_problems_at_once_each_with_its_place(written: Any) -> None:
     [
         ('[worker]\nlease = "10s"\n', "heartbeat_interval must be at most a quarter of lease"),
         ('[events]\ntimeout = "60s"\n', "shorter than database.idle_in_transaction_timeout"),
-        ("[events]\nchunks = 5\n", "database.pool_size (5) must be larger than events.chunks (5)"),
-        ("[database]\npool_size = 3\n", "raise database.pool_size, or lower events.chunks"),
+        (
+            "[events]\nchunk_concurrency = 5\n",
+            "database.pool_size (5) must be larger than events.chunk_concurrency (5)",
+        ),
+        (
+            "[database]\npool_size = 3\n",
+            "raise database.pool_size, or lower events.chunk_concurrency",
+        ),
         ('[http]\nhost = "0.0.0.0"\n', "allow_remote = true"),
         ('[http]\nhost = "db.example"\n', "allow_remote = true"),
         ('[database]\ntls_cert = "c.pem"\n', "tls_cert and tls_key belong together"),
@@ -299,7 +305,7 @@ def test_wrong_value_says_what_is_allowed(written: Any, text: str, message: str)
 
 def test_all_contradictions_are_told_at_once(written: Any) -> None:
     path = written(
-        '[events]\ntimeout = "60s"\nchunks = 5\n[database]\ntransaction_pooler = true\n'
+        '[events]\ntimeout = "60s"\nchunk_concurrency = 5\n[database]\ntransaction_pooler = true\n'
         '[types."a.b"]\nretention = "1h"\n[types."c.d"]\nretention = "1m"\n'
     )
     found = problems(path)
@@ -316,7 +322,7 @@ def test_contradictions_are_told_beside_wrong_values_each_with_its_place(written
         'retention = "90d"\ntimeout = 3\n[types."c.d"]\nretention = "1h"\n'
         '[events]\ntimeout = "2m"\n'
     )
-    found = problems(path, {"INBOXD_EVENTS__CHUNKS": "6", "INBOXD_LOG__LEVEL": "loud"})
+    found = problems(path, {"INBOXD_EVENTS__CHUNK_CONCURRENCY": "6", "INBOXD_LOG__LEVEL": "loud"})
     for start in (
         f"{path}: [worker] poll_interval: a duration is",
         f"{path}: [http] port: ",
@@ -332,7 +338,7 @@ def test_contradictions_are_told_beside_wrong_values_each_with_its_place(written
         f"{path}: [database]: tls_cert and tls_key belong together",
         f"{path}: [database]: tls_cert needs tls_ca",
         f"{path}: events.timeout must be shorter",
-        "environment: database.pool_size (5) must be larger than events.chunks (6)",
+        "environment: database.pool_size (5) must be larger than events.chunk_concurrency (6)",
     ):
         assert [line.startswith(start) for line in found].count(True) == 1, start
     assert len(found) == 15, "history.events is wrong: nothing is longer than it"
@@ -346,15 +352,21 @@ def test_contradictions_are_told_beside_wrong_values_each_with_its_place(written
         ('[events]\ntimeout = "2m"\n[databse]\nidle_in_transaction_timeout = "5m"\n', {}),
         ('[events]\ntimeout = "2m"\n[database]\npatience = "5m"\n', {}),
         ('[events]\ntimeout = "2m"\n', {"INBOXD_DATABSE__POOL_SIZE": "9"}),
-        ('database = 3\n[events]\ntimeout = "2m"\nchunks = 9\n', {}),
-        ("[events]\nchunks = 9\n[database]\npool_size = 12\n", {"INBOXD_DATABASE__POOL_SIZE": "x"}),
+        ('database = 3\n[events]\ntimeout = "2m"\nchunk_concurrency = 9\n', {}),
+        (
+            "[events]\nchunk_concurrency = 9\n[database]\npool_size = 12\n",
+            {"INBOXD_DATABASE__POOL_SIZE": "x"},
+        ),
         ('[worker]\nlease = "10s"\nheartbeat_interval = "2"\n', {}),
         ('[http]\nhost = "0.0.0.0"\nallow_remote = "perhaps"\n', {}),
         ('[types."a.b"]\nretention = "200d"\n[history]\nevents = "years"\n', {}),
         ('[dedup.sources.shop]\nwindw = "3d"\n', {}),
         ("[dedup.sources.shop]\nwindow = 3\n", {}),
         ('[events]\ntimeout = "2m"\n', {"INBOXD_DATABASE": "{"}),
-        ('[events]\ntimeout = "2m"\nchunks\n', {"INBOXD_EVENTS__CHUNKS": "9"}),
+        (
+            '[events]\ntimeout = "2m"\nchunk_concurrency\n',
+            {"INBOXD_EVENTS__CHUNK_CONCURRENCY": "9"},
+        ),
     ],
 )
 def test_what_only_follows_from_another_mistake_is_not_told(
@@ -382,11 +394,14 @@ def test_a_source_that_cannot_be_read_hides_no_mistake_of_the_others(
 def test_what_is_right_can_be_read_beside_what_is_wrong(written: Any) -> None:
     path = written(
         '[worker]\nlease = "1m"\nqueues = [1]\n[topics.a]\ncount = "x"\nage = "3s"\n[topics.b]\n'
-        "concurrency = 3\n[dedup.sources.shop]\nwindow = 3\n"
+        "total_concurrency = 3\n[dedup.sources.shop]\nwindow = 3\n"
     )
     settings = read(path, {}).settings
     assert settings.worker.lease == timedelta(minutes=1)
-    assert settings.topics == {"a": TopicOverride(age="3s"), "b": TopicOverride(concurrency=3)}  # type: ignore[arg-type]
+    assert settings.topics == {
+        "a": TopicOverride(age="3s"),  # type: ignore[arg-type]
+        "b": TopicOverride(total_concurrency=3),
+    }
     assert settings.dedup.sources == {}
     known = {("worker", "lease"), ("topics", "a", "age"), ("topics", "b"), ("database",)}
     unknown = {("worker", "queues"), ("worker",), ("topics", "a"), ("topics", ANY, "count")}

@@ -50,7 +50,7 @@ def registry(*plugins: Handlers) -> Registry:
         ({"mode": "batch", "expect": "a", "age": "1h"}, "expect='a'"),
         ({"mode": "batch", "expect": [], "age": "1h"}, "expect=[]"),
         ({"mode": "batch", "expect": ["a", "a"], "age": "1h"}, "each once"),
-        ({"concurrency": 65}, "concurrency=65"),
+        ({"total_concurrency": 65}, "total_concurrency=65"),
         ({"page_rows": "many"}, "page_rows='many'"),
         ({"retry": 3}, "retry=3"),
         ({"dedup": "id"}, "no JSON pointer"),
@@ -228,7 +228,7 @@ BATCH = {
     "age": "1h",
     "cron": "0 0 * * *",
     "zone": "Europe/Berlin",
-    "concurrency": 2,
+    "total_concurrency": 2,
 }
 SET = {"mode": "batch", "expect": ["a", "b"], "age": "1h"}
 
@@ -239,16 +239,16 @@ SET = {"mode": "batch", "expect": ["a", "b"], "age": "1h"}
         # Another mode: what was declared for the former one only does not count.
         (SEQUENTIAL, {"mode": "single"}, None, {}),
         (SEQUENTIAL, {"mode": "batch", "count": 3}, ("user",), {"count": 3}),
-        (BATCH, {"mode": "single"}, None, {"concurrency": 2}),
-        (BATCH, {"mode": "sequential"}, ("user",), {"on_failure": "block", "concurrency": 2}),
+        (BATCH, {"mode": "single"}, None, {"total_concurrency": 2}),
+        (BATCH, {"mode": "sequential"}, ("user",), {"on_failure": "block", "total_concurrency": 2}),
         (SET, {"mode": "single"}, None, {}),
         # An empty text takes away what was declared.
         (SEQUENTIAL, {"mode": ""}, None, {}),
         (SEQUENTIAL, {"key": "", "on_failure": ""}, None, {"on_failure": "block"}),
-        (BATCH, {"cron": "", "key": ""}, None, {"age": "1h", "concurrency": 2}),
+        (BATCH, {"cron": "", "key": ""}, None, {"age": "1h", "total_concurrency": 2}),
         (
             BATCH,
-            {"age": "", "concurrency": "", "zone": ""},
+            {"age": "", "total_concurrency": "", "zone": ""},
             ("user",),
             {"cron": "0 0 * * * UTC"},
         ),

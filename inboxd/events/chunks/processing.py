@@ -139,7 +139,7 @@ class ChunkProcessing:
 
     def start(self) -> int:
         """Begin visits, as many as may be; how many were begun."""
-        room = self._parts.settings.events.chunks - len(self._visits)
+        room = self._parts.settings.events.chunk_concurrency - len(self._visits)
         begun = self._ready()[: max(0, room)] if not self._stopping else []
         for bucket in begun:
             handler = self._parts.registry.chunks[bucket[0]]
@@ -247,8 +247,8 @@ class ChunkProcessing:
         return bucket[0] not in self._reader.horizon.held
 
     async def _has_slot(self, connection: Connection, topic: str) -> bool:
-        """Whether the topic's concurrency over all workers has room for this transaction."""
-        slots = self._parts.registry.topics[topic].concurrency
+        """Whether the topic's total concurrency has room for this transaction."""
+        slots = self._parts.registry.topics[topic].total_concurrency
         if slots is None:
             return True
         return bool(await topics.try_slots(connection, self._parts.sql, [topic], [slots]))

@@ -7,7 +7,6 @@ database's UTC day.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.store import partitions
@@ -17,10 +16,13 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
+# How many days ahead: the time to notice that making them fails.
+_DAYS_AHEAD = 14
+_FEW_DAYS = 2
+
 
 async def make_partitions(
     context: MaintenanceContext,
-    ahead: timedelta,
     hold: Callable[[str | None], None],
     leads: Callable[[], Awaitable[bool]],
 ) -> None:
@@ -29,32 +31,31 @@ async def make_partitions(
     `hold` is called with the reason why nothing can be settled, or None; `leads`: whether this
     worker leads.
     """
-    wanted = max(1, ahead.days)
-    days, apart = await _look(context, wanted)
+    days, apart = await _look(context)
     try:
-        if days < 1 or (days < wanted and await leads()):
+        if days < 1 or (days < _DAYS_AHEAD and await leads()):
             async with borrow(context.pool) as connection:
-                await partitions.make(connection, context.sql, wanted)
-            days, apart = await _look(context, wanted)
+                await partitions.make(connection, context.sql, _DAYS_AHEAD)
+            days, apart = await _look(context)
     finally:
         context.metrics.partitions_ahead.set(days)
         missing = _missing(apart)
         hold(missing if days < 0 else None)
         if days < 0:
             _log.error(missing)
-        elif days < min(2, wanted):
+        elif days < _FEW_DAYS:
             _log.warning(
-                "history has no partition for tomorrow",
+                "history has partitions for a few days only",
                 days_ahead=days,
                 detached=[each.part for each in apart],
             )
 
 
-async def _look(context: MaintenanceContext, wanted: int) -> tuple[int, list[Apart]]:
+async def _look(context: MaintenanceContext) -> tuple[int, list[Apart]]:
     """How many days ahead there is room, and what was detached, if that is not far."""
     async with borrow(context.pool) as connection:
         days = await partitions.days_ahead(connection, context.sql)
-        apart = await partitions.apart(connection, context.sql) if days < wanted else []
+        apart = await partitions.apart(connection, context.sql) if days < _DAYS_AHEAD else []
     return days, [each for each in apart if each.ahead >= 0]
 
 
