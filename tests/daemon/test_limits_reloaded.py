@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.daemon.test_keys import lines, steps
+from tests.daemon.test_ordering_keys import lines, steps
 from tests.support import Database, StartWorker, Worker, eventually
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from inboxd.telemetry import tally as tally_module
 from inboxd.telemetry.metrics import MAX_LANES, BacklogSample, Metrics
 from inboxd.telemetry.tally import OTHER, Statistic, Tally
 
-DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCS = Path(__file__).parents[3] / "docs" / "metrics.md"
 MINUTE = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.daemon.test_keys import ended, lines, steps
+from tests.daemon.test_ordering_keys import ended, lines, steps
 from tests.support import Config, Database, StartWorker
 
 pytestmark = pytest.mark.anyio

@@ -22,7 +22,7 @@ from tests.support import Database, ExternalServer, create, drop, eventually
 from tests.support.plugins import install
 from tests.support.ports import held_port
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SCHOOL = ROOT / "examples/school"
 PLUGIN = """
 from inboxd import CommandContext, Event, EventContext, Handlers

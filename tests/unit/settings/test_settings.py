@@ -29,7 +29,7 @@ from inboxd.settings import (
 from inboxd.settings.contradictions import contradictions
 from inboxd.settings.values import format_size, parse_size
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "config.example.toml"
 DOCS = ROOT / "docs" / "settings.md"
 # Sections that the operator names, with the name that the example uses.
