@@ -3,16 +3,24 @@
 Owns the reading of the files; nothing else in inboxd holds SQL. There is a folder for each subject,
 but a statement is asked for by its name alone, which no other has in any folder. Promises that a
 name that does not exist fails when the store is built, not at the first use, and that nothing
-depends on a session's `search_path`. Known limit: only `{schema}` and the lists of columns
-(`inboxd.store.columns`) are replaced; values are parameters.
+depends on a session's `search_path`.
+
+A file whose name has `{table}` is two statements, one for events and one for commands:
+`count_{table}.sql` is `count_events` and `count_commands`. In its text `{table}` is that word,
+`{kind}` is `event` or `command`, and of `{topic or queue}` events have the first, commands the
+other. Known limit: besides, only `{schema}` and the lists of columns (`inboxd.store.columns`) are
+replaced; values are parameters.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
 from inboxd.errors import UsageError
 from inboxd.store.columns import written_out
 from inboxd.store.files import sql_folder
+
+_ONE_OR_OTHER = re.compile(r"\{([^{}]+) or ([^{}]+)\}")
 
 
 class Statements(Mapping[str, str]):
@@ -51,10 +59,21 @@ def render(text: str, schema: str) -> str:
 
 @cache
 def _files() -> dict[str, str]:
-    return {
-        file.stem: written_out(_without_header(file.read_text(encoding="utf-8")))
-        for file in sql_folder().glob("*/*.sql")
-    }
+    texts: dict[str, str] = {}
+    for file in sql_folder().glob("*/*.sql"):
+        text = _without_header(file.read_text(encoding="utf-8"))
+        texts |= _of_both(file.stem, text) if "{table}" in file.stem else {file.stem: text}
+    return {name: written_out(text) for name, text in texts.items()}
+
+
+def _of_both(name: str, text: str) -> dict[str, str]:
+    """The statement for events, and that for commands."""
+    found = {}
+    for place, kind in enumerate(("event", "command"), start=1):
+        chosen = _ONE_OR_OTHER.sub(rf"\{place}", text)
+        chosen = chosen.replace("{table}", f"{kind}s").replace("{kind}", kind)
+        found[name.replace("{table}", f"{kind}s")] = chosen
+    return found
 
 
 def _without_header(text: str) -> str:

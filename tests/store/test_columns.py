@@ -35,7 +35,7 @@ CLAIMS = {
     ),
     "claim_limited": (ClaimedCommand.__required_keys__, {"held_back", "again", "passed"}),
 }
-MOVES = re.compile(r"INSERT INTO \{schema\}\.(event|command)s_history\s+\(([^)]*)\)")
+MOVES = re.compile(r"INSERT INTO \{schema\}\.(event|command|\{table\})s?_history\s+\(([^)]*)\)")
 FUNCTIONS = [
     file
     for file in sorted((migrations_folder() / "functions").glob("*.sql"))

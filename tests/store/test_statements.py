@@ -45,9 +45,9 @@ def test_it_is_used(file: Path) -> None:
     if f'"{file.stem}"' in CODE or f"['{file.stem}']" in CODE:
         return
     # Named by table: sql[f"survey_{place}"], sql[f"set_{place}_flag"].
-    for table in ("events", "commands"):
+    for table in ("events", "commands", "{table}"):
         if table in file.stem:
-            pattern = re.escape(file.stem).replace(table, r"\{\w+\}", 1)
+            pattern = re.escape(file.stem.replace(table, "TABLE")).replace("TABLE", r"\{\w+\}")
             if re.search(f'f"{pattern}"', CODE):
                 return
     pytest.fail(f"{file.name} is not used: remove it")

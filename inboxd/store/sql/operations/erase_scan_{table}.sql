@@ -1,4 +1,4 @@
--- A page of the hot events, and those of them that are about somebody.
+-- A page of the hot rows, and those of them that are about somebody.
 -- parameters: null for any: $1 text tenant, $2 text entity_type, $3 text entity_id; $4 bigint id above
 --             which the page begins, $5 integer rows of the page
 -- returns: last (the page's last id; null: there is none any more), ids, statuses (of those that match)
@@ -10,4 +10,4 @@ SELECT max(page.id) AS last,
                ($1::text IS NULL OR h.tenant IS NOT DISTINCT FROM $1)
                AND ($2::text IS NULL OR h.entity_type IS NOT DISTINCT FROM $2)
                AND ($3::text IS NULL OR h.entity_id IS NOT DISTINCT FROM $3) AS matches
-          FROM {schema}.events h WHERE h.id > $4 ORDER BY h.id LIMIT $5) page
+          FROM {schema}.{table} h WHERE h.id > $4 ORDER BY h.id LIMIT $5) page

@@ -1,0 +1,40 @@
+-- The next of the dead letters that an action on many rows is meant for, in the order of ids. Type by type, as
+-- the index of dead letters has them: so no other row is looked at, however few of a full table are dead.
+-- parameters: $1 text[] statuses (just failed); each null for any: $2 text type, $3 text topic or queue, $4 text tenant,
+--             $5 timestamptz created since, $6 text that the newest error contains, $7 text fingerprint,
+--             $8 bigint[] batches (events are in none); then $9 bigint ids above, $10 bigint ids up to, $11 integer limit
+-- returns: id
+-- locks: nothing
+WITH RECURSIVE dead(type) AS (
+    (SELECT type FROM {schema}.{table}
+      WHERE status = 'failed' AND ($2::text IS NULL OR type = $2) ORDER BY type LIMIT 1)
+    UNION ALL
+    SELECT following.type
+      FROM dead
+     CROSS JOIN LATERAL (
+         SELECT h.type FROM {schema}.{table} h
+          WHERE h.status = 'failed' AND h.type > dead.type AND $2::text IS NULL ORDER BY h.type LIMIT 1) following
+)
+SELECT next.id
+  FROM dead
+ CROSS JOIN LATERAL (
+    (SELECT h.id FROM {schema}.{table} h
+       WHERE h.status = 'failed' AND $7::text IS NULL AND 'failed' = ANY ($1::text[])
+         AND ($3::text IS NULL OR h.{topic or queue} = $3)
+         AND ($4::text IS NULL OR h.tenant = $4)
+         AND ($5::timestamptz IS NULL OR h.created_at >= $5)
+         AND ($6::text IS NULL OR strpos(lower(h.errors -> -1 ->> 'error'), lower($6)) > 0)
+         AND ($8::bigint[] IS NULL OR {false or h.batch_id = ANY ($8)})
+         AND (h.type, h.id) > (dead.type, $9::bigint) AND (h.type, h.id) <= (dead.type, $10::bigint)
+       ORDER BY h.type, h.id LIMIT $11)
+     UNION ALL
+    (SELECT h.id FROM {schema}.{table} h
+       WHERE h.status || '' = 'failed' AND h.fingerprint = $7::text AND 'failed' = ANY ($1::text[])
+         AND ($3::text IS NULL OR h.{topic or queue} = $3)
+         AND ($4::text IS NULL OR h.tenant = $4)
+         AND ($5::timestamptz IS NULL OR h.created_at >= $5)
+         AND ($6::text IS NULL OR strpos(lower(h.errors -> -1 ->> 'error'), lower($6)) > 0)
+         AND ($8::bigint[] IS NULL OR {false or h.batch_id = ANY ($8)})
+         AND (h.type, h.id) > (dead.type, $9::bigint) AND (h.type, h.id) <= (dead.type, $10::bigint)
+       ORDER BY h.type, h.id LIMIT $11)) next
+ ORDER BY next.id LIMIT $11

@@ -1,6 +1,0 @@
--- A few commands to look at before an action on many.
--- parameters: $1 bigint[] ids
--- returns: id, type, lane (queue), status, tenant, created_at, error (the newest, shortened)
--- locks: nothing
-SELECT id, type, queue AS lane, status, tenant, created_at, left(errors -> -1 ->> 'error', 200) AS error
-  FROM {schema}.commands WHERE id = ANY ($1::bigint[]) ORDER BY id

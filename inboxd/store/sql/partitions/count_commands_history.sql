@@ -1,5 +1,0 @@
--- How many rows of commands ended in a time.
--- parameters: $1 timestamptz from, $2 timestamptz to (exclusive)
--- returns: bigint
--- locks: nothing
-SELECT count(*) FROM {schema}.commands_history WHERE finished_at >= $1 AND finished_at < $2

@@ -1,0 +1,5 @@
+-- How many rows ended in a time.
+-- parameters: $1 timestamptz from, $2 timestamptz to (exclusive)
+-- returns: bigint
+-- locks: nothing
+SELECT count(*) FROM {schema}.{table}_history WHERE finished_at >= $1 AND finished_at < $2
