@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -20,13 +20,40 @@ from inboxd.api.middleware import Middleware
 from inboxd.api.payload import Envelope
 from inboxd.api.records import CommandHandler, EventHandler, PayloadType, Upcaster
 from inboxd.api.schedules import ScheduleDeclaration
-from inboxd.api.signature import Signature, is_async, read_signature
+from inboxd.api.signature import is_async, read_signature
 from inboxd.api.topics import DEFAULT, TopicDeclaration
 from inboxd.errors import UsageError
 from inboxd.model import checks, duration
 from inboxd.model.backoff import Policy
 from inboxd.model.duration import Duration
 from inboxd.model.naming import command_of, event_of
+
+
+class HandlerOptions(TypedDict, total=False):
+    """What each decorator takes beside the type: the version that is read (1), and overrides."""
+
+    schema_version: int
+    timeout: Duration | None
+    retry: Policy | None
+
+
+class EventHandlerOptions(HandlerOptions, total=False):
+    """What a handler of events takes."""
+
+    topic: str | None
+
+
+class SentOnOptions(EventHandlerOptions, total=False):
+    """What a handler of events takes that are sent on as commands."""
+
+    queue: str | None
+
+
+class CommandHandlerOptions(HandlerOptions, total=False):
+    """What a handler of commands takes; without a queue and a priority, "default" and 0."""
+
+    queue: str
+    priority: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +63,13 @@ class HandlerDeclaration:
     kind: Literal["event", "command"]
     func: Callable[..., Any]
     type: str
-    schema_version: int
-    timeout: Duration | None
-    retry: Policy | None
-    as_command: bool
-    queue: str | None
-    priority: int
-    executor: Literal["process"] | None
+    schema_version: int = 1
+    timeout: Duration | None = None
+    retry: Policy | None = None
+    as_command: bool = False
+    queue: str | None = None
+    priority: int = 0
+    executor: Literal["process"] | None = None
     topic: str | None = None
     # Of a batch topic: the function takes chunks, and is declared once for each of its types.
     chunks: bool = False
@@ -118,49 +145,32 @@ def _records(
         "upcasters": _upcasters(declared.type, upcastings),
         "middleware": middleware,
     }
+    own: dict[str, Any] = {
+        "adapter": _adapter(signature.payload),
+        "payload_type": _own_class(signature.payload),
+    }
+    sent: dict[str, Any] = {"queue": declared.queue or "default", "priority": declared.priority}
     if not is_event:
-        return None, _command(declared, signature, common)
+        return None, CommandHandler(**common, **own, **sent, type=declared.type)
     event = EventHandler(
         **common,
+        **own,
         type=declared.type,
         topic=declared.topic,
-        adapter=_adapter(signature.payload),
-        payload_type=_own_class(signature.payload),
         chunks=declared.chunks,
         split=declared.split,
     )
     if not declared.as_command:
         return event, None
-    command = _carrier(declared, signature, common)
-    return dataclasses.replace(event, command_type=command.type), command
-
-
-def _command(
-    declared: HandlerDeclaration, signature: Signature, common: Mapping[str, Any]
-) -> CommandHandler:
-    return CommandHandler(
+    # The command that carries the event to its handler.
+    command = CommandHandler(
         **common,
-        type=declared.type,
-        adapter=_adapter(signature.payload),
-        payload_type=_own_class(signature.payload),
-        queue=declared.queue or "default",
-        priority=declared.priority,
-    )
-
-
-def _carrier(
-    declared: HandlerDeclaration, signature: Signature, common: Mapping[str, Any]
-) -> CommandHandler:
-    """The command that carries the event to its handler."""
-    return CommandHandler(
-        **common,
-        type=f"{common['plugin']}.{declared.func.__name__}",
+        **sent,
+        type=f"{plugin}.{declared.func.__name__}",
         adapter=_adapter(Envelope[signature.payload]),  # type: ignore[name-defined] # made at run time
-        payload_type=None,
-        queue=declared.queue or "default",
-        priority=declared.priority,
         event_type=declared.type,
     )
+    return dataclasses.replace(event, command_type=command.type), command
 
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:

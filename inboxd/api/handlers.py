@@ -8,9 +8,9 @@ Known limit: declarations made after the daemon has started are not seen.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from inboxd.api.chunks import BlockingEventChunk, EventChunk
 from inboxd.api.context import (
@@ -19,16 +19,23 @@ from inboxd.api.context import (
     CommandContext,
     EventContext,
 )
-from inboxd.api.cron import Missed
-from inboxd.api.declaration import Declared, HandlerDeclaration, Upcasting, build
+from inboxd.api.declaration import (
+    CommandHandlerOptions,
+    Declared,
+    EventHandlerOptions,
+    HandlerDeclaration,
+    HandlerOptions,
+    SentOnOptions,
+    Upcasting,
+    build,
+)
 from inboxd.api.messages import Event
 from inboxd.api.middleware import Middleware
 from inboxd.api.records import Upcaster
-from inboxd.api.schedules import ScheduleDeclaration
-from inboxd.api.topics import OnFailure, TopicDeclaration
+from inboxd.api.schedules import ScheduleDeclaration, ScheduleOptions
+from inboxd.api.topics import TopicDeclaration, TopicOptions
 from inboxd.errors import UsageError
 from inboxd.model.backoff import Policy
-from inboxd.model.checks import Mode
 from inboxd.model.duration import Duration
 
 OnEvent = TypeVar(
@@ -74,26 +81,12 @@ class Handlers:
 
     @overload
     def event(
-        self,
-        type: str,
-        *,
-        topic: str | None = None,
-        schema_version: int = 1,
-        timeout: Duration | None = None,
-        retry: Policy | None = None,
+        self, type: str, **options: Unpack[EventHandlerOptions]
     ) -> Callable[[OnEvent], OnEvent]: ...
 
     @overload
     def event(
-        self,
-        type: str,
-        *,
-        topic: str | None = None,
-        as_command: Literal[True],
-        schema_version: int = 1,
-        timeout: Duration | None = None,
-        retry: Policy | None = None,
-        queue: str | None = None,
+        self, type: str, *, as_command: Literal[True], **options: Unpack[SentOnOptions]
     ) -> Callable[[OnEventLater], OnEventLater]: ...
 
     @overload
@@ -101,26 +94,18 @@ class Handlers:
         self,
         type: str,
         *,
-        topic: str | None = None,
         as_command: Literal[True],
         executor: Literal["process"],
-        schema_version: int = 1,
-        timeout: Duration | None = None,
-        retry: Policy | None = None,
-        queue: str | None = None,
+        **options: Unpack[SentOnOptions],
     ) -> Callable[[OnEventInProcess], OnEventInProcess]: ...
 
     def event(
         self,
         type: str,
         *,
-        topic: str | None = None,
-        schema_version: int = 1,
-        timeout: Duration | None = None,
-        retry: Policy | None = None,
         as_command: bool = False,
-        queue: str | None = None,
         executor: Literal["process"] | None = None,
+        **options: Unpack[SentOnOptions],
     ) -> Callable[[Any], Any]:
         """Handle events of `type`, inside the transaction that settles their page.
 
@@ -132,18 +117,8 @@ class Handlers:
         A sync function runs in a thread; `executor="process"` (with as_command) in a process that
         can be killed, and takes the event alone. `timeout` and `retry` override the settings'.
         """
-        return self._declare(
-            "event",
-            type,
-            topic=topic,
-            schema_version=schema_version,
-            timeout=timeout,
-            retry=retry,
-            as_command=as_command,
-            queue=queue,
-            priority=0,
-            executor=executor,
-        )
+        ways = {"as_command": as_command, "executor": executor}
+        return self._declare("event", type, SentOnOptions, options, **ways)
 
     def chunk(
         self,
@@ -176,10 +151,6 @@ class Handlers:
                         schema_version=given if isinstance(given, int) else given.get(type_, 1),
                         timeout=timeout,
                         retry=retry,
-                        as_command=False,
-                        queue=None,
-                        priority=0,
-                        executor=None,
                         chunks=True,
                         split=split,
                     )
@@ -190,14 +161,7 @@ class Handlers:
 
     @overload
     def command(
-        self,
-        type: str,
-        *,
-        schema_version: int = 1,
-        queue: str = "default",
-        priority: int = 0,
-        timeout: Duration | None = None,
-        retry: Policy | None = None,
+        self, type: str, **options: Unpack[CommandHandlerOptions]
     ) -> Callable[[OnCommand], OnCommand]: ...
 
     @overload
@@ -206,40 +170,22 @@ class Handlers:
         type: str,
         *,
         executor: Literal["process"],
-        schema_version: int = 1,
-        queue: str = "default",
-        priority: int = 0,
-        timeout: Duration | None = None,
-        retry: Policy | None = None,
+        **options: Unpack[CommandHandlerOptions],
     ) -> Callable[[OnCommandInProcess], OnCommandInProcess]: ...
 
     def command(
         self,
         type: str,
         *,
-        schema_version: int = 1,
-        queue: str = "default",
-        priority: int = 0,
-        timeout: Duration | None = None,
-        retry: Policy | None = None,
         executor: Literal["process"] | None = None,
+        **options: Unpack[CommandHandlerOptions],
     ) -> Callable[[Any], Any]:
         """Run commands of `type`, each in a transaction of its own; what is returned is its result.
 
         A sync function runs in a thread; `executor="process"` in a process that can be killed, for
         CPU work: it takes the command alone. `timeout` and `retry` override the settings'.
         """
-        return self._declare(
-            "command",
-            type,
-            schema_version=schema_version,
-            timeout=timeout,
-            retry=retry,
-            as_command=False,
-            queue=queue,
-            priority=priority,
-            executor=executor,
-        )
+        return self._declare("command", type, CommandHandlerOptions, options, executor=executor)
 
     def middleware(self, func: M) -> M:
         """Wrap `func(call, proceed)` around every handler of the plugin, the first outermost."""
@@ -255,25 +201,7 @@ class Handlers:
 
         return declare
 
-    def topic(  # noqa: PLR0913 - each is a setting of the topic
-        self,
-        name: str,
-        *,
-        mode: Mode = "single",
-        key: str | None = None,
-        on_failure: OnFailure | None = None,
-        page_rows: int | None = None,
-        poll_interval: Duration | None = None,
-        retry: Policy | None = None,
-        total_concurrency: int | None = None,
-        count: int | None = None,
-        age: Duration | None = None,
-        cron: str | None = None,
-        zone: str | None = None,
-        expect: Sequence[str] | int | None = None,
-        dedup: str | None = None,
-        dedup_window: Duration | None = None,
-    ) -> None:
+    def topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
         """Say how the events of the topic `name` are processed.
 
         `[topics]` of the settings may change it.
@@ -285,42 +213,15 @@ class Handlers:
         `cron` in `zone`, or when it has all that it should `expect` (event types, or how many),
         with `age` as the deadline. `dedup`: "event_id" or a JSON pointer to the dedup key.
         """
-        self._topics.append(
-            TopicDeclaration(
-                name=name,
-                source=f"plugin {self.name}",
-                mode=mode,
-                key=key,
-                on_failure=on_failure,
-                page_rows=page_rows,
-                poll_interval=poll_interval,
-                retry=retry,
-                total_concurrency=total_concurrency,
-                count=count,
-                age=age,
-                cron=cron,
-                zone=zone,
-                expect=expect,
-                dedup=dedup,
-                dedup_window=dedup_window,
-            )
-        )
+        _refuse_unknown("topic", options, TopicOptions)
+        self._topics.append(TopicDeclaration(name, f"plugin {self.name}", options))
 
-    def schedule(  # noqa: PLR0913 - each is a column of what is sent
+    def schedule(
         self,
         name: str,
         cron: str,
         payload: object = None,
-        *,
-        event: str | None = None,
-        command: str | None = None,
-        zone: str = "UTC",
-        missed: Missed = "once",
-        topic: str | None = None,
-        queue: str | None = None,
-        priority: int | None = None,
-        tenant: str | None = None,
-        time_field: str | None = None,
+        **options: Unpack[ScheduleOptions],
     ) -> None:
         """Send `payload` at the times of `cron` in `zone`, once over all workers.
 
@@ -335,15 +236,7 @@ class Handlers:
                 source=f"plugin {self.name}",
                 cron=cron,
                 payload=payload,
-                event=event,
-                command=command,
-                zone=zone,
-                missed=missed,
-                topic=topic,
-                queue=queue,
-                priority=priority,
-                tenant=tenant,
-                time_field=time_field,
+                **options,
             )
         )
 
@@ -353,15 +246,27 @@ class Handlers:
         return replace(declared, schedules=tuple(self._schedules), topics=tuple(self._topics))
 
     def _declare(
-        self, kind: Literal["event", "command"], type_: str, **options: Any
+        self,
+        kind: Literal["event", "command"],
+        type_: str,
+        known: type[HandlerOptions],
+        options: HandlerOptions,
+        **ways: Any,
     ) -> Callable[[Any], Any]:
         if callable(type_):  # @handlers.event without parentheses would silently lose the handler
             raise UsageError(f'Name the type: @handlers.{kind}("…"), not @handlers.{kind}.')
+        _refuse_unknown(kind, options, known)
 
         def declare(func: Any) -> Any:
             self._declarations.append(
-                HandlerDeclaration(kind=kind, func=func, type=type_, **options)
+                HandlerDeclaration(kind=kind, func=func, type=type_, **options, **ways)
             )
             return func
 
         return declare
+
+
+def _refuse_unknown(function: str, options: Mapping[str, object], known: type) -> None:
+    """As Python does of parameters: not every author runs a type checker."""
+    for name in options.keys() - known.__annotations__.keys():
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")

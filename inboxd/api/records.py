@@ -23,13 +23,11 @@ Upcaster = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventHandler:
-    """One handler of one event type, in one topic or (None) in those without; `timeout` in seconds.
+class _Declared:
+    """What both kinds of handlers have; `timeout` is in seconds.
 
-    `payload_type` is the class by which `emit` finds the type, if it is one of the plugin's own.
-    With `command_type`, the event is sent on as a command of that type, and `func` is run by the
-    CommandHandler of the same name. With `chunks`, `func` is run by the ChunkHandler of its topic,
-    and this says how the events of one type are read.
+    `payload_type` is the class by which `emit` or `send` finds the type, if it is one of the
+    plugin's own.
     """
 
     plugin: str
@@ -44,6 +42,17 @@ class EventHandler:
     upcasters: Mapping[int, Upcaster]
     middleware: tuple[Middleware, ...]
     payload_type: PayloadType | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventHandler(_Declared):
+    """One handler of one event type, in one topic or (None) in those without.
+
+    With `command_type`, the event is sent on as a command of that type, and `func` is run by the
+    CommandHandler of the same name. With `chunks`, `func` is run by the ChunkHandler of its topic,
+    and this says how the events of one type are read.
+    """
+
     command_type: str | None = None
     topic: str | None = None
     # Of a batch topic: `func` takes chunks; whether a failing one may be split.
@@ -52,27 +61,14 @@ class EventHandler:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandHandler:
-    """The handler of a command type; `timeout` is in seconds.
+class CommandHandler(_Declared):
+    """The handler of a command type.
 
-    `payload_type` is the class by which `send` finds the type, if it is a class of the plugin's
-    own. With `event_type`, it carries an event of that type (see `payload.decode_event_command`).
+    With `event_type`, it carries an event of that type (see `payload.decode_event_command`).
     """
 
-    plugin: str
-    type: str
-    name: str
-    func: Callable[..., Any]
-    adapter: TypeAdapter[Any]
-    payload_type: PayloadType | None
-    schema_version: int
     queue: str
     priority: int
-    timeout: float | None
-    retry: Policy | None
-    executor: Executor
-    upcasters: Mapping[int, Upcaster]
-    middleware: tuple[Middleware, ...]
     event_type: str | None = None
 
 

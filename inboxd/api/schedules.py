@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import orjson
 
@@ -21,6 +21,20 @@ from inboxd.api.routes import Resolve
 from inboxd.errors import UsageError
 from inboxd.model import checks
 from inboxd.model.spelling import did_you_mean
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """What a plugin says of a schedule beside its times and payload."""
+
+    event: str | None
+    command: str | None
+    zone: str
+    missed: Missed
+    topic: str | None
+    queue: str | None
+    priority: int | None
+    tenant: str | None
+    time_field: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

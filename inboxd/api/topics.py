@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from inboxd.api.cron import Cron
 from inboxd.errors import UsageError
@@ -30,26 +30,32 @@ _MOST_AT_ONCE = 64
 _MOST_IN_A_CHUNK = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOptions(TypedDict, total=False):
+    """What can be said of a topic, as it is written; None: not said."""
+
+    mode: Mode | None
+    key: str | None
+    on_failure: OnFailure | None
+    page_rows: int | None
+    poll_interval: Duration | None
+    retry: Policy | None
+    total_concurrency: int | None
+    count: int | None
+    age: Duration | None
+    cron: str | None
+    zone: str | None
+    expect: Sequence[str] | int | None
+    dedup: str | None
+    dedup_window: Duration | None
+
+
+@dataclass(frozen=True, slots=True)
 class TopicDeclaration:
-    """A topic as a plugin or the settings have it; None: not said."""
+    """A topic as a plugin or the settings have it; said: as `TopicOptions`."""
 
     name: str
     source: str
-    mode: Mode | None = None
-    key: str | None = None
-    on_failure: OnFailure | None = None
-    page_rows: int | None = None
-    poll_interval: Duration | None = None
-    retry: Policy | None = None
-    total_concurrency: int | None = None
-    count: int | None = None
-    age: Duration | None = None
-    cron: str | None = None
-    zone: str | None = None
-    expect: Sequence[str] | int | None = None
-    dedup: str | None = None
-    dedup_window: Duration | None = None
+    said: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,26 +123,26 @@ def pointer(text: str) -> tuple[str, ...]:
 
 def checked(declared: TopicDeclaration) -> Topic:
     """What a declaration leads to. Raises UsageError."""
-    mode = declared.mode or "single"
-    _check_names(declared, mode)
-    _check_options(declared, mode)
-    _check_numbers(declared)
+    said: dict[str, Any] = {**dict.fromkeys(TopicOptions.__annotations__), **declared.said}
+    mode: Mode = said["mode"] or "single"
+    _check_name(declared.name, mode)
+    _check_options(said, mode)
+    _check_numbers(said)
+    same = {name: said[name] for name in ("page_rows", "retry", "total_concurrency", "count")}
+    spans: dict[str, Any] = {
+        name: _span(name, said[name]) for name in ("poll_interval", "age", "dedup_window")
+    }
     return Topic(
         name=declared.name,
         source=declared.source,
         mode=mode,
-        key_path=None if declared.key is None else pointer(declared.key),
-        on_failure=declared.on_failure or "block",
-        page_rows=declared.page_rows,
-        poll_interval=_span("poll_interval", declared.poll_interval),
-        retry=declared.retry,
-        total_concurrency=declared.total_concurrency,
-        count=declared.count,
-        age=_span("age", declared.age),
-        cron=None if declared.cron is None else Cron(declared.cron, declared.zone or "UTC"),
-        expect=_expected(declared.expect),
-        dedup_path=_dedup_path(declared.dedup),
-        dedup_window=_span("dedup_window", declared.dedup_window),
+        key_path=None if said["key"] is None else pointer(said["key"]),
+        on_failure=said["on_failure"] or "block",
+        cron=None if said["cron"] is None else Cron(said["cron"], said["zone"] or "UTC"),
+        expect=_expected(said["expect"]),
+        dedup_path=_dedup_path(said["dedup"]),
+        **same,
+        **spans,
     )
 
 
@@ -145,16 +151,15 @@ def laid_over(declared: TopicDeclaration, changes: Mapping[str, Any], source: st
 
     Where they make another mode of it, what was declared for the former one only does not count.
     """
-    said = {field.name: getattr(declared, field.name) for field in fields(declared)}
-    mode = changes.get("mode", declared.mode) or "single"
+    said: dict[str, Any] = {**declared.said}
+    mode = changes.get("mode", said.get("mode")) or "single"
     kept = {name: value for name, value in said.items() if mode in _MODES_OF.get(name, (mode,))}
-    if changes.get("cron", declared.cron) is None:
+    if changes.get("cron", said.get("cron")) is None:
         kept.pop("zone", None)  # it was the zone of a cron that was taken away
-    return checked(TopicDeclaration(**{**kept, **changes, "source": source}))
+    return checked(TopicDeclaration(declared.name, source, {**kept, **changes}))
 
 
-def _check_names(declared: TopicDeclaration, mode: Mode) -> None:
-    name = declared.name
+def _check_name(name: str, mode: Mode) -> None:
     checks.refuse(f"the topic {name!r:.60}", checks.plain(name))
     if mode not in get_args(Mode):
         raise UsageError(f'mode={mode!r}: say "single", "sequential" or "batch".')
@@ -162,34 +167,31 @@ def _check_names(declared: TopicDeclaration, mode: Mode) -> None:
         raise UsageError(f'the topic "default" gets what names no topic: it cannot be {mode}.')
 
 
-def _check_options(declared: TopicDeclaration, mode: Mode) -> None:
+def _check_options(said: Mapping[str, Any], mode: Mode) -> None:
     """Refuse what would not be heeded in this mode."""
-    if declared.on_failure not in (*get_args(OnFailure), None):
-        raise UsageError(f'on_failure={declared.on_failure!r}: say "block" or "skip".')
+    if said["on_failure"] not in (*get_args(OnFailure), None):
+        raise UsageError(f'on_failure={said["on_failure"]!r}: say "block" or "skip".')
     for name, modes in _MODES_OF.items():
-        if mode not in modes and getattr(declared, name) is not None:
+        if mode not in modes and said[name] is not None:
             raise UsageError(f"{name}= is for {' and '.join(modes)} topics: this one is {mode}.")
-    if mode == "batch" and all(getattr(declared, name) is None for name in _OF_CHUNKS):
+    if mode == "batch" and all(said[name] is None for name in _OF_CHUNKS):
         raise UsageError("when is a chunk due? Say count=, age=, cron= or expect=.")
-    if declared.zone is not None and declared.cron is None:
+    if said["zone"] is not None and said["cron"] is None:
         raise UsageError("zone= is the zone of cron=, which is missing.")
-    if declared.expect is not None and (declared.age is None or declared.count is not None):
+    if said["expect"] is not None and (said["age"] is None or said["count"] is not None):
         raise UsageError("expect= needs age=, its deadline, and goes without count=.")
 
 
-def _check_numbers(declared: TopicDeclaration) -> None:
+def _check_numbers(said: Mapping[str, Any]) -> None:
     for name, most in (
         ("page_rows", _MOST_PAGE_ROWS),
         ("total_concurrency", _MOST_AT_ONCE),
         ("count", _MOST_IN_A_CHUNK),
     ):
-        value = getattr(declared, name)
-        if value is not None and not _counts(value, most):
-            raise UsageError(f"{name}={value!r}: give a number from 1 to {most:,}.")
-    if not isinstance(declared.retry, (*get_args(Policy), type(None))):
-        raise UsageError(
-            f"retry={declared.retry!r}: give a policy such as Exponential(attempts=5)."
-        )
+        if said[name] is not None and not _counts(said[name], most):
+            raise UsageError(f"{name}={said[name]!r}: give a number from 1 to {most:,}.")
+    if not isinstance(said["retry"], (*get_args(Policy), type(None))):
+        raise UsageError(f"retry={said['retry']!r}: give a policy such as Exponential(attempts=5).")
 
 
 def _counts(value: object, most: int) -> bool:

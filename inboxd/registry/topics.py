@@ -57,12 +57,12 @@ def with_topics(
     overrides: dict[str, Mapping[str, object]] = {}
     wrong = []
     for name, section in settings.items():
-        before = declared.get(name, TopicDeclaration(name=name, source=_SETTINGS))
+        before = declared.get(name, TopicDeclaration(name, _SETTINGS, {}))
         changes = {key: getattr(section, key) for key in section.model_fields_set}
         try:
             if section.retry is not None:
                 overrides[name] = section.retry
-                changes["retry"] = override(before.retry or default, section.retry)
+                changes["retry"] = override(before.said.get("retry") or default, section.retry)
             source = f"{before.source}, {_SETTINGS}" if name in declared else _SETTINGS
             topics[name] = laid_over(before, changes, source)
         except InboxdError as error:

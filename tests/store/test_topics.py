@@ -17,7 +17,8 @@ SQL = Statements("inboxd")
 
 
 async def declare(connection: Any, *pairs: tuple[str, str], **values: Any) -> list[Any]:
-    declared = TopicDeclaration(**{"name": "rewards", "source": "test", **values})
+    name = values.pop("name", "rewards")
+    declared = TopicDeclaration(name, "test", values)
     return await topics.declare(connection, SQL, [checked(declared)], pairs)
 
 

@@ -105,7 +105,7 @@ def test_the_ends_of_periods_are_bounded() -> None:
 
 def test_the_rule_of_a_topic() -> None:
     def rule(**options: object) -> Rule:
-        declared = TopicDeclaration(name="t", source="test", mode="batch", **options)  # type: ignore[arg-type]
+        declared = TopicDeclaration("t", "test", {"mode": "batch", **options})
         return rule_of(checked(declared))
 
     assert rule(count=10, age="5m") == Rule(full=10, age=timedelta(minutes=5))

@@ -18,7 +18,8 @@ DEFAULT = Exponential()
 
 
 def declared(**values: Any) -> TopicDeclaration:
-    return TopicDeclaration(**{"name": "rewards", "source": "plugin shop", **values})
+    name = values.pop("name", "rewards")
+    return TopicDeclaration(name, "plugin shop", values)
 
 
 def registry(*plugins: Handlers) -> Registry:
