@@ -168,12 +168,13 @@ def start_worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sta
     """Start workers on the test's database: `restartable_database` if it asks for that one."""
     restartable = "restartable_database" in request.fixturenames
     target = request.getfixturevalue("restartable_database" if restartable else "database")
+    forked = request.node.get_closest_marker("own_interpreter") is None
     workers: list[Worker] = []
 
     with way_to(target.dsn) as way:
 
         async def start(config: Config | None = None, *, ready: bool = True) -> Worker:
-            worker = Worker(tmp_path, way.dsn, way.over(config))
+            worker = Worker(tmp_path, way.dsn, way.over(config), forked=forked)
             workers.append(worker)
             if ready:
                 await worker.ready()

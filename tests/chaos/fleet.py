@@ -113,7 +113,7 @@ class Service:
             folder.mkdir()
             self.lives.append(Worker(folder, self.way.dsn, self._settings()))
             await eventually(self._has_ended, within=_FOR_EVER)
-            self.exits.append(self.worker.process.returncode)
+            self.exits.append(self.worker.process.wait())
             await self._look_for_children()
             if self.exits[-1] == _HOPELESS:
                 return

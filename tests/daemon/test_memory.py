@@ -10,7 +10,7 @@ import pytest
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.rows import no_bounds
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.own_interpreter]
 
 _MEGABYTE = 1024  # /proc counts in kB
 

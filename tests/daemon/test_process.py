@@ -24,7 +24,7 @@ from tests.support import (
 from tests.support.locks import end_waiters, lock_awaited
 from tests.support.proxy import proxy
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.own_interpreter]
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ async def test_no_such_plugin_is_78(database: Database, start_worker: StartWorke
 
 
 async def test_no_database_is_69(tmp_path: Path) -> None:
-    worker = Worker(tmp_path, f"postgresql://u:s3cret@127.0.0.1:{free_port()}/none")
+    worker = Worker(tmp_path, f"postgresql://u:s3cret@127.0.0.1:{free_port()}/none", forked=False)
     try:
         assert await worker.wait() == 69
     finally:
@@ -265,7 +265,7 @@ async def test_no_database_is_69(tmp_path: Path) -> None:
 
 
 async def test_no_such_database_is_69(server: Server | ExternalServer, tmp_path: Path) -> None:
-    worker = Worker(tmp_path, server.dsn("there_is_no_such_database"))
+    worker = Worker(tmp_path, server.dsn("there_is_no_such_database"), forked=False)
     try:
         assert await worker.wait() == 69
     finally:
@@ -278,7 +278,7 @@ async def test_a_missing_privilege_is_69(database: Database, tmp_path: Path) -> 
     await database.execute(f"create role {role} login password 'n0body'")
     parts = urlsplit(database.dsn)
     address = f"{role}:n0body@{parts.hostname}:{parts.port}"
-    worker = Worker(tmp_path, urlunsplit(parts._replace(netloc=address)))
+    worker = Worker(tmp_path, urlunsplit(parts._replace(netloc=address)), forked=False)
     try:
         assert await worker.wait() == 69
     finally:
@@ -297,7 +297,7 @@ async def test_a_connection_that_is_lost_at_the_start_is_the_databases(
     with proxy(database.dsn) as way:
         async with database.connect() as other, other.transaction():
             await other.execute(f"lock table inboxd.{table} in access exclusive mode")
-            worker = Worker(tmp_path, way.dsn)
+            worker = Worker(tmp_path, way.dsn, forked=False)
             try:
                 await lock_awaited(database, who="inboxd %")
                 if purpose == "cut":
@@ -313,7 +313,7 @@ async def test_a_connection_that_is_lost_at_the_start_is_the_databases(
 
 async def test_a_missing_schema_is_78(server: Server | ExternalServer, tmp_path: Path) -> None:
     empty = create(server)
-    worker = Worker(tmp_path, empty.dsn)
+    worker = Worker(tmp_path, empty.dsn, forked=False)
     try:
         assert await worker.wait() == 78
     finally:

@@ -19,6 +19,7 @@ import anyio
 import anyio.to_thread
 
 from tests.support.databases import Database
+from tests.support.forked import Forked, fits, fork
 from tests.support.ports import held_port
 from tests.support.waiting import WITHIN, eventually
 
@@ -46,8 +47,13 @@ class StartWorker(Protocol):
 class Worker:
     """One worker process. Public attributes: `url` of its HTTP face, `log`, `process`."""
 
-    def __init__(self, folder: Path, dsn: str, config: Config | None = None) -> None:
-        """Start it at once; `config` has sections of settings that differ from the tests' own."""
+    def __init__(
+        self, folder: Path, dsn: str, config: Config | None = None, *, forked: bool = True
+    ) -> None:
+        """Start it at once; `config` has sections of settings that differ from the tests' own.
+
+        forked: without an interpreter of its own, as most tests do, since that is fast.
+        """
         held = held_port()
         port = held.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
@@ -55,14 +61,20 @@ class Worker:
         settings = folder / f"worker-{port}.toml"
         base = {**_FAST, "database": {"dsn": dsn}, "http": {"port": port}}
         settings.write_text(_toml(base, config or {}))
+        arguments = ["run", "-c", str(settings)]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")}
+        self.process: subprocess.Popen[bytes] | Forked
         # The process inherits what holds its port: it is nobody else's for as long as it lives.
         with held, self.log.open("wb") as output:
+            if forked and fits():
+                self.process = fork(arguments, environment, output.fileno(), held.fileno())
+                return
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "inboxd", "run", "-c", str(settings)],
+                [sys.executable, "-m", "inboxd", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")},
+                env=environment,
                 start_new_session=True,
                 pass_fds=[held.fileno()],
             )
