@@ -1,0 +1,155 @@
+"""A rolling deploy: the older code's worker and producers on the newest schema, beside the newest.
+
+The older code is a commit of the repository's history (`tests.support.older`).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inboxd.embedded import Server
+from inboxd.store.files import migrations_folder
+from tests.support import Config, Database, ExternalServer, StartWorker, create, drop, eventually
+from tests.support.older import keeps_its_schema, unpack
+from tests.support.plugins import found, install
+
+pytestmark = pytest.mark.anyio
+
+HERE = Path(__file__).parent
+ROUNDS = 20
+# What each producer writes, and what handlers send; the events with dedup keys come once.
+EVENTS = {"both.fact": 2 * 2 * ROUNDS + ROUNDS, "both.turn": 2 * ROUNDS, "both.item": 2 * ROUNDS}
+MADE = 2 * len(range(0, ROUNDS, 3))
+COMMANDS = {
+    "both.act": 2 * (2 * ROUNDS + 3 * 5) + 3 * MADE,
+    "both.keyed": 2 * ROUNDS,
+    "both.limited": 2 * ROUNDS,
+    "both.step": 2 * 3 * 2,
+    "both.after": 2 * 3 * 2 + MADE,
+    "both.tick": 1,
+}
+CONFIG: Config = {
+    "worker": {"plugins": ["both"]},
+    "queues": {"limited": {"total_concurrency": 3}},
+    "schedules": {"tick": {"cron": "0 0 1 1 *", "command": "both.tick"}},
+}
+TABLES = """
+create table effects (kind text, row_id bigint, pid int);
+create table mended (mended boolean);
+insert into mended values (false);
+"""
+
+
+@pytest.fixture
+def database(server: Server | ExternalServer) -> Iterator[Database]:
+    """One without a schema."""
+    fresh = create(server)
+    yield fresh
+    drop(server, fresh)
+
+
+@pytest.fixture
+def newest(tmp_path: Path) -> Path:
+    """The folder of the handlers: the code is what is installed."""
+    return install(tmp_path / "handlers", "both", (HERE / "older_handlers.py").read_text())
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """The folder of the older code."""
+    folder = unpack(tmp_path / "older")
+    if not keeps_its_schema(folder):
+        shutil.copytree(migrations_folder(), folder / "migrations", dirs_exist_ok=True)
+    return folder
+
+
+def start(database: Database, *arguments: object) -> subprocess.Popen[bytes]:
+    """A Python process whose code is what `found` says, and not the folder that tests run in."""
+    return subprocess.Popen(
+        [sys.executable, "-P", *map(str, arguments)],
+        env={**os.environ, "INBOXD_DATABASE__DSN": database.dsn},
+    )
+
+
+async def finish(*processes: subprocess.Popen[bytes]) -> None:
+    """Wait until all have ended well."""
+
+    async def all_have() -> bool:
+        return None not in [process.poll() for process in processes]
+
+    await eventually(all_have)
+    assert [process.returncode for process in processes] == [0] * len(processes)
+
+
+async def test_old_and_new_work_side_by_side(
+    database: Database,
+    older: Path,
+    newest: Path,
+    start_worker: StartWorker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    with found(older, newest):
+        is_older = f"import inboxd, sys; sys.exit(not inboxd.__file__.startswith({str(older)!r}))"
+        await finish(start(database, "-c", is_older))
+        await finish(start(database, "-m", "inboxd", "migrate", "--yes"))
+        await database.execute(TABLES)
+        await start_worker(CONFIG)
+    with found(newest):
+        await finish(start(database, "-m", "inboxd", "migrate", "--yes"))
+        await start_worker(CONFIG)
+
+    # Every kind of row, from producers of both; the schedule is due.
+    await database.execute("update inboxd.schedules set next_at = date_trunc('year', now())")
+    producer = HERE / "older_producer.py"
+    with found(older, newest):
+        old = start(database, producer, database.dsn, "old", ROUNDS)
+    await finish(old, start(database, producer, database.dsn, "new", ROUNDS))
+    await eventually(lambda: dead_letters(database, 2))
+
+    # Operators of both let a dead letter run again.
+    first, second = await dead_letters(database, 2)
+    await database.execute("update mended set mended = true")
+    replay = ("-m", "inboxd", "commands", "replay")
+    with found(older, newest):
+        old = start(database, *replay, first)
+    await finish(old, start(database, *replay, second))
+
+    await eventually(lambda: nothing_left(database))
+    await hold(database, {first, second})
+
+
+async def dead_letters(database: Database, count: int) -> list[int]:
+    """The ids of the dead letters, once there are so many."""
+    rows = await database.fetch("select id from inboxd.commands where status = 'failed'")
+    return [row["id"] for row in rows] if len(rows) == count else []
+
+
+async def nothing_left(database: Database) -> bool:
+    """Whether all rows and batches have ended."""
+    left: int = await database.fetchval(
+        "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands) + "
+        "(select count(*) from inboxd.batches where finished_at is null)"
+    )
+    return left == 0
+
+
+async def hold(database: Database, replayed: set[int]) -> None:
+    """Each row succeeded and took effect once, and each worker ran some of each kind."""
+    effects = await database.fetch("select kind, row_id, pid from effects")
+    for kind, expected in (("event", EVENTS), ("command", COMMANDS)):
+        rows = await database.fetch(f"select id, type, status from inboxd.{kind}s_history")
+        ended = Counter(row["id"] for row in rows if row["status"] == "succeeded")
+        assert Counter(row["type"] for row in rows if row["id"] in ended) == expected
+        others = {row["id"] for row in rows if row["id"] not in ended}
+        assert others == (replayed if kind == "command" else set())
+        assert Counter(row["row_id"] for row in effects if row["kind"] == kind) == ended
+        assert len({row["pid"] for row in effects if row["kind"] == kind}) == 2
+    batches = await database.fetch("select status from inboxd.batches")
+    assert Counter(row["status"] for row in batches) == {"succeeded": 2 * 3 * 2 + MADE}

@@ -1,0 +1,57 @@
+"""What the older code has of the schema is changed by a migration with the next number alone."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from inboxd.store.files import migrations_folder
+from tests.support.older import OLDER, keeps_its_schema, unpack
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the older code."""
+    return unpack(tmp_path_factory.mktemp("older"))
+
+
+def test_a_migration_that_the_older_code_has_is_not_changed(older: Path) -> None:
+    if keeps_its_schema(older):
+        changed = changes(older / "migrations", migrations_folder(), "0*.sql")
+        assert changed == [], f"they ran as {OLDER} has them: add a migration instead"
+
+
+def test_a_function_changes_with_a_migration(older: Path) -> None:
+    """By its number the older code knows the schema for a newer one, and works with it."""
+    if keeps_its_schema(older) and number(migrations_folder()) == number(older / "migrations"):
+        changed = changes(older / "migrations", migrations_folder(), "functions/*.sql")
+        assert changed == [], f"not as {OLDER} has them: add a migration, a header is enough"
+
+
+def test_what_differs_is_found(tmp_path: Path) -> None:
+    for folder, files in (
+        ("old", {"a": "1", "b": "1", "gone": "1"}),
+        ("new", {"a": "1", "b": "2"}),
+    ):
+        (tmp_path / folder / "functions").mkdir(parents=True)
+        for name, text in files.items():
+            (tmp_path / folder / "functions" / f"{name}.sql").write_text(text)
+    (tmp_path / "new" / "functions" / "added.sql").write_text("1")
+    old, new = tmp_path / "old", tmp_path / "new"
+    assert changes(old, new, "functions/*.sql") == ["b", "gone"]
+    assert number(migrations_folder()) >= 3
+
+
+def changes(old: Path, new: Path, pattern: str) -> list[str]:
+    """The names of those in the old folder that are gone, or have another text, in the new one."""
+    files = [file.relative_to(old) for file in sorted(old.glob(pattern))]
+    return [
+        file.stem
+        for file in files
+        if not (new / file).exists() or (new / file).read_text() != (old / file).read_text()
+    ]
+
+
+def number(folder: Path) -> int:
+    """That of the newest migration."""
+    return max(int(re.match(r"\d+", file.name)[0]) for file in folder.glob("0*.sql"))  # type: ignore[index]
