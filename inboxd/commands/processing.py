@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
 from inboxd.commands.bodies import CommandBodies
-from inboxd.commands.judge import Judge
+from inboxd.commands.judge import CommandJudge
 from inboxd.commands.lost_claims import LostClaims
 from inboxd.commands.progress import Progresses
 from inboxd.commands.run import CommandRun
@@ -53,7 +53,7 @@ class CommandProcessing:
         self._prefetch = self._admission.prefetch
         self._order = PriorityOrder(_priorities(self.queues))
         self._key_runs = KeyRuns(self._admission.key_concurrency)
-        judge = Judge(parts)
+        judge = CommandJudge(parts)
         self.settler = Settler(parts, judge.outcome, on_setback=wake, on_written=self._written)
         self._lost_claims = LostClaims(parts, self._admission, self.settler)
         self._lanes = PlainLanes(parts, self._admission, self._order)

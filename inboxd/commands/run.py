@@ -21,7 +21,7 @@ from inboxd.api.progress import Say
 from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.ended import Ended, succeeded
-from inboxd.commands.judge import Judge
+from inboxd.commands.judge import CommandJudge
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import BlockingStepResults, StepResults
 from inboxd.engine import telling
@@ -29,7 +29,7 @@ from inboxd.engine.execution import Stopped, Task
 from inboxd.engine.losses import Losses
 from inboxd.engine.outcomes import is_ours, name, setback
 from inboxd.engine.parts import Parts
-from inboxd.engine.versions import FOR_ANOTHER, Versions
+from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import InboxdError, LeaseLost, Reject, TooNew
 from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
@@ -65,7 +65,7 @@ class CommandRun:
         self,
         parts: Parts,
         settler: Settler,
-        judge: Judge,
+        judge: CommandJudge,
         bodies: CommandBodies,
         *,
         say: Say,
@@ -85,7 +85,6 @@ class CommandRun:
         self._losses = Losses()
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
-        self._versions = Versions(parts)
         self._results = StepResults(parts.pool, parts.sql)
         self._blocking_results = BlockingStepResults(self._results)
         # Why no handler may begin now: those whose payload is being read are known to no limit yet.
@@ -266,14 +265,13 @@ class CommandRun:
             again = Setback(row["id"], "pending", delay=_LATER, fence=row["fence"], unrun=True)
             self._settler.hand_over(Ended(row, self._placed(row, again)))
             return "unsuccessful"
-        left = self._versions.are_anothers(error, row["id"])
-        outcome = self._judge.outcome(row, FOR_ANOTHER if left else error)
+        outcome = self._judge.outcome(row, error)
         again = setback(outcome, row, self._parts.me, row["fence"])
         if isinstance(error, TooNew):  # it never began: a suspect stays one
             again = replace(again, unrun=True)
         await self._settler.add(Ended(row, self._placed(row, again)))
         self._count(row, name(outcome), seconds)
-        return "left" if left else "unsuccessful"
+        return "left" if isinstance(outcome, LeftToPeer) else "unsuccessful"
 
     def _placed(self, row: ClaimedCommand, again: Setback) -> Setback:
         """What runs again holds its key; where there is no order to keep it lines up anew."""

@@ -20,10 +20,11 @@ from inboxd.registry.registry import Registry
 from inboxd.registry.retry_rules import declared_rules
 from inboxd.settings import Settings
 from inboxd.store import intakes, schedules, topics, workers
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.intakes import Intake
 from inboxd.store.listing import COUNTED
 from inboxd.store.statements import Statements
+from inboxd.store.topics import ChangedMode
 
 # An announcement counts for ten seconds: who takes longer than that announces again.
 _TRIES = 3
@@ -51,7 +52,7 @@ class WorkerDeclaration:
             connection, self.sql, found.topics.values(), found.subscriptions
         )
 
-    async def make(self, connection: Connection) -> list[Row]:
+    async def make(self, connection: Connection) -> list[ChangedMode]:
         """Write everything down; returns the topics whose mode is another one now."""
         commands = self.registry.commands
         queues = {type_: handler.queue for type_, handler in commands.items()}
@@ -65,11 +66,8 @@ class WorkerDeclaration:
 
 async def declare(
     connection: Connection, begin: Begin, declaration: WorkerDeclaration
-) -> list[Row]:
-    """Publish a declaration, in two transactions; `begin` begins one on the connection.
-
-    Returns name, mode and was of each topic whose mode is another one now.
-    """
+) -> list[ChangedMode]:
+    """Publish a declaration, in two transactions; `begin` begins one on the connection."""
     for _ in range(_TRIES):
         async with begin():
             announced = await declaration.announce(connection)

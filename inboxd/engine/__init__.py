@@ -1,9 +1,9 @@
 """What events and commands share: the processor's loop, wake-ups, lease, execution of handlers.
 
 - The loop: `processor`; its sleep: `wakeup`, `listener`.
-- A handler's run: `execution`, in a thread by `threads`. What its end means: `outcomes`; whose
-  failure it is: `losses` (outages), `versions` (payloads too new for this worker). What is logged
-  of it: `telling`. What it counts for: `batch_folder`.
+- A handler's run: `execution`, in a thread by `threads`. What its end means: `judge`,
+  `outcomes`; whose failure it is: `losses` (outages), `versions` (payloads too new for this
+  worker). What is logged of it: `telling`. What it counts for: `batch_folder`.
 - The worker: `lease` (its heartbeat), `controls` (what is paused), `solitude` (a suspect runs with
   nothing beside it), `parts` (what all of these are given).
 

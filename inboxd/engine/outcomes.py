@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 import orjson
 
-from inboxd.api.messages import Row
 from inboxd.api.records import Handler
 from inboxd.model.outcome import (
     Dead,
@@ -24,6 +23,7 @@ from inboxd.model.outcome import (
     Unsuccessful,
 )
 from inboxd.store.events import Setback
+from inboxd.store.rows import ClaimedRow
 from inboxd.store.workers import WorkerIdentity
 from inboxd.telemetry import tally
 
@@ -38,7 +38,12 @@ def is_ours(error: BaseException) -> bool:
     return stopping and isinstance(error, asyncio.CancelledError)
 
 
-def site_of(row: Row, handler: Handler | None) -> Site:
+def kind_of(row: ClaimedRow) -> tally.Kind:
+    """Which of the two a row is: an event has an `event_id`."""
+    return "event" if "event_id" in row else "command"
+
+
+def site_of(row: ClaimedRow, handler: Handler | None) -> Site:
     """What tells this row's failures from those of others."""
     module = getattr(handler.func, "__module__", None) if handler else None
     return Site(row["type"], (module or "").partition(".")[0])
@@ -58,7 +63,7 @@ def error_entry(failure: Failure, attempt: int, me: WorkerIdentity) -> str:
     return orjson.dumps(entry).decode()
 
 
-def setback(outcome: Unsuccessful, row: Row, me: WorkerIdentity, fence: int = 0) -> Setback:
+def setback(outcome: Unsuccessful, row: ClaimedRow, me: WorkerIdentity, fence: int = 0) -> Setback:
     """What to write for a row that did not succeed."""
     if isinstance(outcome, Deferred):
         return Setback(row["id"], "pending", delay=outcome.delay, run_at=outcome.until, fence=fence)

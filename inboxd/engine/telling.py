@@ -6,15 +6,15 @@ page of events. Known limit: a chunk is logged as a chunk, not event by event.
 """
 
 import logging
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import cast
+from uuid import UUID
 
 from inboxd.api.chunks import Facts
-from inboxd.api.messages import Row
-from inboxd.engine.outcomes import name
+from inboxd.engine.outcomes import kind_of, name
 from inboxd.model.frames import own_frames, place_of
 from inboxd.model.outcome import Dead, Deferred, Unsuccessful, failure_of, whole_traceback
-from inboxd.store.rows import ClaimedEvent
+from inboxd.store.rows import ClaimedCommand, ClaimedEvent, ClaimedRow
 from inboxd.telemetry.logs import ROWS, bound, get_logger
 
 _log = get_logger(__name__)
@@ -36,14 +36,7 @@ def tells_ends() -> bool:
 
 def event_starts(row: ClaimedEvent) -> None:
     """An event is handed to its handlers."""
-    with bound(**_ids(row, "event")):
-        _rows.debug(
-            "event starts",
-            type=row["type"],
-            id=row["id"],
-            topic=row["topic"],
-            attempt=row["attempts"] + 1,
-        )
+    _tell(_rows.debug, "event starts", row, topic=row["topic"], attempt=row["attempts"] + 1)
 
 
 def chunk_starts(facts: Facts, first: ClaimedEvent, size: int) -> None:
@@ -51,62 +44,31 @@ def chunk_starts(facts: Facts, first: ClaimedEvent, size: int) -> None:
     _rows.debug("chunk starts", topic=facts.topic, key=facts.key, id=first["id"], events=size)
 
 
-def command_starts(row: Row) -> None:
+def command_starts(row: ClaimedCommand) -> None:
     """A command is handed to its handler."""
-    with bound(**_ids(row, "command")):
-        _rows.debug(
-            "command starts",
-            type=row["type"],
-            id=row["id"],
-            queue=row["queue"],
-            attempt=row["attempts"] + 1,
-        )
+    _tell(_rows.debug, "command starts", row, queue=row["queue"], attempt=row["attempts"] + 1)
 
 
 def event_succeeded(row: ClaimedEvent, seconds: float, sent: int) -> None:
     """An event is settled."""
-    with bound(**_ids(row, "event")):
-        _rows.info(
-            "event succeeded",
-            type=row["type"],
-            id=row["id"],
-            topic=row["topic"],
-            ms=_milliseconds(seconds),
-            sent=sent,
-        )
+    ms = _milliseconds(seconds)
+    _tell(_rows.info, "event succeeded", row, topic=row["topic"], ms=ms, sent=sent)
 
 
 def chunk_succeeded(facts: Facts, size: int, seconds: float, sent: int) -> None:
     """A chunk, or a part of one, is settled."""
-    _rows.info(
-        "chunk succeeded",
-        topic=facts.topic,
-        key=facts.key,
-        events=size,
-        ms=_milliseconds(seconds),
-        sent=sent,
-    )
+    ms = _milliseconds(seconds)
+    _rows.info("chunk succeeded", topic=facts.topic, key=facts.key, events=size, ms=ms, sent=sent)
 
 
-def command_ended(row: Row, status: str, seconds: float, sent: int) -> None:
+def command_ended(row: ClaimedCommand, status: str, seconds: float, sent: int) -> None:
     """A command is settled: it has succeeded, or is cancelled."""
-    with bound(**_ids(row, "command")):
-        _rows.info(
-            "command succeeded" if status == "succeeded" else "command was cancelled",
-            type=row["type"],
-            id=row["id"],
-            queue=row["queue"],
-            ms=_milliseconds(seconds),
-            sent=sent,
-        )
+    text = "command succeeded" if status == "succeeded" else "command was cancelled"
+    _tell(_rows.info, text, row, queue=row["queue"], ms=_milliseconds(seconds), sent=sent)
 
 
 def did_not_succeed(
-    kind: Literal["event", "command"],
-    row: Row,
-    outcome: Unsuccessful,
-    error: BaseException,
-    package: str,
+    row: ClaimedRow, outcome: Unsuccessful, error: BaseException, package: str
 ) -> None:
     """An attempt failed, or ended without a success; `package` is the handler's own."""
     dead, deferred = isinstance(outcome, Dead), isinstance(outcome, Deferred)
@@ -117,22 +79,24 @@ def did_not_succeed(
             below["exception"] = whole_traceback(error)
         elif tells_ends():
             below["exception"] = "".join(own_frames(error, package).format())
-    say = _log.error if dead else _log.info if deferred else _log.warning
-    with bound(**_ids(row, kind)):
-        say(
-            f"{kind} is a dead letter" if dead else f"{kind} did not succeed",
-            type=row["type"],
-            id=row["id"],
-            outcome=name(outcome),
-            attempt=row["attempts"] + 1,
-            error=failure_of(outcome, error).error,
-            **below,
-        )
+    kind = kind_of(row)
+    _tell(
+        _log.error if dead else _log.info if deferred else _log.warning,
+        f"{kind} is a dead letter" if dead else f"{kind} did not succeed",
+        row,
+        outcome=name(outcome),
+        attempt=row["attempts"] + 1,
+        error=failure_of(outcome, error).error,
+        **below,
+    )
 
 
-def _ids(row: Row, kind: Literal["event", "command"]) -> Mapping[str, Any]:
-    own = row[f"{kind}_id"]
-    return {f"{kind}_id": own, "correlation_id": row["correlation_id"] or own}
+def _tell(say: Callable[..., object], text: str, row: ClaimedRow, **more: object) -> None:
+    """One line of a row, with its ids."""
+    kind = f"{kind_of(row)}_id"
+    own = cast("Mapping[str, UUID]", row)[kind]
+    with bound(**{kind: own, "correlation_id": row["correlation_id"] or own}):
+        say(text, type=row["type"], id=row["id"], **more)
 
 
 def _milliseconds(seconds: float) -> float:

@@ -1,27 +1,26 @@
 """Settling: what the run of events has to write, and the few statements that write it.
 
-Owns the judgement of an event that failed, and the order of a page's statements. Promises that a
-page is written by a fixed number of statements, and counted only when it has committed. See:
-`page_run` and `chunks.run`, which note what came of events; `engine.outcomes`.
+Owns by which rule an event that failed is judged, and the order of a page's statements. Promises
+that a page is written by a fixed number of statements, and counted only when it has committed. See:
+`page_run` and `chunks.run`, which note what came of events; `engine.judge`.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.api.groups import Plan
 from inboxd.api.records import EventHandler
-from inboxd.engine import telling
+from inboxd.engine.judge import Judge
 from inboxd.engine.losses import Losses
-from inboxd.engine.outcomes import name, setback, site_of
+from inboxd.engine.outcomes import name, setback
 from inboxd.engine.parts import Parts
-from inboxd.engine.versions import FOR_ANOTHER, LeftToPeer, Versions
+from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import InboxdError
 from inboxd.events.page_order import PageOrder
 from inboxd.model.backoff import Policy
-from inboxd.model.outcome import Dead, Outcome, Unsuccessful, decide, failure_of
+from inboxd.model.outcome import Dead, Outcome, Unsuccessful
 from inboxd.settings import Events as Limits
 from inboxd.store import batches, emitted, events, lines, wakeups
 from inboxd.store.batches import Planned
@@ -102,7 +101,7 @@ class EventSettling:
         self.limits = parts.settings.events
         self._parts = parts
         self.losses = Losses()
-        self._versions = Versions(parts)
+        self._judge = Judge(parts)
 
     def reload(self, limits: Limits) -> None:
         """Take over what may change while running."""
@@ -117,16 +116,7 @@ class EventSettling:
         self, error: BaseException, row: ClaimedEvent, handler: EventHandler | None
     ) -> Unsuccessful:
         """What follows from an error, by the handler's own rule."""
-        policy = self.policy(row["topic"], handler)
-        left = self._versions.are_anothers(error, row["id"])
-        if left:
-            error = FOR_ANOTHER
-        age, site = timedelta(seconds=row["age"]), site_of(row, handler)
-        outcome = decide(error, policy, row["attempts"], age, site=site)
-        kind = failure_of(outcome, error).kind
-        self._parts.metrics.tally.fail("event", row["type"], kind)
-        telling.did_not_succeed("event", row, outcome, error, site.package)
-        return LeftToPeer.of(outcome) if left else outcome
+        return self._judge.outcome(error, row, handler, self.policy(row["topic"], handler))
 
     def set_back(self, row: ClaimedEvent, outcome: Unsuccessful, results: PageResults) -> None:
         """Note what becomes of an event that did not succeed, and of the line that it is in."""

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.store import workers
-from inboxd.store.connections import Row
 from inboxd.store.pools import borrow
+from inboxd.store.workers import ReturnedCommand
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -83,7 +83,7 @@ class Reaper:
             if returned is not None:
                 await self._report(worker, returned)
 
-    async def _report(self, worker: UUID, returned: Sequence[Row]) -> None:
+    async def _report(self, worker: UUID, returned: Sequence[ReturnedCommand]) -> None:
         dead_letters = sum(row["status"] == "failed" for row in returned)
         metrics = self._context.metrics
         metrics.reaped.labels("worker").inc()

@@ -7,7 +7,8 @@ Known limit: batches within batches are inserted level by level, a statement for
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple, TypedDict, cast
 from uuid import UUID
 
 import asyncpg
@@ -43,6 +44,15 @@ class Folded(NamedTuple):
     unsettled: int
     more: bool
     parent: int | None
+
+
+class ExpiredBatch(TypedDict):
+    """An open batch whose time is up."""
+
+    id: int
+    name: str | None
+    size: int
+    expires_at: datetime
 
 
 async def write(
@@ -200,9 +210,9 @@ async def unfolded(connection: Connection, sql: Statements, seconds: float) -> l
     return [row[0] for row in await connection.fetch(sql["unfolded_batches"], seconds)]
 
 
-async def expire(connection: Connection, sql: Statements) -> list[Row]:
-    """Mark open batches whose time is up: id, batch_id, name, size, expires_at."""
-    return await connection.fetch(sql["expire_batches"])
+async def expire(connection: Connection, sql: Statements) -> list[ExpiredBatch]:
+    """Mark open batches whose time is up."""
+    return cast("list[ExpiredBatch]", await connection.fetch(sql["expire_batches"]))
 
 
 async def step_result(connection: Connection, sql: Statements, batch: int, step: str) -> Any:

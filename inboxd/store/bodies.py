@@ -7,26 +7,23 @@ more than the budget; compressed headers are taken to be as large as they can be
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar, cast
+from typing import cast
 
-from inboxd.api import messages
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent, ClaimedRow
 from inboxd.store.statements import Statements
 
-R = TypeVar("R", bound=messages.Row)
 
-
-def weight(rows: Sequence[messages.Row]) -> int:
+def weight(rows: Sequence[ClaimedEvent]) -> int:
     """Bytes of the bodies and headers of rows."""
     return sum(map(_size, rows))
 
 
-def _size(row: messages.Row) -> int:
-    size: int = (row["body_bytes"] or 0) + (row["headers_bytes"] or 0)
-    return size
+def _size(row: ClaimedEvent) -> int:
+    return (row["body_bytes"] or 0) + (row["headers_bytes"] or 0)
 
 
-def portions(rows: Sequence[R], budget: int) -> Iterator[Sequence[R]]:
+def portions(rows: Sequence[ClaimedEvent], budget: int) -> Iterator[Sequence[ClaimedEvent]]:
     """Cut rows, in order, into portions whose bodies and headers weigh at most `budget` bytes."""
     start, together = 0, 0
     for position, row in enumerate(rows):
@@ -40,7 +37,7 @@ def portions(rows: Sequence[R], budget: int) -> Iterator[Sequence[R]]:
 
 
 async def read(
-    connection: Connection, sql: Statements, rows: Sequence[messages.Row]
+    connection: Connection, sql: Statements, rows: Sequence[ClaimedRow]
 ) -> dict[int, str]:
     """The payloads (JSON text) of those rows that have a body, by body id."""
     wanted = [row for row in rows if row["body_id"] is not None]
@@ -52,7 +49,9 @@ async def read(
     return found
 
 
-async def complete(connection: Connection, sql: Statements, rows: Sequence[R]) -> Sequence[R]:
+async def complete(
+    connection: Connection, sql: Statements, rows: Sequence[ClaimedEvent]
+) -> Sequence[ClaimedEvent]:
     """The same rows, with the headers that their claim left out."""
     left = [row["id"] for row in rows if row["headers"] is None and row["headers_bytes"]]
     if not left:
@@ -60,15 +59,13 @@ async def complete(connection: Connection, sql: Statements, rows: Sequence[R]) -
     found = await connection.fetch(sql["read_headers"], left)
     headers = {row["id"]: row["headers"] for row in found}
     return [
-        cast("R", {**cast("Row", row), "headers": headers[row["id"]]})
+        cast("ClaimedEvent", {**row, "headers": headers[row["id"]]})
         if row["id"] in headers
         else row
         for row in rows
     ]
 
 
-async def _fetch(
-    connection: Connection, query: str, rows: Sequence[messages.Row]
-) -> dict[int, str]:
+async def _fetch(connection: Connection, query: str, rows: Sequence[ClaimedRow]) -> dict[int, str]:
     ids, times = [row["body_id"] for row in rows], [row["body_at"] for row in rows]
     return {row[0]: row[1] for row in await connection.fetch(query, ids, times)}

@@ -5,18 +5,28 @@ since a trigger notifies, whoever wrote the row. Known limit: all of it is read 
 """
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypedDict, cast
 
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
 Kind = Literal["type", "topic", "queue", "schedule"]
 
 
-async def read(connection: Connection, sql: Statements) -> list[Row]:
-    """Everything that is paused: kind, name, paused_at, actor, reason."""
-    return await connection.fetch(sql["read_controls"])
+class Control(TypedDict):
+    """What is paused, by whom, and why."""
+
+    kind: Kind
+    name: str
+    paused_at: datetime
+    actor: str
+    reason: str | None
+
+
+async def read(connection: Connection, sql: Statements) -> list[Control]:
+    """Everything that is paused."""
+    return cast("list[Control]", await connection.fetch(sql["read_controls"]))
 
 
 async def pause(session: Session, kind: Kind, name: str, actor: str, reason: str | None) -> bool:

@@ -13,29 +13,47 @@ from uuid import UUID
 from inboxd.store.connections import Row
 
 
-class ClaimedCommand(TypedDict):
-    """A leased command: what `claim_commands.sql` and its like return.
+class ClaimedRow(TypedDict):
+    """What events and commands have in common, once they are claimed.
 
-    Times that a claim counts are in seconds: `run_at` since the epoch, `waited` since it was due,
-    `age` since it was created. late: its deadline has passed. lane: its position among those that
-    the claim was given, from 1; 0 where it came from none.
+    Times are in seconds: `run_at` since the epoch, `waited` since it was due, `age` since it was
+    created. body_id: a payload that is stored apart. lane: its position among those that the claim
+    was given, from 1; 0 where it came from none.
     """
 
     id: int
-    command_id: UUID
-    queue: str
     type: str
     schema_version: int
     payload: str | None
-    priority: int
     tenant: str | None
     entity_type: str | None
     entity_id: str | None
     attempts: int
-    max_attempts: int | None
     crashes: int
-    fence: int
     run_at: float
+    ordering_key: str | None
+    correlation_id: str | None
+    causation_id: UUID | None
+    traceparent: str | None
+    body_id: int | None
+    body_at: datetime | None
+    body_bytes: int | None
+    waited: float
+    age: float
+    lane: int
+
+
+class ClaimedCommand(ClaimedRow):
+    """A leased command: what `claim_commands.sql` and its like return.
+
+    late: its deadline has passed.
+    """
+
+    command_id: UUID
+    queue: str
+    priority: int
+    max_attempts: int | None
+    fence: int
     deadline: datetime | None
     late: bool | None
     cancel_requested: bool
@@ -44,53 +62,22 @@ class ClaimedCommand(TypedDict):
     replay_of: int | None
     batch_id: int | None
     awaited: bool
-    ordering_key: str | None
-    correlation_id: str | None
-    causation_id: UUID | None
-    traceparent: str | None
-    body_id: int | None
-    body_at: datetime | None
-    body_bytes: int | None
-    waited: float
-    age: float
-    lane: int
 
 
-class ClaimedEvent(TypedDict):
+class ClaimedEvent(ClaimedRow):
     """An event that was claimed, or is read in its line.
 
-    Times are seconds since the epoch; occurred_at: None where it is run_at. headers: None if they
-    are large, of headers_bytes. body_id: a payload that is stored apart. waited, age: seconds.
-    lane: its position among those that were asked for.
+    occurred_at: None where it is run_at. created_at: seconds since the epoch. headers: None if they
+    are large, of headers_bytes.
     """
 
-    id: int
     event_id: UUID
     topic: str
-    type: str
-    schema_version: int
     source: str | None
-    tenant: str | None
-    entity_type: str | None
-    entity_id: str | None
-    payload: str | None
     headers: str | None
     headers_bytes: int | None
-    correlation_id: str | None
-    causation_id: UUID | None
-    traceparent: str | None
-    attempts: int
-    crashes: int
-    run_at: float
-    body_id: int | None
-    body_at: datetime | None
-    body_bytes: int | None
-    ordering_key: str | None
     occurred_at: datetime | None
     created_at: float
-    waited: float
-    age: float
-    lane: int
     # Of events in lines. place: None of one that is not filed; ready: it is due; behind: its line
     # has filed events; again: it was a dead letter.
     bucket: NotRequired[int]

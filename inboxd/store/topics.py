@@ -6,15 +6,30 @@ for them. Known limit: of workers that declare one topic differently, the last t
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import orjson
 
 from inboxd.api.topics import Topic
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.listing import COUNTED, lanes
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
+
+
+class ChangedMode(TypedDict):
+    """A topic whose mode is another one now; was: the former one."""
+
+    name: str
+    mode: str
+    was: str
+
+
+class Subscription(TypedDict):
+    """A type of events that goes to a topic."""
+
+    topic: str
+    type: str
 
 
 async def declare(
@@ -22,13 +37,10 @@ async def declare(
     sql: Statements,
     topics: Iterable[Topic],
     subscriptions: Sequence[tuple[str, str]],
-) -> list[Row]:
-    """Publish this worker's topics and (topic, type) subscriptions.
-
-    Returns name, mode and was of each topic whose mode is another one now.
-    """
+) -> list[ChangedMode]:
+    """Publish this worker's topics and (topic, type) subscriptions."""
     given = sorted(topics, key=lambda topic: topic.name)
-    changed: list[Row] = await connection.fetch(
+    changed = await connection.fetch(
         sql["declare_topics"],
         [topic.name for topic in given],
         [topic.mode for topic in given],
@@ -42,7 +54,7 @@ async def declare(
         [topic for topic, _ in subscriptions],
         [type_ for _, type_ in subscriptions],
     )
-    return changed
+    return cast("list[ChangedMode]", changed)
 
 
 async def modes(connection: Connection, sql: Statements) -> dict[str, str]:
@@ -55,21 +67,25 @@ async def served(connection: Connection, sql: Statements) -> set[str]:
     return {row["topic"] for row in await connection.fetch(sql["served_topics"])}
 
 
-async def mark_undeclared(connection: Connection, sql: Statements) -> tuple[list[str], list[Row]]:
+async def mark_undeclared(
+    connection: Connection, sql: Statements
+) -> tuple[list[str], list[Subscription]]:
     """Note which topics and subscriptions no living worker declares any more; which are new so."""
     topics = await connection.fetch(sql["mark_topics"])
     subscriptions = await connection.fetch(sql["mark_subscriptions"])
     return (
         [row["name"] for row in topics if row["name"] is not None],
-        [row for row in subscriptions if row["topic"] is not None],
+        cast("list[Subscription]", [row for row in subscriptions if row["topic"] is not None]),
     )
 
 
-async def forget_undeclared(connection: Connection, sql: Statements) -> tuple[list[str], list[Row]]:
+async def forget_undeclared(
+    connection: Connection, sql: Statements
+) -> tuple[list[str], list[Subscription]]:
     """Remove what nobody has declared for a week: names of topics, and subscriptions."""
     subscriptions = await connection.fetch(sql["forget_subscriptions"])
     topics = await connection.fetch(sql["forget_topics"])
-    return [row["name"] for row in topics], subscriptions
+    return [row["name"] for row in topics], cast("list[Subscription]", subscriptions)
 
 
 async def try_slots(

@@ -9,13 +9,13 @@ worker was declared dead. Known limit: who is dead is for the reaper to judge, b
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict, cast
 from uuid import UUID
 
 import asyncpg
 import orjson
 
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, lend, transaction
 from inboxd.store.statements import Statements
 
@@ -52,6 +52,32 @@ class News:
     uniform: bool
     last_death: datetime | None
     cancelled: frozenset[int]
+
+
+class LiveWorker(TypedDict):
+    """A worker that is not known to be dead, and what it serves."""
+
+    id: UUID
+    heartbeat: int
+    commands: list[str]
+    queues: list[str]
+
+
+class ReturnedCommand(TypedDict):
+    """A command that was taken back from a dead worker."""
+
+    id: int
+    type: str
+    status: str
+
+
+class EndedSession(TypedDict):
+    """A session that had stopped half-way; query: the beginning of its statement."""
+
+    pid: int
+    application: str
+    waited: timedelta
+    query: str
 
 
 async def join(connection: Connection, sql: Statements, me: WorkerIdentity) -> None:
@@ -131,9 +157,9 @@ async def unclean_predecessors(
     return found
 
 
-async def living(connection: Connection, sql: Statements) -> list[Row]:
+async def living(connection: Connection, sql: Statements) -> list[LiveWorker]:
     """The workers not known to be dead, with the commands and queues that they serve."""
-    return await connection.fetch(sql["live_workers"])
+    return cast("list[LiveWorker]", await connection.fetch(sql["live_workers"]))
 
 
 async def unhandled(
@@ -153,11 +179,11 @@ async def unhandled(
 
 async def bury(
     pool: Pool, sql: Statements, worker: UUID, heartbeat: int, crash_limit: int
-) -> list[Row] | None:
+) -> list[ReturnedCommand] | None:
     """Declare a worker dead and take back its commands, in one transaction.
 
-    Returns id, type and status of each; None when the worker showed a sign of life, and nothing was
-    changed: it beat, ended, holds its row in a claim, or a command in a settlement.
+    None when the worker showed a sign of life, and nothing was changed: it beat, ended, holds its
+    row in a claim, or a command in a settlement.
     """
     try:
         async with lend(pool) as connection, transaction(pool, connection):
@@ -165,7 +191,8 @@ async def bury(
             if held is None:
                 return None
             await connection.execute(sql["bury_worker"], worker)
-            return await connection.fetch(sql["return_commands"], worker, crash_limit)
+            returned = await connection.fetch(sql["return_commands"], worker, crash_limit)
+            return cast("list[ReturnedCommand]", returned)
     except asyncpg.LockNotAvailableError:
         return None
 
@@ -176,12 +203,10 @@ async def end_stalled(
     names: str,
     patience: timedelta,
     to_read: timedelta,
-) -> list[Row]:
-    """End the sessions, called `names` and more, that stopped half-way; see `maintenance.sessions`.
-
-    Returns pid, application, waited, query and ended of each.
-    """
-    return await connection.fetch(sql["end_stalled_sessions"], names, patience, to_read)
+) -> list[EndedSession]:
+    """End sessions, called `names` and more, that stopped half-way; see `maintenance.sessions`."""
+    ended = await connection.fetch(sql["end_stalled_sessions"], names, patience, to_read)
+    return cast("list[EndedSession]", ended)
 
 
 async def forget_ended(connection: Connection, sql: Statements) -> None:

@@ -9,9 +9,10 @@ from datetime import timedelta
 from inboxd.maintenance.unhandled.judgement import Judgement, dead_letter
 from inboxd.model.lane import Key, Sighting
 from inboxd.store import commands, limits, workers
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.pools import lend, transaction
 from inboxd.store.statements import Statements
+from inboxd.store.workers import LiveWorker
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -36,7 +37,7 @@ async def fail_commands(judgement: Judgement) -> None:
             await _fail(judgement, connection, key, fails[key])
 
 
-def _is_lost(judgement: Judgement, key: Key, living: Sequence[Row]) -> bool:
+def _is_lost(judgement: Judgement, key: Key, living: Sequence[LiveWorker]) -> bool:
     queue, type_, _ = key
     return judgement.is_open("queue", str(queue), str(type_)) and not any(
         type_ in row["commands"] and (not row["queues"] or queue in row["queues"]) for row in living

@@ -24,7 +24,7 @@ from inboxd.model.outcome import (
     explain,
     whole_traceback,
 )
-from inboxd.store.connections import Row
+from inboxd.store.rows import ClaimedRow
 from inboxd.telemetry import logs
 
 SOON = Fixed(base="5s", attempts=3, permanent=(ZeroDivisionError,))
@@ -283,7 +283,7 @@ def test_the_log_says_what_is_stored() -> None:
     for error in (ExceptionGroup("all", [ValueError("one")]), Retry(after="soon")):
         outcome = decide(error, SOON, 0, timedelta(0), site=SHOP)
         assert isinstance(outcome, Retrying)
-        telling.did_not_succeed("command", cast("Row", row), outcome, error, "shop")
+        telling.did_not_succeed(cast("ClaimedRow", row), outcome, error, "shop")
         told = json.loads(written.getvalue().splitlines()[-1])
         assert told["error"] == outcome.failure.error
 
@@ -295,7 +295,7 @@ def test_at_debug_the_log_has_the_frames_in_front_too(level: logs.Level) -> None
     row = {"id": 1, "command_id": "c", "correlation_id": None, "type": "a", "attempts": 0}
     error = from_a_handler()
     outcome = decide(error, SOON, 0, timedelta(0), site=SHOP)
-    telling.did_not_succeed("command", cast("Row", row), outcome, error, "shop")
+    telling.did_not_succeed(cast("ClaimedRow", row), outcome, error, "shop")
     told = json.loads(written.getvalue()).get("exception", "")
     assert ("inboxd.execution" in told) == (level == "debug")
 

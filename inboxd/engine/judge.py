@@ -1,0 +1,38 @@
+"""What follows from an error of a row: another attempt, a wait, or a dead letter.
+
+Owns what metrics and the log tell of a failure. Promises that events and commands are judged alike,
+and that what another worker can read is left to it. *See:* `inboxd.model.outcome`, which decides.
+"""
+
+from datetime import timedelta
+
+from inboxd.api.records import Handler
+from inboxd.engine import telling
+from inboxd.engine.outcomes import kind_of, site_of
+from inboxd.engine.parts import Parts
+from inboxd.engine.versions import FOR_ANOTHER, LeftToPeer, Versions
+from inboxd.model.backoff import Policy
+from inboxd.model.outcome import Unsuccessful, decide, failure_of
+from inboxd.store.rows import ClaimedRow
+
+
+class Judge:
+    """Judges all events, or all commands, of a worker."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Tell the metrics of `parts`."""
+        self._tally = parts.metrics.tally
+        self._versions = Versions(parts)
+
+    def outcome(
+        self, error: BaseException, row: ClaimedRow, handler: Handler | None, policy: Policy
+    ) -> Unsuccessful:
+        """What follows from an error by a policy; LeftToPeer: another worker has the first go."""
+        left = self._versions.are_anothers(error, row["id"])
+        if left:
+            error = FOR_ANOTHER
+        age, site = timedelta(seconds=row["age"]), site_of(row, handler)
+        outcome = decide(error, policy, row["attempts"], age, site=site)
+        self._tally.fail(kind_of(row), row["type"], failure_of(outcome, error).kind)
+        telling.did_not_succeed(row, outcome, error, site.package)
+        return LeftToPeer.of(outcome) if left else outcome
