@@ -118,32 +118,39 @@ class Runners:
             self._tasks.start_soon(self._runner)
 
     async def _runner(self) -> None:
-        task = asyncio.current_task()
         try:
-            while True:
-                self._breath.begin()
-                while self._ready:
-                    row, leased_at = self._ready.popleft()
-                    started_at = monotonic()
-                    self._prefetch.waited = started_at - leased_at
-                    end: RunEnd = "unsuccessful"
-                    try:
-                        end = await self._run.run(task, row, self.next_runner)
-                    except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
-                        _log.error("command was lost", id=row["id"], reason=explain(error).error)
-                        self._on_loss()
-                    finally:
-                        self._prefetch.took = monotonic() - started_at
-                        self._ended(row, well=end == "succeeded")
-                    if end == "left":
-                        self._on_left()
-                    await self._breath.take()
-                self.next_runner()
-                call = asyncio.Event()
-                self._idle.append(call)
-                await call.wait()
+            await self._run_ready()
         finally:
             self._count -= 1
+        self.next_runner()
+
+    async def _run_ready(self) -> None:
+        """Run what is leased, until runners are too many: the settings were lowered."""
+        task = asyncio.current_task()
+        while True:
+            self._breath.begin()
+            while self._ready:
+                if self._count > self._admission.limits.concurrency:
+                    return
+                row, leased_at = self._ready.popleft()
+                started_at = monotonic()
+                self._prefetch.waited = started_at - leased_at
+                end: RunEnd = "unsuccessful"
+                try:
+                    end = await self._run.run(task, row, self.next_runner)
+                except Exception as error:  # noqa: BLE001 - one row's trouble is not the daemon's
+                    _log.error("command was lost", id=row["id"], reason=explain(error).error)
+                    self._on_loss()
+                finally:
+                    self._prefetch.took = monotonic() - started_at
+                    self._ended(row, well=end == "succeeded")
+                if end == "left":
+                    self._on_left()
+                await self._breath.take()
+            self.next_runner()
+            call = asyncio.Event()
+            self._idle.append(call)
+            await call.wait()
 
     def _ended(self, row: ClaimedCommand, *, well: bool) -> None:
         self._admission.ended(row)

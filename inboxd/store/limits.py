@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from operator import itemgetter
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypedDict, cast
 from uuid import UUID
 
 from inboxd.model.lane import Lane, Sighting
@@ -33,7 +33,7 @@ class KeyedSighting(NamedTuple):
     seen_at: float
 
 
-class Arrival(NamedTuple):
+class Arrival(TypedDict):
     """A row of a line that is new, or due again (then without a time, in seconds)."""
 
     type: str
@@ -138,7 +138,7 @@ async def arrived(
         [lane.after_id for lane in lanes],
         most,
     )
-    return [Arrival(*row) for row in rows]
+    return cast("list[Arrival]", rows)
 
 
 async def fail_unhandled(

@@ -408,7 +408,7 @@ async def test_new_keys_are_found_by_time_and_by_a_look(database: Database) -> N
     async with _worker(database) as worker:
         lane = Lane(("q", "t"))
         rows = await limits.arrived(worker[0], SQL, "q", [lane], 100)
-        assert {row.key for row in rows} == {"a", "b", "c"}
+        assert {row["key"] for row in rows} == {"a", "b", "c"}
         await _claim(worker, keys=("b",))
         found = await limits.find_keys(worker[0], SQL, "q", None, Bounds(), 2)
         assert [each.key for each in found] == ["a", "c"]

@@ -104,13 +104,13 @@ class KeyFinder:
         lanes = [self._arrivals[type_] for type_ in types if type_ in self._arrivals]
         rows = await limits.arrived(connection, self._sql, self._queue, lanes, _PAGE)
         for row in rows:
-            if row.run_at is not None:
-                self._arrivals[row.type].advance(row.run_at, row.id)
+            if row["run_at"] is not None:
+                self._arrivals[row["type"]].advance(row["run_at"], row["id"])
         pause = _HEAR
         if len(rows) < _PAGE:
             pause = min(max(_HEAR, (monotonic() - now) / _HEAR_SHARE), _LONGEST_HEAR)
         self._next_hear = now + pause
-        self.add(dict.fromkeys(row.key for row in rows))
+        self.add(dict.fromkeys(row["key"] for row in rows))
 
     async def _look(self, connection: Connection) -> None:
         """Read the next keys of a look from the first one on."""

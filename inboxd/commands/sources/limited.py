@@ -242,7 +242,7 @@ class LimitedQueues:
         return self._key_runs.expect(queue, longest // 2, max(1, room // RUN))
 
     def _learn(self, queue: str, known: _Known, claimed: Claimed, want: Wanted, room: int) -> None:
-        keys = list(want.keys) if want.following is None else []
+        keys = want.keys if want.following is None else ()
         if claimed.rows:
             self._claimed_until = claimed.at
         known.held_back = claimed.held_back

@@ -1,6 +1,7 @@
 """Runners: who waits for room goes on while handlers that never wait run on."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -16,6 +17,9 @@ pytestmark = pytest.mark.anyio
 
 ROWS = 100
 HALF = ROWS // 2
+CONCURRENCY = 10
+
+Handle = Callable[[object, object, Callable[[], None]], Awaitable[RunEnd]]
 
 
 def rows(first: int) -> list[Any]:
@@ -29,17 +33,22 @@ def _nothing() -> None:
     """Nobody waits."""
 
 
+async def _succeed(_task: object, _row: object, _on_wait: Callable[[], None]) -> RunEnd:
+    return "succeeded"
+
+
 class Page:
     """Pages whose handlers never wait; what else the loop did between them."""
 
-    def __init__(self, tasks: Any) -> None:
+    def __init__(self, tasks: Any, handle: Handle = _succeed) -> None:
         run: Any = MagicMock()
-        run.run = self.handle
+        run.run = handle
+        self.limits = MagicMock(concurrency=CONCURRENCY)
         self.runners = Runners(
             run,
             MagicMock(),
             MagicMock(__bool__=lambda _: False),
-            MagicMock(limits=MagicMock(concurrency=10), prefetch=Prefetch()),
+            MagicMock(limits=self.limits, prefetch=Prefetch()),
             tasks,
             on_ended=self.ended,
             on_left=_nothing,
@@ -49,9 +58,6 @@ class Page:
         self.at, self.then = HALF, _nothing
         self.ended_at = 0
         self.all_ended = anyio.Event()
-
-    async def handle(self, _task: object, _row: object, _next: object) -> RunEnd:
-        return "succeeded"
 
     def ended(self, _row: object) -> None:
         self.ended_at += 1
@@ -108,4 +114,30 @@ async def test_a_wish_that_came_too_late_does_not_cut_the_next_page_short() -> N
         await page.run(ROWS)
         await anyio.lowlevel.checkpoint()
         assert seen == [ROWS]
+        tasks.cancel_scope.cancel()
+
+
+async def test_fewer_run_at_a_time_once_the_settings_are_lowered() -> None:
+    """Runners that have nothing to run are too many too, and keep nobody from running."""
+    async with anyio.create_task_group() as tasks:
+        running, most = 0, 0
+
+        async def handle(_task: object, _row: object, on_wait: Callable[[], None]) -> RunEnd:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            on_wait()
+            await anyio.lowlevel.checkpoint()
+            running -= 1
+            if page.ended_at == HALF:
+                page.limits.concurrency, most = 3, 0
+            return "succeeded"
+
+        page = Page(tasks, handle)
+        await page.run(0)
+        assert most <= CONCURRENCY
+        await page.run(ROWS)
+        page.limits.concurrency, most = 2, 0
+        await page.run(2 * ROWS)
+        assert most == 2
         tasks.cancel_scope.cancel()
