@@ -1,9 +1,8 @@
 """The only home of asyncpg and of SQL: a module for each table family, one statement a file.
 
 - Events: `events`, `lines` (in the order of keys), `chunks` (of batch topics), `intakes` (those
-that
-  wait for a declaration). Commands: `commands`, `limits` (queues with limits, keys), `suspects`.
-  Both: `rows` (what a claim returns), `bodies` (large payloads), `dedup`.
+  that wait for a declaration). Commands: `commands`, `limits` (queues with limits, keys),
+  `suspects`. Both: `rows` (what a claim returns), `bodies` (large payloads), `dedup`, `unhandled`.
 - What handlers do: `handler_connection`, `handler_calls`; what they send: `batches`, `emitted`,
   `pages`.
 - Workers: `workers`, `leases`, `wakeups`, `controls`; what they declare: `topics`, `names`,
@@ -11,6 +10,6 @@ that
 - Growth: `partitions`, `copying` (exports), `purging`, `statistics`.
 - Operators look: `listing`, `queues`, `grouping` (batches), `story`, `diagnosis`; and act:
   `operations`, `producing`, `erase`, by a `session`.
-- The server: `connections`, `pools`; the statements: `statements`, `columns`, `files`; the schema:
-  `migrations`, `catalogue`.
+- The server: `connections`, `pools`; the statements: `statements`, `columns`, `arrays`, `files`;
+  the schema: `migrations`, `catalogue`.
 """

@@ -19,6 +19,7 @@ from inboxd.api.groups import BatchDraft, EdgeDraft, Plan, StepDraft
 from inboxd.errors import Conflict, NotFound
 from inboxd.model.lineage import Lineage
 from inboxd.store import commands
+from inboxd.store.arrays import columns
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
 from inboxd.store.statements import Statements
@@ -115,20 +116,11 @@ async def _insert(
     parents = [parent for _, parent in page]
     rows = await connection.fetch(
         sql["insert_batches"],
-        [d.batch_id for d in drafts],
-        [d.kind for d in drafts],
-        [d.name for d in drafts],
+        *columns(drafts, "batch_id", "kind", "name"),
         [None if d.parent is None else ids[d.parent] for d in drafts],
-        [d.tenant for d in drafts],
-        [d.size for d in drafts],
-        [d.needs for d in drafts],
-        [d.awaited for d in drafts],
-        [d.expires for d in drafts],
-        [p.kind for p in parents],
-        [p.id for p in parents],
-        [p.lineage.correlation_id for p in parents],
-        [p.lineage.causation_id for p in parents],
-        [p.lineage.traceparent for p in parents],
+        *columns(drafts, "tenant", "size", "needs", "awaited", "expires"),
+        *columns(parents, "kind", "id", "lineage.correlation_id", "lineage.causation_id"),
+        *columns(parents, "lineage.traceparent"),
     )
     return {row["batch_id"]: row["id"] for row in rows}
 
@@ -152,10 +144,7 @@ async def _insert_edges(
     for start in range(0, len(edges), _ROWS):
         page = edges[start : start + _ROWS]
         await connection.execute(
-            sql["insert_dependencies"],
-            [edge.needs for edge in page],
-            [edge.waiting for edge in page],
-            [edge.condition for edge in page],
+            sql["insert_dependencies"], *columns(page, "needs", "waiting", "condition")
         )
 
 
@@ -167,8 +156,7 @@ async def _insert_steps(
         await connection.execute(
             sql["insert_steps"],
             [ids[step.workflow] for step in page],
-            [step.name for step in page],
-            [step.member for step in page],
+            *columns(page, "name", "member"),
         )
 
 

@@ -6,7 +6,6 @@ Known limit: a claim's rows come sorted by lane and time, which the statement it
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -17,6 +16,7 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.errors import LeaseLost, UniqueKeyTaken
 from inboxd.model.lane import Lane, Sighting
 from inboxd.model.lineage import Lineage
+from inboxd.store.arrays import columns, cursors, filled, sparse
 from inboxd.store.connections import Connection
 from inboxd.store.events import Setback
 from inboxd.store.pages import pages
@@ -59,14 +59,6 @@ class Suspected(NamedTuple):
     since: float
 
 
-def _filled(values: list[Any]) -> list[Any]:
-    """A column of a page; empty where all of it is null, since `unnest` fills short ones up.
-
-    The driver looks at each element of an array several times, whatever it is.
-    """
-    return [] if values.count(None) == len(values) else values
-
-
 async def survey(connection: Connection, sql: Statements) -> list[Sighting]:
     """Every lane of pending commands; the suspects of a queue and type have priority None."""
     rows = await connection.fetch(sql["survey_commands"])
@@ -87,11 +79,7 @@ async def claim(
         worker,
         list(room),
         list(room.values()),
-        [lane.key[0] for lane in lanes],
-        [lane.key[1] for lane in lanes],
-        [lane.key[2] for lane in lanes],
-        [lane.after_at for lane in lanes],
-        [lane.after_id for lane in lanes],
+        *cursors(lanes, 0, 1, 2),
         rows,
     )
     claimed.sort(key=lambda row: (row["lane"], row["run_at"], row["id"]))
@@ -147,14 +135,9 @@ async def settle(
     In the order of ids, as operators and folds lock them: no deadlock.
     """
     ended = sorted(ended, key=itemgetter(0))
+    ids, fences, statuses, seconds, results = map(list, zip(*ended, strict=True))
     rows = await connection.fetch(
-        sql["settle_commands"],
-        [s.id for s in ended],
-        [s.fence for s in ended],
-        [s.status for s in ended],
-        [s.seconds for s in ended],
-        _filled([s.result for s in ended]),
-        worker,
+        sql["settle_commands"], ids, fences, statuses, seconds, filled(results), worker
     )
     return {row[0] for row in rows}
 
@@ -187,16 +170,10 @@ async def set_back(
     """Write retries, deferrals, releases and dead letters; returns the ids whose claim held."""
     rows = await connection.fetch(
         sql["fail_commands"],
-        [s.id for s in setbacks],
-        [s.fence for s in setbacks],
-        [s.status for s in setbacks],
-        [s.spent for s in setbacks],
-        [s.delay for s in setbacks],
-        [s.run_at for s in setbacks],
-        [s.error for s in setbacks],
-        [s.fingerprint for s in setbacks],
+        *columns(setbacks, "id", "fence", "status", "spent", "delay", "run_at"),
+        *columns(setbacks, "error", "fingerprint"),
         worker,
-        [s.unrun for s in setbacks],
+        *columns(setbacks, "unrun"),
     )
     return {row[0] for row in rows}
 
@@ -220,27 +197,15 @@ async def insert(
         parents = [parent for _, parent in page]
         await connection.execute(
             sql["insert_commands"],
-            [d.command_id for d in drafts],
-            [d.queue for d in drafts],
-            [d.type for d in drafts],
-            [d.schema_version for d in drafts],
-            [d.payload for d in drafts],
-            [d.priority for d in drafts],
-            _filled([d.run_at for d in drafts]),
-            _filled([d.delay for d in drafts]),
-            _filled([d.deadline for d in drafts]),
-            _filled([d.max_attempts for d in drafts]),
-            _filled([d.tenant for d in drafts]),
-            _filled([d.entity_type for d in drafts]),
-            _filled([d.entity_id for d in drafts]),
-            [p.kind for p in parents],
-            [p.id for p in parents],
-            [p.lineage.correlation_id for p in parents],
-            [p.lineage.causation_id for p in parents],
-            _filled([p.lineage.traceparent for p in parents]),
-            _filled([d.ordering_key for d in drafts]),
+            *columns(drafts, "command_id", "queue", "type", "schema_version", "payload"),
+            *columns(drafts, "priority"),
+            *sparse(drafts, "run_at", "delay", "deadline", "max_attempts"),
+            *sparse(drafts, "tenant", "entity_type", "entity_id"),
+            *columns(parents, "kind", "id", "lineage.correlation_id", "lineage.causation_id"),
+            *sparse(parents, "lineage.traceparent"),
+            *sparse(drafts, "ordering_key"),
             *_grouped(drafts, batches),
-            _filled([d.unique_key for d in drafts]),
+            *sparse(drafts, "unique_key"),
         )
 
 
@@ -252,9 +217,7 @@ async def _free_of_others(
     try:
         stays = await connection.fetchval(
             sql["make_way"],
-            [draft.type for draft in unique],
-            [draft.unique_key for draft in unique],
-            [draft.on_conflict for draft in unique],
+            *columns(unique, "type", "unique_key", "on_conflict"),
         )
     except asyncpg.PostgresError as error:
         if error.sqlstate == _UNIQUE_KEY_TAKEN:
@@ -298,22 +261,3 @@ async def release(
 ) -> int:
     """Give back everything that a worker holds, but for these ids; returns how many."""
     return len(await connection.fetch(sql["release_commands"], worker, but))
-
-
-async def fail_unhandled(
-    connection: Connection,
-    sql: Statements,
-    lane: Sighting,
-    error: str,
-    rows: int,
-    waited: timedelta,
-) -> int:
-    """Make dead letters of up to `rows` commands of a lane that nobody handles; how many."""
-    queue, type_, priority = lane.key
-    if priority is None:
-        suspects = sql["fail_unhandled_suspects"]
-        return len(await connection.fetch(suspects, queue, type_, error, rows, waited))
-    failed = await connection.fetch(
-        sql["fail_unhandled_commands"], queue, type_, priority, error, rows, waited
-    )
-    return len(failed)

@@ -16,6 +16,7 @@ import asyncpg
 
 from inboxd.api.drafts import EventDraft
 from inboxd.errors import DedupKeyHeld
+from inboxd.store.arrays import columns, filled, sparse
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
 from inboxd.store.pages import pages
@@ -40,27 +41,14 @@ async def write(connection: Connection, sql: Statements, emitted: Emitted) -> No
         await _execute(
             connection,
             sql["write_events"],
-            [d.event_id for d in drafts],
-            [d.type for d in drafts],
-            [d.payload for d in drafts],
-            _filled([d.schema_version for d in drafts], 1),
-            _filled([d.topic for d in drafts]),
-            _filled([d.source for d in drafts]),
-            _filled([d.tenant for d in drafts]),
-            _filled([d.entity_type for d in drafts]),
-            _filled([d.entity_id for d in drafts]),
-            _filled([d.headers for d in drafts]),
-            [p.lineage.correlation_id for p in parents],
-            [p.lineage.causation_id for p in parents],
-            _filled([p.lineage.traceparent for p in parents]),
-            _filled([d.occurred_at for d in drafts]),
-            _filled([d.run_at for d in drafts]),
-            _filled([d.mode for d in drafts]),
-            _filled([d.ordering_key for d in drafts]),
-            _filled([d.dedup_key for d in drafts]),
-            [p.kind for p in parents],
-            [p.id for p in parents],
-            _filled([d.delay for d in drafts]),
+            *columns(drafts, "event_id", "type", "payload"),
+            filled([d.schema_version for d in drafts], 1),
+            *sparse(drafts, "topic", "source", "tenant", "entity_type", "entity_id", "headers"),
+            *columns(parents, "lineage.correlation_id", "lineage.causation_id"),
+            *sparse(parents, "lineage.traceparent"),
+            *sparse(drafts, "occurred_at", "run_at", "mode", "ordering_key", "dedup_key"),
+            *columns(parents, "kind", "id"),
+            *sparse(drafts, "delay"),
         )
 
 
@@ -74,8 +62,3 @@ async def _execute(connection: Connection, statement: str, *arrays: list[Any] | 
                 "is open for longer than database.lock_timeout: end that transaction"
             ) from error
         raise
-
-
-def _filled(values: list[Any], default: object = None) -> list[Any] | None:
-    """A column of a page; None where nobody gave a value: an array costs the driver as it goes."""
-    return None if values.count(default) == len(values) else values

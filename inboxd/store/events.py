@@ -12,7 +12,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from inboxd.errors import LeaseLost
-from inboxd.model.lane import Lane, Sighting
+from inboxd.model.lane import Key, Lane, Sighting
+from inboxd.store.arrays import columns, cursors
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.statements import Statements
@@ -59,10 +60,7 @@ async def claim(
     """Up to `rows` due events of these lanes, locked; `lane` counts from 1."""
     found = await connection.fetch(
         sql["claim_events"],
-        [lane.key[0] for lane in lanes],
-        [lane.key[1] for lane in lanes],
-        [lane.after_at for lane in lanes],
-        [lane.after_id for lane in lanes],
+        *cursors(lanes, 0, 1),
         rows,
     )
     return claimed_events(found)
@@ -87,14 +85,8 @@ async def set_back(connection: Connection, sql: Statements, setbacks: Sequence[S
     """Write the retries, deferrals and dead letters of a page."""
     await connection.execute(
         sql["fail_events"],
-        [s.id for s in setbacks],
-        [s.status for s in setbacks],
-        [s.spent for s in setbacks],
-        [s.delay for s in setbacks],
-        [s.run_at for s in setbacks],
-        [s.error for s in setbacks],
-        [s.fingerprint for s in setbacks],
-        [s.crashes for s in setbacks],
+        *columns(setbacks, "id", "status", "spent", "delay", "run_at"),
+        *columns(setbacks, "error", "fingerprint", "crashes"),
     )
 
 
@@ -116,26 +108,11 @@ async def claim_one(connection: Connection, sql: Statements, event_id: int) -> C
     return found[0] if found else None
 
 
-async def fail_unhandled(
-    connection: Connection,
-    sql: Statements,
-    lane: Sighting,
-    error: str,
-    rows: int,
-    waited: timedelta,
-) -> int:
-    """Make dead letters of up to `rows` events of a lane that nobody handles; returns how many."""
-    topic, type_ = lane.key
-    failed = await connection.fetch(sql["fail_unhandled_events"], topic, type_, error, rows, waited)
-    return len(failed)
-
-
 async def stranded(
-    connection: Connection, sql: Statements, lane: Sighting, rows: int, waited: timedelta
+    connection: Connection, sql: Statements, lane: Key, rows: int, waited: timedelta
 ) -> list[int]:
     """Up to `rows` events of a lane that nobody handles, locked; none when somebody does now."""
-    topic, type_ = lane.key
-    found = await connection.fetch(sql["stranded_events"], topic, type_, rows, waited)
+    found = await connection.fetch(sql["stranded_events"], *lane, rows, waited)
     return [row["id"] for row in found]
 
 

@@ -7,7 +7,7 @@ writes that took its snapshot before the declaration, and began to write when al
 is taken too, but what came meanwhile may be handled before it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import asyncpg
 
 from inboxd.api.topics import Topic
+from inboxd.store.arrays import columns
 from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 
@@ -61,8 +62,7 @@ async def announce(
     given = list(topics)
     rows = await connection.fetch(
         sql["announce_intakes"],
-        [topic.name for topic in given],
-        [topic.mode for topic in given],
+        *columns(given, "name", "mode"),
         [topic for topic, _ in subscriptions],
         [type_ for _, type_ in subscriptions],
     )
@@ -130,9 +130,5 @@ async def count(
     return {row["type"]: row["count"] for row in rows}
 
 
-def _columns(announced: Sequence[Intake]) -> tuple[list[str], list[str], list[str]]:
-    return (
-        [each.origin for each in announced],
-        [each.type for each in announced],
-        [each.topic for each in announced],
-    )
+def _columns(announced: Sequence[Intake]) -> Iterator[list[str]]:
+    return columns(announced, *Intake._fields)

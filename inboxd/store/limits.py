@@ -8,12 +8,12 @@ lines were worked off are passed again, dead, by each look from the beginning.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from operator import itemgetter
 from typing import NamedTuple, TypedDict, cast
 from uuid import UUID
 
-from inboxd.model.lane import Lane, Sighting
+from inboxd.model.lane import Lane
+from inboxd.store.arrays import cursors
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
@@ -133,26 +133,10 @@ async def arrived(
     rows = await connection.fetch(
         sql["arrived_keys"],
         queue,
-        [lane.key[1] for lane in lanes],
-        [lane.after_at for lane in lanes],
-        [lane.after_id for lane in lanes],
+        *cursors(lanes, 1),
         most,
     )
     return cast("list[Arrival]", rows)
-
-
-async def fail_unhandled(
-    connection: Connection,
-    sql: Statements,
-    lane: Sighting,
-    error: str,
-    rows: int,
-    waited: timedelta,
-) -> int:
-    """Make dead letters of up to `rows` keyed commands of a type that nobody handles."""
-    queue, type_, _ = lane.key
-    failed = await connection.fetch(sql["fail_unhandled_lines"], queue, type_, error, rows, waited)
-    return len(failed)
 
 
 async def claim(
@@ -168,10 +152,7 @@ async def claim(
         bounds.rate,
         bounds.period,
         want.types,
-        [lane.key[1] for lane in want.lanes],
-        [lane.key[2] for lane in want.lanes],
-        [lane.after_at for lane in want.lanes],
-        [lane.after_id for lane in want.lanes],
+        *cursors(want.lanes, 1, 2),
         want.lanes_first,
         want.keys,
         want.share,

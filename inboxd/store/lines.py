@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from inboxd.model.arrivals import Bucket
 from inboxd.model.horizon import HorizonReading
 from inboxd.model.lane import Lane, Sighting
+from inboxd.store.arrays import columns, cursors
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
@@ -111,10 +112,7 @@ async def due_heads(
     """Up to so many heads that are due in these lanes of (topic, type); nothing is locked."""
     rows = await connection.fetch(
         sql["due_heads"],
-        [lane.key[0] for lane in lanes],
-        [lane.key[1] for lane in lanes],
-        [lane.after_at for lane in lanes],
-        [lane.after_id for lane in lanes],
+        *cursors(lanes, 0, 1),
         heads,
     )
     return [
@@ -153,10 +151,7 @@ async def claim_arrivals(
     """Up to `rows` arrivals of buckets that are held, `share` of each; `lane` counts from 1."""
     found = await connection.fetch(
         sql["claim_arrivals"],
-        [each.topic for each in ranges],
-        [each.bucket for each in ranges],
-        [each.after for each in ranges],
-        [each.bound for each in ranges],
+        *columns(ranges, "topic", "bucket", "after", "bound"),
         rows,
         rows if share is None else share,
     )

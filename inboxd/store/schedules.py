@@ -15,6 +15,7 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.api.schedules import Schedule, payload_at
 from inboxd.model.lineage import Lineage, uuid7
 from inboxd.store import commands
+from inboxd.store.arrays import columns
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.pools import Pool, lend, transaction
@@ -47,19 +48,9 @@ async def declare(connection: Connection, sql: Statements, schedules: Sequence[S
     now: datetime = await connection.fetchval(sql["clock"])
     await connection.execute(
         sql["declare_schedules"],
-        [s.name for s in schedules],
-        [s.source for s in schedules],
-        [s.cron for s in schedules],
-        [s.zone for s in schedules],
-        [s.missed for s in schedules],
-        [s.kind for s in schedules],
-        [s.type for s in schedules],
-        [s.schema_version for s in schedules],
-        [s.lane for s in schedules],
-        [s.priority for s in schedules],
-        [s.tenant for s in schedules],
-        [s.payload for s in schedules],
-        [s.time_field for s in schedules],
+        *columns(schedules, "name", "source", "cron", "zone", "missed", "kind", "type"),
+        *columns(schedules, "schema_version", "lane", "priority", "tenant", "payload"),
+        *columns(schedules, "time_field"),
         [Cron(s.cron, s.zone).after(now) for s in schedules],
     )
 

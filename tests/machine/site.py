@@ -19,13 +19,12 @@ from uuid import UUID, uuid4
 
 import uvloop
 
-from inboxd.api import messages
 from inboxd.model.lane import BEGINNING, Lanes
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, events, workers
 from inboxd.store.connections import Connection, Row, connect
 from inboxd.store.pools import Pool, open_pool
-from inboxd.store.rows import ClaimedEvent
+from inboxd.store.rows import ClaimedCommand, ClaimedEvent
 from inboxd.store.session import Session
 from tests.machine.model import HOUR, Item, Key, Query
 from tests.support import Database
@@ -62,7 +61,7 @@ _REST = """
 class Claim:
     """A command that a worker claimed once, and may settle at any time: the fence decides."""
 
-    row: messages.Row
+    row: ClaimedCommand
     worker: UUID
 
 
@@ -78,7 +77,7 @@ class Worker:
     page: list[ClaimedEvent] | None = None  # events of its open transaction
     page_lanes: list[Any] = field(default_factory=list)
     alone: ClaimedEvent | None = None  # an event whose crash was counted beforehand
-    leasing: Sequence[messages.Row] | None = None  # a claim that has not committed
+    leasing: Sequence[ClaimedCommand] | None = None  # a claim that has not committed
     by_itself: bool = False  # that claim is of a suspect that runs alone
 
     @property

@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from inboxd.api import messages
 from inboxd.api.drafts import CommandDraft
 from inboxd.engine.outcomes import setback
 from inboxd.errors import Defer, LeaseLost, Reject
@@ -28,7 +27,7 @@ from inboxd.model.outcome import Succeeded, decide
 from inboxd.store import commands, events
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.events import Setback
-from inboxd.store.rows import ClaimedEvent
+from inboxd.store.rows import ClaimedCommand, ClaimedEvent, ClaimedRow
 from inboxd.store.workers import WorkerIdentity
 from tests.machine.model import ATTEMPTS, CRASHES, HOUR, Item, Model
 from tests.machine.site import Claim, Site, Worker, open_site, query_of
@@ -157,7 +156,7 @@ class Machine(World):
             self.model.events[row["id"]].held = True
         return rows
 
-    def _agree(self, row: messages.Row, item: Item) -> None:
+    def _agree(self, row: ClaimedRow, item: Item) -> None:
         assert (row["attempts"], row["crashes"]) == (item.attempts, item.crashes)
 
     def _end_page(self, worker: Worker, ends: Sequence[str], *, lost: bool) -> None:
@@ -304,7 +303,7 @@ class Machine(World):
         return True
 
     def _leasing(
-        self, worker: Worker, rows: Sequence[messages.Row], *, at_once: bool, alone: bool = False
+        self, worker: Worker, rows: Sequence[ClaimedCommand], *, at_once: bool, alone: bool = False
     ) -> None:
         worker.leasing, worker.by_itself = rows, alone
         for row in rows:
@@ -415,7 +414,7 @@ class Machine(World):
 # ------------------------------------------------------------------------------------- outcomes
 
 
-def _setback(row: messages.Row, worker: UUID, end: str, now: datetime, fence: int = 0) -> Setback:
+def _setback(row: ClaimedRow, worker: UUID, end: str, now: datetime, fence: int = 0) -> Setback:
     """What the product writes for that end, after its own decision."""
     errors: dict[str, Exception] = {
         "fail": RuntimeError("as told"),

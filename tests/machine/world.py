@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 
 from inboxd import operations
 from inboxd.errors import Conflict
-from inboxd.model.lane import Sighting
-from inboxd.store import commands, events, producing, workers
+from inboxd.store import commands, producing, unhandled, workers
+from inboxd.store.unhandled import Way
 from tests.machine.model import ABOUT, CRASHES, HOUR, Item, Key, Model
 from tests.machine.site import SEATS, Claim, Site, Worker, item_of
 from tests.support.rows import SQL
@@ -307,9 +307,11 @@ class World(RuleBasedStateMachine):
         if not lanes:
             return
         key = one(lanes, pick)
-        fail = events.fail_unhandled if name == "events" else commands.fail_unhandled
-        lane, waited = Sighting(key, None, None), 0 * HOUR
-        failed = self.site.run(fail(self.site.work, SQL, lane, "{}", rows, waited))
+        way: Way = "events"
+        if name == "commands":
+            way = "suspects" if key[2] is None else "commands"
+        fail = unhandled.fail(self.site.work, SQL, way, key, "{}", rows, 0 * HOUR)
+        failed = self.site.run(fail)
         assert failed == len(self.model.unhandled(self.table(name), key, rows))
 
     def _step_clock(self, hours: int) -> None:

@@ -16,7 +16,7 @@ import orjson
 from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.errors import LeaseLost
 from inboxd.model.dedup import Windows
-from inboxd.model.lane import BEGINNING, Lane, Sighting
+from inboxd.model.lane import BEGINNING, Lane
 from inboxd.model.lineage import Lineage
 from inboxd.settings import Queue
 from inboxd.store import (
@@ -39,6 +39,7 @@ from inboxd.store import (
     schedules,
     story,
     suspects,
+    unhandled,
     workers,
 )
 from inboxd.store.connections import Connection
@@ -180,15 +181,11 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "fail_events": (_set_back_events, ("events_pkey",)),
     "fail_unhandled_events": (
-        lambda c, k: events.fail_unhandled(
-            c, SQL, Sighting(("default", "big"), 1.0, None), "{}", 10, timedelta(0)
-        ),
+        lambda c, k: unhandled.fail(c, SQL, "events", ("default", "big"), "{}", 10, timedelta(0)),
         ("events_lane",),
     ),
     "stranded_events": (
-        lambda c, k: events.stranded(
-            c, SQL, Sighting(("default", "big"), 1.0, None), 10, timedelta(0)
-        ),
+        lambda c, k: events.stranded(c, SQL, ("default", "big"), 10, timedelta(0)),
         ("events_lane",),
     ),
     "ignore_events": (
@@ -224,14 +221,12 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_running",),
     ),
     "fail_unhandled_commands": (
-        lambda c, k: commands.fail_unhandled(
-            c, SQL, Sighting(("big", "big", 0), 1.0, None), "{}", 10, timedelta(0)
-        ),
+        lambda c, k: unhandled.fail(c, SQL, "commands", ("big", "big", 0), "{}", 10, timedelta(0)),
         ("commands_lane",),
     ),
     "fail_unhandled_suspects": (
-        lambda c, k: commands.fail_unhandled(
-            c, SQL, Sighting(("big", "few", None), 1.0, None), "{}", 10, timedelta(0)
+        lambda c, k: unhandled.fail(
+            c, SQL, "suspects", ("big", "few", None), "{}", 10, timedelta(0)
         ),
         ("commands_suspects",),
     ),
@@ -431,8 +426,8 @@ DAEMON |= {
         ("commands_arrived", "commands_again"),
     ),
     "fail_unhandled_lines": (
-        lambda c, k: limits.fail_unhandled(
-            c, SQL, Sighting(("keyed", "keyed", "keyed"), 1.0, None), "{}", 10, timedelta(0)
+        lambda c, k: unhandled.fail(
+            c, SQL, "keyed", ("keyed", "keyed", "keyed"), "{}", 10, timedelta(0)
         ),
         ("commands_arrived", "commands_again"),
     ),

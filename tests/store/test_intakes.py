@@ -16,6 +16,7 @@ from inboxd.daemon.declaring import WorkerDeclaration
 from inboxd.maintenance.intakes import Intakes
 from inboxd.store import intakes, topics
 from inboxd.store.connections import Connection
+from inboxd.store.topics import ChangedMode
 from tests.support import Database
 from tests.support.plans import told as ran
 from tests.support.plans import touched_by
@@ -418,9 +419,10 @@ async def test_a_declaration_that_fails_holds_nothing(database: Database) -> Non
         async def announce(self, connection: Connection) -> list[intakes.Intake]:
             return await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
 
-        async def make(self, connection: Connection) -> list[asyncpg.Record]:
+        async def make(self, connection: Connection) -> list[ChangedMode]:
             assert await connection.fetchval("select count(*) from inboxd.intakes") == 2
-            return await connection.fetch("select 1 / 0")
+            await connection.execute("select 1 / 0")
+            return []
 
     async with daemon_session(database) as connection:
         broken = Broken(SQL, None, None, ())  # type: ignore[arg-type]

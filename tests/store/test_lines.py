@@ -10,9 +10,9 @@ import pytest
 
 from inboxd import operations
 from inboxd.errors import Conflict
-from inboxd.model.lane import Lane, Sighting
+from inboxd.model.lane import Lane
 from inboxd.operations import Selection, Terms
-from inboxd.store import commands, limits, listing
+from inboxd.store import commands, limits, listing, unhandled
 from inboxd.store.connections import Connection
 from inboxd.store.events import Setback
 from inboxd.store.limits import Bounds, Claimed, Wanted
@@ -418,8 +418,8 @@ async def test_new_keys_are_found_by_time_and_by_a_look(database: Database) -> N
 async def test_what_nobody_serves_becomes_a_dead_letter(database: Database) -> None:
     await _send(database, "a", "a")
     async with _worker(database) as worker:
-        lane = Sighting(("q", "t", "keyed"), None, None)
-        failed = await limits.fail_unhandled(worker[0], SQL, lane, "{}", 10, timedelta(0))
+        lane = ("q", "t", "keyed")
+        failed = await unhandled.fail(worker[0], SQL, "keyed", lane, "{}", 10, timedelta(0))
         assert failed == 2
         assert await limits.survey(worker[0], SQL) == []
 

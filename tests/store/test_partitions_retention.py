@@ -345,7 +345,7 @@ async def test_a_body_that_a_row_needs_is_copied_forward(database: Database) -> 
     async with daemon_session(database) as session:
         # Who claimed a row before its body moved finds it all the same.
         id_, at = places["dead"]
-        stale = await session.fetch(
+        stale: Any = await session.fetch(
             "select $1::bigint as body_id, $2::timestamptz as body_at", id_, at
         )
         assert await bodies.read(session, SQL, stale) == {id_: '{"text": "dead"}'}

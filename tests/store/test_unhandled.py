@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from inboxd.model.lane import Lane, Sighting
+from inboxd.model.lane import Lane
 from inboxd.store import chunks, events, lines, workers
 from inboxd.store import topics as store_topics
 from inboxd.store.connections import Connection
@@ -150,7 +150,7 @@ async def test_nothing_is_stranded_once_somebody_handles_it(session: Connection)
     await session.execute(
         "insert into inboxd.events (type) select 'late' from generate_series(1, 30)"
     )
-    lane = Sighting(("default", "late"), 1.0, None)
+    lane = ("default", "late")
     async with session.transaction():
         ids = await events.stranded(session, SQL, lane, 10, timedelta(0))
         assert await events.ignore(session, SQL, ids, "{}") == 10

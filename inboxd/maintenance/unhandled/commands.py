@@ -3,23 +3,20 @@
 Promises that a type which any living worker declares is never touched. *See:* `judgement`.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 
 from inboxd.maintenance.unhandled.judgement import Judgement, dead_letter
-from inboxd.model.lane import Key, Sighting
-from inboxd.store import commands, limits, workers
+from inboxd.model.lane import Key
+from inboxd.store import commands, limits, unhandled, workers
 from inboxd.store.connections import Connection
 from inboxd.store.pools import lend, transaction
-from inboxd.store.statements import Statements
+from inboxd.store.unhandled import Way
 from inboxd.store.workers import LiveWorker
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
 _PAGE = 1000
-
-Fail = Callable[[Connection, Statements, Sighting, str, int, timedelta], Awaitable[int]]
 
 
 async def fail_commands(judgement: Judgement) -> None:
@@ -30,11 +27,13 @@ async def fail_commands(judgement: Judgement) -> None:
             living = await workers.living(connection, context.sql)
             lanes = await commands.survey(connection, context.sql)
             keyed = await limits.survey(connection, context.sql)
-        fails: dict[Key, Fail] = {lane.key: commands.fail_unhandled for lane in lanes}
-        fails |= {(line.queue, line.type, "keyed"): limits.fail_unhandled for line in keyed}
-        lost = [key for key in fails if _is_lost(judgement, key, living)]
+        ways: dict[Key, Way] = {
+            lane.key: "suspects" if lane.key[2] is None else "commands" for lane in lanes
+        }
+        ways |= {(line.queue, line.type, "keyed"): "keyed" for line in keyed}
+        lost = [key for key in ways if _is_lost(judgement, key, living)]
         for key in judgement.due(lost):
-            await _fail(judgement, connection, key, fails[key])
+            await _fail(judgement, connection, key, ways[key])
 
 
 def _is_lost(judgement: Judgement, key: Key, living: Sequence[LiveWorker]) -> bool:
@@ -44,12 +43,12 @@ def _is_lost(judgement: Judgement, key: Key, living: Sequence[LiveWorker]) -> bo
     )
 
 
-async def _fail(judgement: Judgement, connection: Connection, key: Key, fail: Fail) -> None:
-    sql, type_, lane = judgement.context.sql, str(key[1]), Sighting(key, None, None)
+async def _fail(judgement: Judgement, connection: Connection, key: Key, way: Way) -> None:
+    sql, type_ = judgement.context.sql, str(key[1])
     error = dead_letter("command", type_)
 
     async def page() -> tuple[int, bool]:
-        failed = await fail(connection, sql, lane, error, _PAGE, judgement.grace)
+        failed = await unhandled.fail(connection, sql, way, key, error, _PAGE, judgement.grace)
         return failed, failed > 0
 
     if total := await judgement.each_page(connection, page):

@@ -12,9 +12,8 @@ from datetime import timedelta
 from typing import Protocol
 
 from inboxd.maintenance.unhandled.judgement import Judgement, dead_letter, entry, nobody
-from inboxd.model.lane import Sighting
 from inboxd.settings import Unhandled
-from inboxd.store import events, statistics, workers
+from inboxd.store import events, statistics, unhandled, workers
 from inboxd.store.connections import Connection
 from inboxd.store.pools import lend, transaction
 from inboxd.store.statements import Statements
@@ -103,8 +102,7 @@ async def settle_events(choice: EventChoice) -> None:
         lost = [pair for pair in nobodys if judgement.is_open("topic", *pair)]
 
         def pages(pair: Pair) -> _LanePages:
-            lane = Sighting(pair, None, None)
-            return _LanePages(connection, context.sql, lane, judgement.grace)
+            return _LanePages(connection, context.sql, pair, judgement.grace)
 
         await choice.settle(connection, judgement.due(lost), pages)
 
@@ -115,12 +113,12 @@ class _LanePages:
 
     connection: Connection
     sql: Statements
-    lane: Sighting
+    lane: Pair
     grace: timedelta
 
     async def fail(self, error: str) -> tuple[int, bool]:
-        failed = await events.fail_unhandled(
-            self.connection, self.sql, self.lane, error, _PAGE, self.grace
+        failed = await unhandled.fail(
+            self.connection, self.sql, "events", self.lane, error, _PAGE, self.grace
         )
         return failed, failed == _PAGE
 

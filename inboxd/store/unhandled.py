@@ -1,0 +1,36 @@
+"""Dead letters of what no living worker handles, a page at a time.
+
+Owns the statements, one for each way in which rows wait. Promises that rows which others hold are
+skipped. Known limit: whether nobody handles a row is judged by who calls; for events in lines, see
+`lines.fail_heads`.
+"""
+
+from datetime import timedelta
+from typing import Literal
+
+from inboxd.model.lane import Key
+from inboxd.store.connections import Connection
+from inboxd.store.statements import Statements
+
+Way = Literal["events", "commands", "suspects", "keyed"]
+
+_STATEMENTS: dict[Way, str] = {
+    "events": "fail_unhandled_events",
+    "commands": "fail_unhandled_commands",
+    "suspects": "fail_unhandled_suspects",
+    "keyed": "fail_unhandled_lines",
+}
+
+
+async def fail(
+    connection: Connection,
+    sql: Statements,
+    way: Way,
+    lane: Key,
+    error: str,
+    rows: int,
+    waited: timedelta,
+) -> int:
+    """Make dead letters of up to `rows` of a lane; suspects and keyed: of a queue and type."""
+    lane = lane if way in ("events", "commands") else lane[:2]
+    return len(await connection.fetch(sql[_STATEMENTS[way]], *lane, error, rows, waited))
