@@ -3,7 +3,7 @@
     make bench ONLY=sequential        # or: python benchmarks/sequential.py --rows 100000
 
 From the first call of a handler until nothing waits any more. «One blocked»: a tenth as many events
-more belong to one key whose line a dead letter holds; they are filed meanwhile.
+more belong to one key whose line a dead letter holds; they are lined up meanwhile.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -25,7 +25,7 @@ class Ordered(Drain):
     blocked: int = 0
 
     # What stands in the blocked line stays.
-    tables: tuple[str, ...] = ("events where place is null",)
+    tables: tuple[str, ...] = ("events where position is null",)
 
     async def fill(self, connection: asyncpg.Connection) -> None:
         """Make the backlog; those of the blocked key are spread over it."""

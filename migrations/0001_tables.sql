@@ -68,13 +68,13 @@ CREATE TABLE {schema}.events (
     -- (open_chunks.sql).
     created_at     timestamptz NOT NULL DEFAULT statement_timestamp(),
     updated_at     timestamptz NOT NULL DEFAULT statement_timestamp(),
-    place          bigint,  -- in its line; NULL: not filed
+    position          bigint,  -- in its line; NULL: not lined up
     head           boolean NOT NULL DEFAULT false,
     -- The row whose handler emitted it; NULL: a producer did. An event that goes to several topics is several rows with
     -- one event_id, so the causation_id of what they bring about does not tell them apart.
     origin_kind    text,
     origin_id      bigint,
-    CHECK (place IS NOT NULL OR NOT head)
+    CHECK (position IS NOT NULL OR NOT head)
 ) WITH (
     -- Rows come and go; few are ever updated, so pages are filled to the brim.
     fillfactor = 100,
@@ -99,11 +99,11 @@ CREATE INDEX events_failures ON {schema}.events (fingerprint, type, id) WHERE st
 
 -- A line is what one ordering key of a topic holds, where the topic's mode is not `single` (ADR 12). Its rows never are
 -- `pending` when they come: they wait outside the lanes. Whoever changes a line holds its bucket's lock, an exclusive
--- transaction-level advisory lock on (topic, bucket). A row that cannot be processed when it is met is filed: it gets a
--- place in its line. The lowest place is the line's head; its run_at tells when the line is looked at next, and while
--- it is a dead letter the line stands still. What is not filed yet are the arrivals, met in the order of ids.
-CREATE INDEX events_arrived ON {schema}.events (topic, bucket, id) WHERE status = 'waiting' AND place IS NULL;
-CREATE UNIQUE INDEX events_lines ON {schema}.events (topic, ordering_key, place) WHERE place IS NOT NULL;
+-- transaction-level advisory lock on (topic, bucket). A row that cannot be processed when it is met is lined up: it gets a
+-- position in its line. The lowest position is the line's head; its run_at tells when the line is looked at next, and while
+-- it is a dead letter the line stands still. What is not lined up yet are the arrivals, met in the order of ids.
+CREATE INDEX events_arrived ON {schema}.events (topic, bucket, id) WHERE status = 'waiting' AND position IS NULL;
+CREATE UNIQUE INDEX events_lines ON {schema}.events (topic, ordering_key, position) WHERE position IS NOT NULL;
 -- One head a line. A lane of heads is a topic and a type, as for single events.
 CREATE UNIQUE INDEX events_head ON {schema}.events (topic, ordering_key) WHERE head;
 CREATE INDEX events_heads ON {schema}.events (topic, type, run_at, id)
@@ -209,7 +209,7 @@ CREATE TABLE {schema}.commands (
     updated_at       timestamptz NOT NULL DEFAULT statement_timestamp(),
     needs            integer NOT NULL DEFAULT 0 CHECK (needs >= 0),  -- prerequisites that have not come yet
     awaited          boolean NOT NULL DEFAULT false,                 -- something waits for it
-    line_at          timestamptz,  -- its place in the line of its key, from its claim until it ends
+    line_at          timestamptz,  -- its position in the line of its key, from its claim until it ends
     -- Commands that ran on one worker when it died are a group, until they have come through a run: NULL for all
     -- others, also for dead letters. Of a row with a group, crashes > 0 (ADR 20).
     suspect_group    uuid,
@@ -244,7 +244,7 @@ CREATE INDEX commands_running ON {schema}.commands (worker_id) WHERE status = 'r
 CREATE INDEX commands_cancelling ON {schema}.commands (worker_id) WHERE cancel_requested;
 
 -- A command with an ordering key never is `pending`: it waits in the line of its key, outside the lanes (ADR 11). The
--- order in a line is (run_at, id); what is not due holds nobody up. What was claimed keeps its place, line_at, until it
+-- order in a line is (run_at, id); what is not due holds nobody up. What was claimed keeps its position, line_at, until it
 -- ends: it holds its key, while it runs, waits for its retry, or is a dead letter. Only claim_limited takes keyed rows.
 CREATE INDEX commands_line ON {schema}.commands (queue, ordering_key, run_at, id)
     WHERE status = 'waiting' AND needs = 0 AND ordering_key IS NOT NULL AND line_at IS NULL;

@@ -37,7 +37,7 @@ BEGIN
     IF to_regrole('{schema}_worker') IS NOT NULL THEN
         GRANT USAGE ON SCHEMA {schema} TO {schema}_worker;
         GRANT SELECT, INSERT, DELETE,
-              UPDATE (mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, place, head)
+              UPDATE (mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, position, head)
            ON {schema}.events TO {schema}_worker;
         GRANT SELECT, INSERT, DELETE,
               UPDATE (priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at,

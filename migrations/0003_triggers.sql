@@ -118,8 +118,8 @@ CREATE TRIGGER controls_changed AFTER INSERT OR UPDATE OR DELETE ON {schema}.con
 -- --------------------------------------------------------------------------------------- lines
 -- Named so that they fire after events_transition and commands_transition, which judge the move that was meant.
 
--- A dead letter that is tried again waits in its line; one of a batch topic arrives once more, to be filed in front of
--- its line (file_arrivals.sql). What waits for a retry of its own, or was in the chunk at a worker's death, is no dead
+-- A dead letter that is tried again waits in its line; one of a batch topic arrives once more, to be lined up in front of
+-- its line (line_up_arrivals.sql). What waits for a retry of its own, or was in the chunk at a worker's death, is no dead
 -- letter: that runs alone, from its lane.
 CREATE TRIGGER events_wait BEFORE UPDATE OF status ON {schema}.events FOR EACH ROW
     WHEN (NEW.status = 'pending'

@@ -47,7 +47,7 @@ async def fill_lines(
         await connection.execute(
             "insert into inboxd.events (topic, type, ordering_key) values"
             " ('lines', 'bench.turn', 'hot');"
-            "update inboxd.events set place = 1, head = true, status = 'failed'"
+            "update inboxd.events set position = 1, head = true, status = 'failed'"
             " where ordering_key = 'hot' and payload is null"
         )
     await _settle_down(connection)

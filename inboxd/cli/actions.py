@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from inboxd.operations import Action, ActionPreview, Done, Named, RowId, Selection
     from inboxd.store.listing import Filter
     from inboxd.store.session import Session
-    from inboxd.store.wakeups import Place
+    from inboxd.store.wakeups import HotTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +80,9 @@ _MORE = {
 }
 
 
-def row_filter(place: "Place", *more: str) -> type[RowFilter]:
+def row_filter(table: "HotTable", *more: str) -> type[RowFilter]:
     """The filter of a table's rows: with its lane, and with `more` of error, group and batch."""
-    lane = "topic" if place == "events" else "queue"
+    lane = "topic" if table == "events" else "queue"
     option = typer.Option(f"--{lane}", metavar="TEXT", help=f"Only this {lane}.")
     options = {"lane": option, **{name: _MORE[name] for name in more}}
     fields = [(name, Annotated[str | None, each], None) for name, each in options.items()]
@@ -115,7 +115,7 @@ _SAMPLE = (ID, TYPE, LANE, STATUS, TENANT, CREATED, ERROR)
 
 
 def act(
-    place: "Place",
+    table: "HotTable",
     action: "Action",
     ids: Sequence[str] | None,
     wanted: RowFilter,
@@ -131,24 +131,24 @@ def act(
             "or --all; one of these."
         )
     if ids:
-        _on_named(place, action, [read_id(each) for each in ids], given)
+        _on_named(table, action, [read_id(each) for each in ids], given)
     else:
-        act_on_all(place, action, Selection(**filters), given, force=given.force)
+        act_on_all(table, action, Selection(**filters), given, force=given.force)
 
 
-def _on_named(place: "Place", action: "Action", ids: "list[RowId]", given: Careful) -> None:
+def _on_named(table: "HotTable", action: "Action", ids: "list[RowId]", given: Careful) -> None:
     from inboxd import operations
 
     if given.dry_run:
-        found = given.ask(lambda session: operations.preview(session, place, action, ids))
-        _print_preview(place, action, found, json=given.json)
+        found = given.ask(lambda session: operations.preview(session, table, action, ids))
+        _print_preview(table, action, found, json=given.json)
         return
-    done = given.do(operations.act, place, action, ids)
+    done = given.do(operations.act, table, action, ids)
     pairs = zip(done.ids, done.new_ids or done.ids, strict=True)
     texts = [str(old) if old == new else f"{old} as {new}" for old, new in pairs]
     headings = {_DONE[action]: texts, "Running, asked to end": done.requested}
     told = [
-        f"{heading}: {place.removesuffix('s')} {', '.join(map(str, changed))}"
+        f"{heading}: {table.removesuffix('s')} {', '.join(map(str, changed))}"
         for heading, changed in headings.items()
         if changed
     ]
@@ -164,58 +164,60 @@ def _as_json(action: "Action", done: "Done") -> dict[str, Any]:
 
 
 def act_on_all(
-    place: "Place", action: "Action", wanted: "Selection", given: Careful, *, force: bool = False
+    table: "HotTable", action: "Action", wanted: "Selection", given: Careful, *, force: bool = False
 ) -> None:
     """Do it to all that match; print how many, and before that what they are."""
     from inboxd import operations
 
     async def look(session: "Session") -> "ActionPreview":
-        found = await operations.preview(session, place, action, wanted)
+        found = await operations.preview(session, table, action, wanted)
         await check(session, found.count)
         return found
 
     async def do(session: "Session") -> int:
-        count = await operations.act_on_all(session, place, action, wanted, terms)
+        count = await operations.act_on_all(session, table, action, wanted, terms)
         await check(session, count)
         return count
 
     async def check(session: "Session", count: int) -> None:
         """Raise UnknownName where nothing matched a name that nobody declared and no row has."""
-        for kind, name in () if count or force else names_of(place, wanted):
+        for kind, name in () if count or force else names_of(table, wanted):
             also = named_in(given.settings, kind)
             await operations.check_known(session, kind, name, also=also)
 
     def tell(done: int) -> None:
-        typer.echo(f"\r{plural(done, place.removesuffix('s'))}", nl=False, err=True)
+        typer.echo(f"\r{plural(done, table.removesuffix('s'))}", nl=False, err=True)
 
     if given.dry_run or (sys.stdin.isatty() and not (given.yes or given.json)):
         found = given.ask(look)
-        _print_preview(place, action, found, json=given.json)
+        _print_preview(table, action, found, json=given.json)
         if given.dry_run or not found.count:
             return
         typer.confirm(f"{action.capitalize()} them now?", abort=True)
     on_page = tell if sys.stderr.isatty() else None
     terms = operations.Terms(actor=actor(), reason=given.reason, rate=given.rate, on_page=on_page)
     count = given.ask(do)
-    told = f"{_DONE[action]}: {plural(count, place.removesuffix('s'))}"
+    told = f"{_DONE[action]}: {plural(count, table.removesuffix('s'))}"
     given.tell({"action": action, "count": count}, told)
 
 
-def names_of(place: "Place", wanted: "Filter | Selection") -> "Iterator[tuple[Named, str]]":
+def names_of(table: "HotTable", wanted: "Filter | Selection") -> "Iterator[tuple[Named, str]]":
     """What a filter names that somebody may have declared, by kind."""
     given: dict[Named, str | None] = (
         {"event type": wanted.type, "topic": wanted.lane}
-        if place == "events"
+        if table == "events"
         else {"command type": wanted.type, "queue": wanted.lane}
     )
     return ((kind, name) for kind, name in given.items() if name is not None)
 
 
-def _print_preview(place: "Place", action: "Action", found: "ActionPreview", *, json: bool) -> None:
+def _print_preview(
+    table: "HotTable", action: "Action", found: "ActionPreview", *, json: bool
+) -> None:
     if json:
         print_json({"action": action, "count": found.count, "sample": found.sample})
         return
     if found.sample:
         print_table(Table(_SAMPLE, found.sample))
-    what = plural(found.count, place.removesuffix("s"))
+    what = plural(found.count, table.removesuffix("s"))
     typer.echo(f"{what} would be {_DONE[action].lower()}.")

@@ -157,10 +157,10 @@ def close(id: Id, given: Acting) -> None:
 
 
 def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, given: Looking) -> None:
-    from inboxd.store import grouping
+    from inboxd.store import batch_listing
 
     of = asdict(wanted)
-    filter_ = grouping.BatchFilter(
+    filter_ = batch_listing.BatchFilter(
         kind=kind,
         statuses=of.pop("status") or (),
         since=read_since(since) if (since := of.pop("since")) else None,
@@ -171,9 +171,9 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
     )
 
     async def look(session: "Session") -> dict[str, Any]:
-        found = [dict(row) for row in await grouping.rows(session, filter_)]
+        found = [dict(row) for row in await batch_listing.rows(session, filter_)]
         next_ = found[-1]["id"] if len(found) == page.limit else None
-        return {what: found, "totals": await grouping.totals(session, filter_), "next": next_}
+        return {what: found, "totals": await batch_listing.totals(session, filter_), "next": next_}
 
     found = given.ask(look)
     if not given.json:
@@ -201,9 +201,9 @@ def _print_one(id: str, given: Looking, *, kind: "Kind | None") -> None:
 
 async def _details(session: "Session", id: "int | UUID", kind: "Kind | None") -> dict[str, Any]:
     from inboxd import operations
-    from inboxd.store import grouping
+    from inboxd.store import batch_listing
 
-    row = await grouping.one(session, id)
+    row = await batch_listing.one(session, id)
     if row is None:
         raise NotFound(
             f"there is no batch {id}: look the id up with `inboxd batches list` or "
@@ -216,13 +216,16 @@ async def _details(session: "Session", id: "int | UUID", kind: "Kind | None") ->
     keys = ("kind", "id", "type", "status")
     return {
         **dict(row),
-        "steps": [dict(each) for each in await grouping.steps(session, row["id"], _SHOWN)],
+        "steps": [dict(each) for each in await batch_listing.steps(session, row["id"], _SHOWN)],
         "waits_for": await operations.waits_of(session, row["batch_id"]),
         "waiting": [
-            dict(each) for each in await grouping.continuations(session, row["batch_id"], _SHOWN)
+            dict(each)
+            for each in await batch_listing.continuations(session, row["batch_id"], _SHOWN)
         ],
         "created": [{key: getattr(each, key) for key in keys} for each in created],
-        "failures": [dict(each) for each in await grouping.failures(session, row["id"], _SHOWN)],
+        "failures": [
+            dict(each) for each in await batch_listing.failures(session, row["id"], _SHOWN)
+        ],
     }
 
 

@@ -123,9 +123,9 @@ def _counts(about: "About") -> dict[str, Any]:
     }
     return {
         **{
-            f"{name}_{place}": counter[place]
+            f"{name}_{table}": counter[table]
             for name, counter in stands.items()
-            for place in ("events", "commands")
+            for table in ("events", "commands")
         },
         "bodies": about.bodies,
     }

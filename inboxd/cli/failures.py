@@ -29,7 +29,7 @@ from inboxd.model.wording import plural
 if TYPE_CHECKING:
     from inboxd.operations import ActionPreview, Group
     from inboxd.store.session import Session
-    from inboxd.store.wakeups import Place
+    from inboxd.store.wakeups import HotTable
 
 app = CommandGroup(no_args_is_help=True, help="Read dead letters as groups of equal failures.")
 
@@ -75,7 +75,7 @@ def show(group: _GroupName, given: Looking) -> None:
 
     async def look(session: "Session") -> "list[tuple[Group, ActionPreview]]":
         return [
-            (each, await operations.preview(session, _place(each), "replay", Selection(group=name)))
+            (each, await operations.preview(session, _table(each), "replay", Selection(group=name)))
             for each in await operations.failures(session, group)
             for name in [each.fingerprint]
         ]
@@ -89,10 +89,10 @@ def show(group: _GroupName, given: Looking) -> None:
         print_fields(f"Group {name}", _fields(each))
         typer.echo()
         print_table(Table(_SAMPLE, few.sample), wide=given.wide)
-        typer.echo(f"Run them again: inboxd {_place(each)} replay --group {name} --dry-run")
+        typer.echo(f"Run them again: inboxd {_table(each)} replay --group {name} --dry-run")
 
 
-def _place(group: "Group") -> "Place":
+def _table(group: "Group") -> "HotTable":
     return "events" if group.kind == "event" else "commands"
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from inboxd.settings import Settings
     from inboxd.store.listing import Filter
     from inboxd.store.session import Session
-    from inboxd.store.wakeups import Place
+    from inboxd.store.wakeups import HotTable
 
 Ids = Annotated[
     list[str],
@@ -62,40 +62,40 @@ _BY_HAND = "4711 --reason 'sent by hand'"
 _CANCEL = "Cancel what has not ended: at once, or by asking its worker when it runs."
 
 
-def row_commands(place: "Place") -> CommandGroup:
+def row_commands(table: "HotTable") -> CommandGroup:
     """The group of commands for a table."""
-    events = place == "events"
+    events = table == "events"
     app = CommandGroup(
         no_args_is_help=True,
-        help=f"Look at {place}, replay dead letters{'' if events else ', cancel'}.",
+        help=f"Look at {table}, replay dead letters{'' if events else ', cancel'}.",
     )
-    _add_looks(app, place)
+    _add_looks(app, table)
     batch = () if events else ("batch",)
-    failed = actions.row_filter(place, "error", "group", *batch)
+    failed = actions.row_filter(table, "error", "group", *batch)
     why = "the shop is back" if events else "the mail server is back"
     group = "--group 5f2c1e0d9a7b3344 --dry-run"
     since = "--type email.send --since 2h --rate 50"
-    _add_action(app, place, "replay", failed, _REPLAY, f"4711 4712 --reason '{why}'", group, since)
-    _add_action(app, place, "dismiss", failed, _DISMISS, _BY_HAND, group)
+    _add_action(app, table, "replay", failed, _REPLAY, f"4711 4712 --reason '{why}'", group, since)
+    _add_action(app, table, "dismiss", failed, _DISMISS, _BY_HAND, group)
     if not events:
-        unsettled = actions.row_filter(place, *batch)
+        unsettled = actions.row_filter(table, *batch)
         tenant = "--type email.send --tenant acme --dry-run"
-        _add_action(app, place, "cancel", unsettled, _CANCEL, _BY_HAND, tenant)
+        _add_action(app, table, "cancel", unsettled, _CANCEL, _BY_HAND, tenant)
         _add_prioritize(app)
-    _add_reschedule(app, place)
+    _add_reschedule(app, table)
     return app
 
 
-def _add_looks(app: CommandGroup, place: "Place") -> None:
+def _add_looks(app: CommandGroup, table: "HotTable") -> None:
     more = "--type order.created --since 2h --json"
-    if place == "commands":
+    if table == "commands":
         more = "--queue email --limit 100 --after 4711"
 
     @app.command(
         "list",
-        options={"wanted": actions.row_filter(place)},
-        help=f"List {place}, newest first; payloads are not shown.",
-        epilog=_examples(place, "list", "--status failed --since 1d", more),
+        options={"wanted": actions.row_filter(table)},
+        help=f"List {table}, newest first; payloads are not shown.",
+        epilog=_examples(table, "list", "--status failed --since 1d", more),
     )
     def _list(*, wanted: Any, status: Statuses = None, page: Paging, given: Looking) -> None:
         from inboxd.store.listing import Filter
@@ -103,37 +103,37 @@ def _add_looks(app: CommandGroup, place: "Place") -> None:
         filter_ = Filter(
             **wanted.given(), statuses=status or (), below=page.after, limit=page.limit
         )
-        _print_list(place, filter_, given)
+        _print_list(table, filter_, given)
 
     @app.command(
         "show",
-        help=f"Show one {place.removesuffix('s')}: attempts, errors, lineage, what it created, "
+        help=f"Show one {table.removesuffix('s')}: attempts, errors, lineage, what it created, "
         "how it is retried.",
-        epilog=_examples(place, "show", "4711", "4711 --payload"),
+        epilog=_examples(table, "show", "4711", "4711 --payload"),
     )
     def _show(id: Id, given: show.Showing) -> None:
-        show.print_one(place, id, given)
+        show.print_one(table, id, given)
 
 
 def _add_action(
     app: CommandGroup,
-    place: "Place",
+    table: "HotTable",
     action: "Action",
     filters: type[actions.RowFilter],
     told: str,
     *lines: str,
 ) -> None:
     @app.command(
-        action, options={"wanted": filters}, help=told, epilog=_examples(place, action, *lines)
+        action, options={"wanted": filters}, help=told, epilog=_examples(table, action, *lines)
     )
     def _run(ids: IdsOrNone = None, *, wanted: Any, given: actions.ActingOnRows) -> None:
-        actions.act(place, action, ids, wanted, given)
+        actions.act(table, action, ids, wanted, given)
 
 
-def _add_reschedule(app: CommandGroup, place: "Place") -> None:
+def _add_reschedule(app: CommandGroup, table: "HotTable") -> None:
     @app.command(
-        help=f"Let {place} that have not begun run at another time: all of those named, or none.",
-        epilog=_examples(place, "reschedule", "4711 --at 2h"),
+        help=f"Let {table} that have not begun run at another time: all of those named, or none.",
+        epilog=_examples(table, "reschedule", "4711 --at 2h"),
     )
     def reschedule(
         ids: Ids,
@@ -146,8 +146,8 @@ def _add_reschedule(app: CommandGroup, place: "Place") -> None:
         from inboxd import operations
 
         when, wanted = read_until(at), [read_id(each) for each in ids]
-        done = given.do(operations.reschedule, place, wanted, when)
-        rows = f"{place.removesuffix('s')} {', '.join(map(str, done.ids))}"
+        done = given.do(operations.reschedule, table, wanted, when)
+        rows = f"{table.removesuffix('s')} {', '.join(map(str, done.ids))}"
         told = f"Rescheduled to {shown(when)}: {rows}"
         given.tell({"rescheduled": done.ids, "run_at": when}, told)
 
@@ -167,21 +167,21 @@ def _add_prioritize(app: CommandGroup) -> None:
         given.tell({"prioritized": done.ids, "priority": priority}, told)
 
 
-def _examples(place: str, command: str, *lines: str) -> str:
-    return examples(*(f"inboxd {place} {command} {line}" for line in lines))
+def _examples(table: str, command: str, *lines: str) -> str:
+    return examples(*(f"inboxd {table} {command} {line}" for line in lines))
 
 
-def _print_list(place: "Place", wanted: "Filter", given: Looking) -> None:
-    found, doubts = given.ask(lambda session: _page(session, given.settings, place, wanted))
+def _print_list(table: "HotTable", wanted: "Filter", given: Looking) -> None:
+    found, doubts = given.ask(lambda session: _page(session, given.settings, table, wanted))
     for doubt in doubts:
         typer.echo(doubt, err=True)
-    lane = TableColumn("topic" if place == "events" else "queue", cut="left")
+    lane = TableColumn("topic" if table == "events" else "queue", cut="left")
     columns = (ID, TYPE, lane, STATUS, ATTEMPTS, TENANT, CREATED, TOOK, ERROR)
-    given.print(found, Table(columns, found[place]))
+    given.print(found, Table(columns, found[table]))
 
 
 async def _page(
-    session: "Session", settings: "Settings", place: "Place", wanted: "Filter"
+    session: "Session", settings: "Settings", table: "HotTable", wanted: "Filter"
 ) -> tuple[dict[str, Any], list[str]]:
     """A page of a list as JSON values: the rows, and where the next page starts.
 
@@ -190,10 +190,10 @@ async def _page(
     from inboxd import operations
     from inboxd.store import listing
 
-    rows = [dict(row) for row in await listing.rows(session, place, wanted)]
+    rows = [dict(row) for row in await listing.rows(session, table, wanted)]
     told = [
         await operations.unknown(session, kind, name, also=named_in(settings, kind))
-        for kind, name in (() if rows else actions.names_of(place, wanted))
+        for kind, name in (() if rows else actions.names_of(table, wanted))
     ]
     next_ = rows[-1]["id"] if len(rows) == wanted.limit else None
-    return {place: rows, "next": next_}, [each for each in told if each]
+    return {table: rows, "next": next_}, [each for each in told if each]

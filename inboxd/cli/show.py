@@ -34,7 +34,7 @@ from inboxd.model.wording import plural
 if TYPE_CHECKING:
     from inboxd.settings import Settings
     from inboxd.store.session import Session
-    from inboxd.store.wakeups import Place
+    from inboxd.store.wakeups import HotTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ _APART = {
 }
 _INTERNAL = {
     *("awaited", "body_at", "body_bytes", "body_id", "bucket", "fence", "head", "line_at"),
-    *("needs", "place"),
+    *("needs", "position"),
 }
 _OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
 _DIED = "WorkerDied"
@@ -93,11 +93,11 @@ _TABLES = {
 }
 
 
-def print_one(place: "Place", id: str, given: Showing) -> None:
+def print_one(table: "HotTable", id: str, given: Showing) -> None:
     """Print one row with its retry rules and what it created. Raises NotFound."""
     wanted, settings = read_id(id), given.settings
     found = given.ask(
-        lambda session: _details(session, settings, place, wanted, payload=given.payload)
+        lambda session: _details(session, settings, table, wanted, payload=given.payload)
     )
     if given.json:
         print_json(found)
@@ -106,18 +106,18 @@ def print_one(place: "Place", id: str, given: Showing) -> None:
 
 
 async def _details(
-    session: "Session", settings: "Settings", place: "Place", id: int | UUID, *, payload: bool
+    session: "Session", settings: "Settings", table: "HotTable", id: int | UUID, *, payload: bool
 ) -> dict[str, Any]:
     """One row with its retry rules and the commands that it created. Raises NotFound."""
     from inboxd import operations
     from inboxd.registry.retry_rules import default_rule, rules_in
     from inboxd.store import listing
 
-    row = await listing.one(session, place, id, payload=payload)
+    row = await listing.one(session, table, id, payload=payload)
     if row is None:
-        one = place.removesuffix("s")
-        raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {place} list`")
-    kind = place.removesuffix("s")
+        one = table.removesuffix("s")
+        raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {table} list`")
+    kind = table.removesuffix("s")
     rules = await listing.rules(session, kind, row["type"])
     if kind == "event":
         rules = rules_in(row["topic"], rules, chunks=row["mode"] == "batch")

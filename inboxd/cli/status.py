@@ -156,7 +156,7 @@ async def look(session: "Session", minutes: int) -> dict[str, Any]:
 
 def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
     """The lines of a topic as one lane, since an event of any type may stand in them."""
-    waiting = row["arrived"] + row["filed"]
+    waiting = row["arrived"] + row["lined_up"]
     zeros = dict.fromkeys(("running", "unmet"))
     return {
         "kind": "event",

@@ -41,7 +41,7 @@ _LIST = (
     TableColumn("mode"),
     counted("pending"),
     counted("arrived", "new", extra=True, legend="have arrived and stand in no line yet"),
-    counted("filed", "in line", legend="wait behind others of the same ordering key"),
+    counted("lined_up", "in line", legend="wait behind others of the same ordering key"),
     TableColumn("blocked", _blocked, legend="keys that stand still, and for how long"),
     counted("kept", extra=True, legend=KEPT),
     counted("failed"),

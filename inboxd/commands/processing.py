@@ -65,7 +65,7 @@ class CommandProcessing:
             judge,
             self._bodies,
             say=self.progress.say,
-            keeps_place=self._admission.keeps_order,
+            keeps_position=self._admission.keeps_order,
         )
         self._runners = Runners(
             self._run,

@@ -69,19 +69,19 @@ class CommandRun:
         bodies: CommandBodies,
         *,
         say: Say,
-        keeps_place: Callable[[str], bool],
+        keeps_position: Callable[[str], bool],
     ) -> None:
         """Run commands with the plugins of `parts`.
 
-        `say` takes a handler's progress; `keeps_place`: whether what is to run again keeps its
-        place in the line of its key, by queue.
+        `say` takes a handler's progress; `keeps_position`: whether what is to run again keeps its
+        position in the line of its key, by queue.
         """
         self._parts = parts
         self._settler = settler
         self._judge = judge
         self._bodies = bodies
         self._say = say
-        self._keeps_place = keeps_place
+        self._keeps_position = keeps_position
         self._losses = Losses()
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
@@ -263,19 +263,19 @@ class CommandRun:
         if isinstance(error, _Later):
             _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))
             again = Setback(row["id"], "pending", delay=_LATER, fence=row["fence"], unrun=True)
-            self._settler.hand_over(Ended(row, self._placed(row, again)))
+            self._settler.hand_over(Ended(row, self._with_position(row, again)))
             return "unsuccessful"
         outcome = self._judge.outcome(row, error)
         again = setback(outcome, row, self._parts.me, row["fence"])
         if isinstance(error, TooNew):  # it never began: a suspect stays one
             again = replace(again, unrun=True)
-        await self._settler.add(Ended(row, self._placed(row, again)))
+        await self._settler.add(Ended(row, self._with_position(row, again)))
         self._count(row, name(outcome), seconds)
         return "left" if isinstance(outcome, LeftToPeer) else "unsuccessful"
 
-    def _placed(self, row: ClaimedCommand, again: Setback) -> Setback:
+    def _with_position(self, row: ClaimedCommand, again: Setback) -> Setback:
         """What runs again holds its key; where there is no order to keep it lines up anew."""
-        held = row["ordering_key"] is None or self._keeps_place(row["queue"])
+        held = row["ordering_key"] is None or self._keeps_position(row["queue"])
         return again if held or again.status != "pending" else replace(again, status="waiting")
 
     async def _stopped(self, row: ClaimedCommand, error: Stopped, seconds: float) -> None:
@@ -286,7 +286,7 @@ class CommandRun:
             self._count(row, "cancelled", seconds)
         else:
             again = Setback(row["id"], "pending", fence=row["fence"])
-            self._settler.hand_over(Ended(row, self._placed(row, again)))
+            self._settler.hand_over(Ended(row, self._with_position(row, again)))
         _log.info("command was stopped", type=row["type"], id=row["id"], reason=error.reason)
 
     def _count(self, row: ClaimedCommand, outcome: tally.Outcome, seconds: float) -> None:

@@ -50,7 +50,7 @@ from inboxd.store.connections import Connection, explained
 from inboxd.store.names import Names
 from inboxd.store.pools import Pool, borrow, lend, open_pool, transaction
 from inboxd.store.statements import Statements
-from inboxd.store.wakeups import Flag, Place
+from inboxd.store.wakeups import Flag, HotTable
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
@@ -60,7 +60,7 @@ _log = get_logger(__name__)
 _LONGEST_TURN = 5.0
 # Seconds for folding, at the end, what has been settled last.
 _LAST_FOLDS = 2.0
-_PLACES: tuple[Place, ...] = ("events", "commands")
+_TABLES: tuple[HotTable, ...] = ("events", "commands")
 
 
 class Incarnation:
@@ -210,7 +210,7 @@ class Incarnation:
     async def _live(
         self,
         parts: Parts,
-        flags: Mapping[Place, WakeUp],
+        flags: Mapping[HotTable, WakeUp],
         tasks: TaskGroup,
         on_ready: Callable[[], None],
     ) -> None:
@@ -258,7 +258,7 @@ class Incarnation:
         with anyio.move_on_after(_LAST_FOLDS):  # what is left is for others, or for the next start
             await parts.folder.finish()
 
-    def _flags(self, pool: Pool) -> Mapping[Place, WakeUp]:
+    def _flags(self, pool: Pool) -> Mapping[HotTable, WakeUp]:
         mode = self.settings.wakeups.mode
         poll = self.settings.worker.poll_interval
         topics = (
@@ -267,16 +267,16 @@ class Incarnation:
         polls = (topic.poll_interval for topic in topics if topic.poll_interval is not None)
         longest = {"events": min([poll, *polls]), "commands": poll}
         return {
-            place: WakeUp(
-                place,
+            table: WakeUp(
+                table,
                 pool,
                 self._sql,
                 mode,
-                longest[place].total_seconds(),
+                longest[table].total_seconds(),
                 self._fleet,
                 self.lease.draw_attention,
             )
-            for place in _PLACES
+            for table in _TABLES
         }
 
     async def _keep_lease(self, flags: list[WakeUp], work: CommandProcessing) -> None:
@@ -348,9 +348,9 @@ class Incarnation:
     async def _wake_everybody(self, connection: Connection) -> None:
         """Whatever kept the processors from it: the flags are not this worker's any more."""
         if self.settings.wakeups.mode != "off":
-            for place in _PLACES:
-                await wakeups.set_flag(connection, self._sql, place, Flag.NOTIFY)
-                await wakeups.notify(connection, self._sql, place)
+            for table in _TABLES:
+                await wakeups.set_flag(connection, self._sql, table, Flag.NOTIFY)
+                await wakeups.notify(connection, self._sql, table)
 
 
 def _introduce(

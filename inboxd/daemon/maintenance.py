@@ -33,7 +33,7 @@ from inboxd.maintenance.unhandled.lines import UnhandledLines
 from inboxd.model.dedup import Windows
 from inboxd.settings import Queue
 from inboxd.store.pools import borrow
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 
 # What a reaper looks at must be looked at more often than the lease is long.
 _LOOKS_PER_LEASE = 6
@@ -49,7 +49,7 @@ MaintenanceTask = tuple[str, float, Run]
 
 def maintenance_tasks(
     parts: Parts,
-    flags: Mapping[Place, WakeUp],
+    flags: Mapping[HotTable, WakeUp],
     hold: Callable[[str | None], None],
     queues: Callable[[], Mapping[str, Queue]],
 ) -> Iterator[MaintenanceTask]:
@@ -130,14 +130,14 @@ def _of_the_unhandled(
     yield "chunks", partial(scatter_chunks, judgement())
 
 
-def _is_open(parts: Parts, intakes: Intakes, place: str, lane: str, type_: str) -> bool:
+def _is_open(parts: Parts, intakes: Intakes, kind: str, lane: str, type_: str) -> bool:
     """Whether a lane is neither paused, nor waits for what is being taken out of it or into it."""
-    if place == "topic" and intakes.holds(lane, type_):
+    if kind == "topic" and intakes.holds(lane, type_):
         return False
-    return parts.controls.allow(place, lane, type_)
+    return parts.controls.allow(kind, lane, type_)
 
 
-async def _wake_all(flags: Mapping[Place, WakeUp]) -> None:
+async def _wake_all(flags: Mapping[HotTable, WakeUp]) -> None:
     """Rows are claimable without an insert; a worker that died may have left producers silent."""
     for wakeup in flags.values():
         wakeup.distrust("timer")

@@ -33,10 +33,10 @@ class Controls:
         self._heard = anyio.Event()
         self._reads = True
 
-    def allow(self, place: str, lane: str, type_: str) -> bool:
-        """Whether a lane may be claimed; `place` is what it is a lane of: topic or queue."""
+    def allow(self, kind: str, lane: str, type_: str) -> bool:
+        """Whether a lane may be claimed; `kind` is what it is a lane of: topic or queue."""
         paused = self.paused
-        return not paused or not ((place, lane) in paused or ("type", type_) in paused)
+        return not paused or not ((kind, lane) in paused or ("type", type_) in paused)
 
     def named(self, kind: str) -> list[str]:
         """The names of this kind that are paused."""

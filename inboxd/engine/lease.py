@@ -192,13 +192,13 @@ class Lease:
                 # Whom nobody else could help need not be told: commits that notify wait for each
                 # other, which is worst where a page takes long because the disk does.
                 if self._fleet.peers and time.monotonic() - since > _LONGEST_SILENCE:
-                    await wakeups.set_flag(connection, self._sql, wakeup.place, Flag.NOTIFY)
-                    await wakeups.notify(connection, self._sql, wakeup.place)
+                    await wakeups.set_flag(connection, self._sql, wakeup.table, Flag.NOTIFY)
+                    await wakeups.notify(connection, self._sql, wakeup.table)
                     wakeup.raised(since)
             elif owed is not None and await wakeups.no_silent_producer(
-                connection, self._sql, wakeup.place
+                connection, self._sql, wakeup.table
             ):
-                await wakeups.notify(connection, self._sql, wakeup.place)
+                await wakeups.notify(connection, self._sql, wakeup.table)
                 wakeup.paid(owed)
 
     # --------------------------------------------------------------------------- the event loop

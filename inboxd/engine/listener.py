@@ -14,7 +14,7 @@ from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import WakeUp
 from inboxd.model.outcome import explain
 from inboxd.store import wakeups
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -25,7 +25,7 @@ _SHORTEST_CHECK = 1.0
 
 
 async def listen(
-    parts: Parts, flags: Mapping[Place, WakeUp], on_joining: Callable[[], None]
+    parts: Parts, flags: Mapping[HotTable, WakeUp], on_joining: Callable[[], None]
 ) -> None:
     """Listen until cancelled, reconnecting with growing pauses.
 
@@ -48,7 +48,7 @@ async def listen(
             await wakeups.listen(
                 parts.settings.database,
                 parts.sql,
-                on_wakeup=lambda place: flags[place].wake("notify"),
+                on_wakeup=lambda table: flags[table].wake("notify"),
                 on_control=parts.controls.hear,
                 on_joining=on_joining,
                 on_connected=on_connected,

@@ -93,7 +93,7 @@ class Processor:
         self.turned_at = time.monotonic()
         self._work = work
         self._wakeup = wakeup
-        self._kind = wakeup.place.removesuffix("s")
+        self._kind = wakeup.table.removesuffix("s")
         self._metrics = metrics
         self._sweep_interval = sweep_interval
         self._next_sweep = 0.0

@@ -20,7 +20,7 @@ from inboxd.store import wakeups
 from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow
 from inboxd.store.statements import Statements
-from inboxd.store.wakeups import Flag, Place
+from inboxd.store.wakeups import Flag, HotTable
 
 Mode = Literal["quiet", "always", "off"]
 Cause = Literal["notify", "poll", "timer", "sweep", "reconnect"]
@@ -51,7 +51,7 @@ class WakeUp:
 
     def __init__(
         self,
-        place: Place,
+        table: HotTable,
         pool: Pool,
         sql: Statements,
         mode: Mode,
@@ -59,11 +59,11 @@ class WakeUp:
         fleet: Fleet,
         on_silence: Callable[[], None],
     ) -> None:
-        """Serve the processor of `place`; `poll` is the longest sleep in seconds.
+        """Serve the processor of `table`; `poll` is the longest sleep in seconds.
 
         `on_silence` tells the heartbeat's thread to watch this flag.
         """
-        self.place = place
+        self.table = table
         # When the last page was claimed while the flag was 0; read by the heartbeat's thread.
         self.silent_since: float | None = None
         # Producers of a silence that may still be open: peers must hear when they have ended.
@@ -142,9 +142,9 @@ class WakeUp:
             return True
         async with borrow(self._pool) as connection:
             now, owed = time.monotonic(), self.owed
-            await wakeups.set_flag(connection, self._sql, self.place, Flag.NOTIFY)
+            await wakeups.set_flag(connection, self._sql, self.table, Flag.NOTIFY)
             self.silent_since = None
-            if not await wakeups.no_silent_producer(connection, self._sql, self.place):
+            if not await wakeups.no_silent_producer(connection, self._sql, self.table):
                 return False
             if owed is not None:
                 # Whoever joined since the last heartbeat must hear it too.
@@ -194,7 +194,7 @@ class WakeUp:
     async def notify(self, connection: Connection) -> None:
         """The same on a connection, and in the transaction, of the caller's."""
         if self._mode != "off":
-            await wakeups.notify(connection, self._sql, self.place)
+            await wakeups.notify(connection, self._sql, self.table)
 
     async def leave(self) -> None:
         """This processor stops: the others must hear of new rows from now on."""
@@ -212,4 +212,4 @@ class WakeUp:
 
     async def _set(self, flag: Flag) -> None:
         async with borrow(self._pool) as connection:
-            await wakeups.set_flag(connection, self._sql, self.place, flag)
+            await wakeups.set_flag(connection, self._sql, self.table, flag)

@@ -79,7 +79,7 @@ class LoneEvent(EventPage):
         return None
 
     async def marked(self, connection: Connection) -> None:
-        """In a line it is filed, so that the line stands still until it has run."""
+        """In a line it is lined up, so that the line stands still until it has run."""
         if self.results.order is not None:
             self.results.order.stop(self.rows[0])
         await self._settling.write(connection, self.results)

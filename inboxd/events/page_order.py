@@ -1,9 +1,9 @@
-"""Which lines of a page stand still, and what then has to be filed.
+"""Which lines of a page stand still, and what then has to be lined up.
 
 Owns the rule of order within one page (promise 5): after an event of a line that cannot be settled
-now, no later one of that line is run; those that have just arrived are filed behind it. Promises
-that every row that was met and not settled has a place when the page commits, or is a dead letter
-that stepped aside. Known limit: it trusts that rows of a line come in their order.
+now, no later one of that line is run; those that have just arrived are lined up behind it. Promises
+that every row that was met and not settled has a position when the page commits, or is a dead
+letter that stepped aside. Known limit: it trusts that rows of a line come in their order.
 """
 
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from inboxd.store.rows import ClaimedEvent
 
 @dataclass(slots=True)
 class PageOrder:
-    """One page's lines. filed: arrivals to be filed; aside: dead letters that leave their lines."""
+    """One page's lines. lined_up: arrivals that have to be; aside: dead letters that leave them."""
 
     parts: Parts
-    filed: list[int] = field(default_factory=list)
+    lined_up: list[int] = field(default_factory=list)
     aside: list[int] = field(default_factory=list)
     lines: set[tuple[str, str | None]] = field(default_factory=set)
     # What is served, as it was found at first; a change of the controls ends the page.
@@ -43,16 +43,16 @@ class PageOrder:
         """The event did not succeed: it waits where it is, or it is a dead letter."""
         topic = self.parts.registry.topics.get(row["topic"])
         if dead and topic is not None and topic.on_failure == "skip":
-            if row["place"] is not None:
+            if row["position"] is not None:
                 self.aside.append(row["id"])
         else:
             self.stop(row)
 
     def stop(self, row: ClaimedEvent) -> None:
-        """The line stands still: what has just arrived needs a place."""
+        """The line stands still: what has just arrived needs a position."""
         self.lines.add((row["topic"], row["ordering_key"]))
-        if row["place"] is None:
-            self.filed.append(row["id"])
+        if row["position"] is None:
+            self.lined_up.append(row["id"])
 
 
 def serves(parts: Parts, topic: str, type_: str) -> bool:

@@ -54,7 +54,7 @@ class PageResults:
     fold: list[int] = field(default_factory=list)
     counts: list[tuple[str, Outcome, float, float]] = field(default_factory=list)
     spoiled: Spoiled | None = None
-    # Of events in lines: which lines stand still, and what is filed for that.
+    # Of events in lines: which lines stand still, and what is lined up for that.
     order: PageOrder | None = None
     # What is said in the log once the page has committed; tells: whether of single events.
     tells: bool = False
@@ -128,7 +128,7 @@ class EventSettling:
     async def write(self, connection: Connection, results: PageResults) -> None:
         """Insert what the handlers sent, and settle: a fixed number of statements.
 
-        Rows of lines come last: what steps aside or is filed then finds its line as it will be.
+        Rows of lines come last: what steps aside or is lined up then finds its line as it will be.
         """
         started = time.monotonic()
         sql, me = self._parts.sql, self._parts.me.id
@@ -141,9 +141,9 @@ class EventSettling:
         order = results.order
         if order is not None and order.aside:
             await lines.step_aside(connection, sql, order.aside)
-        if order is not None and order.filed:
-            await lines.file(connection, sql, order.filed)
-        if results.emitted:  # last: who waits for its keys, or for its place in lines, waits less
+        if order is not None and order.lined_up:
+            await lines.line_up(connection, sql, order.lined_up)
+        if results.emitted:  # last: who waits for its keys, or in its lines, waits less
             await emitted.write(connection, sql, results.emitted)
         left = results.setbacks or (order is not None and order.lines)
         if left and self._parts.fleet.differs:  # some may wait for who can read or run them

@@ -1,10 +1,10 @@
 """What a worker knows of the rows that have just arrived in lines, bucket by bucket.
 
-Owns the cursors of (topic, bucket) lanes: the id up to which everything was settled or filed.
+Owns the cursors of (topic, bucket) lanes: the id up to which everything was settled or lined up.
 Promises that no cursor passes by a row that may still be committed, that a lane is asked again
 until nothing was found in it, that the one asked last comes last, and that a lane which one of our
 own pages holds is left alone. Pure. Known limit: what comes to lie behind a cursor (a dead letter
-without a place that is replayed) is found by the next survey.
+without a position that is replayed) is found by the next survey.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -60,7 +60,7 @@ class Arrivals:
         self.held.difference_update(lanes)
 
     def taken(self, lane: Bucket, last: int) -> None:
-        """Everything up to this id was settled or filed, in a transaction that has committed."""
+        """Everything up to this id was settled or lined up, in a transaction that has committed."""
         if lane in self.after:
             self.after[lane] = max(last, self.after[lane])
             if self.next.pop(lane, None) is not None:

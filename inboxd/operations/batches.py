@@ -10,8 +10,8 @@ from uuid import UUID
 
 from inboxd.errors import Conflict, NotFound
 from inboxd.operations.bulk import Selection, preview
+from inboxd.store import batch_listing, wakeups
 from inboxd.store import batches as store
-from inboxd.store import grouping, wakeups
 from inboxd.store import operations as audit
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
@@ -47,7 +47,7 @@ async def cancel_batch(
             raise Conflict(f"{_named(row)} has ended ({row['status']}); nothing was changed")
         if row["ending"] is not None:
             raise Conflict(f"{_named(row)} is being cancelled already; nothing was changed")
-        await grouping.cancel(session, row["id"])
+        await batch_listing.cancel(session, row["id"])
         await audit.record(
             session, actor, "cancel", f"{row['kind']} {row['id']}", reason, row["unsettled"]
         )
@@ -78,7 +78,7 @@ async def close_batch(
 
 async def resumable(session: Session, id: int | UUID) -> None:
     """Raise NotFound, or Conflict: it is no workflow, was cancelled, or has no dead letter."""
-    row = await grouping.one(session, id)
+    row = await batch_listing.one(session, id)
     if row is None:
         raise _unknown(id)
     check_kind(row, "workflow")
@@ -99,7 +99,7 @@ def check_kind(row: Row, kind: Kind | None) -> None:
 
 
 async def _hold(session: Session, id: int | UUID) -> Row:
-    row = await grouping.lock(session, id)
+    row = await batch_listing.lock(session, id)
     if row is None:
         raise _unknown(id)
     return row

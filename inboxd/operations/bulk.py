@@ -1,9 +1,9 @@
 """One action on all rows that match: page by page, at a bounded rate, audited as one.
 
 Owns the selection, its preview, and the loop over pages. Promises: each page is a transaction of
-its own and is counted in the action's line of the audit by that transaction, so that an interrupted
-action leaves a true audit; a row is judged again while it is locked, and left alone when its status
-has changed; each row is met once, and none that was made after the action began.
+its own and is counted in the action's entry of the audit by that transaction, so that an
+interrupted action leaves a true audit; a row is judged again while it is locked, and left alone
+when its status has changed; each row is met once, and none that was made after the action began.
 Known limit: rows that come to match meanwhile, below where the action is, are left.
 """
 
@@ -22,7 +22,7 @@ from inboxd.operations.rows import DEEDS, Action, RowId, hold
 from inboxd.store import operations as store
 from inboxd.store import wakeups
 from inboxd.store.session import Session
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 
 _PAGE = 500
 _AHEAD = 10_000  # ids looked up at once
@@ -81,7 +81,7 @@ class ActionPreview:
 
 async def preview(
     session: Session,
-    place: Place,
+    table: HotTable,
     action: Action,
     wanted: Sequence[RowId] | Selection,
     *,
@@ -94,39 +94,39 @@ async def preview(
     as a unique key that is taken, is not seen.
     """
     if isinstance(wanted, Selection):
-        match = await _match(session, place, action, await _in_full(session, wanted))
-        count, last = await store.count(session, place, match)
-        ids = await store.matching(session, place, match, 0, last, rows)
+        match = await _match(session, table, action, await _in_full(session, wanted))
+        count, last = await store.count(session, table, match)
+        ids = await store.matching(session, table, match, 0, last, rows)
     else:
         async with session.connection.transaction():
-            ids = await hold(session, place, wanted, DEEDS[action])
+            ids = await hold(session, table, wanted, DEEDS[action])
         count = len(ids)
-    sample = await store.sample(session, place, ids[:rows])
+    sample = await store.sample(session, table, ids[:rows])
     return ActionPreview(count, tuple(map(dict, sample)))
 
 
 async def act_on_all(
-    session: Session, place: Place, action: Action, wanted: Selection, terms: Terms
+    session: Session, table: HotTable, action: Action, wanted: Selection, terms: Terms
 ) -> int:
     """Do it to all that match; returns to how many. Raises as `preview` does.
 
     What cannot be replayed, since its unique key is held or its batch was cancelled, is left.
     """
     wanted = await _in_full(session, wanted)
-    match = await _match(session, place, action, wanted)
-    do, target = DEEDS[action].do, f"{place} {wanted}".rstrip()
-    line, total = None, 0
-    async for page in _pages(session, place, match, terms.rate):
+    match = await _match(session, table, action, wanted)
+    do, target = DEEDS[action].do, f"{table} {wanted}".rstrip()
+    entry, total = None, 0
+    async for page in _pages(session, table, match, terms.rate):
         begun = monotonic()
         async with session.connection.transaction():
-            held = await store.lock(session, place, page, [])
+            held = await store.lock(session, table, page, [])
             able = [row["id"] for row in held if row["status"] in match.statuses]
-            done = len(await do(session, place, able, terms.actor, terms.reason))
-            if line is None:
-                line = await store.record(session, terms.actor, action, target, terms.reason, done)
+            done = len(await do(session, table, able, terms.actor, terms.reason))
+            if entry is None:
+                entry = await store.record(session, terms.actor, action, target, terms.reason, done)
             else:
-                await store.record_more(session, line, done)
-            await wakeups.notify(session.connection, session.sql, place)
+                await store.record_more(session, entry, done)
+            await wakeups.notify(session.connection, session.sql, table)
         total += done
         if terms.on_page is not None:
             terms.on_page(total)
@@ -143,22 +143,24 @@ async def _in_full(session: Session, wanted: Selection) -> Selection:
 
 
 async def _pages(
-    session: Session, place: Place, match: store.Match, rate: float | None
+    session: Session, table: HotTable, match: store.Match, rate: float | None
 ) -> AsyncIterator[Sequence[int]]:
     """The ids that match now, a page at a time."""
     size = _PAGE if rate is None else max(1, min(_PAGE, int(rate)))
-    _, last = await store.count(session, place, match)
+    _, last = await store.count(session, table, match)
     above = 0
-    while ids := await store.matching(session, place, match, above, last, _AHEAD):
+    while ids := await store.matching(session, table, match, above, last, _AHEAD):
         for first in range(0, len(ids), size):
             yield ids[first : first + size]
         above = ids[-1]
 
 
-async def _match(session: Session, place: Place, action: Action, wanted: Selection) -> store.Match:
+async def _match(
+    session: Session, table: HotTable, action: Action, wanted: Selection
+) -> store.Match:
     batches = None
     if wanted.batch is not None:
-        if place == "events":
+        if table == "events":
             raise UsageError("events are in no batch: leave the batch out, or act on commands")
         batches = await store.batches_within(session, wanted.batch)
         if not batches:

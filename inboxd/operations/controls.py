@@ -1,12 +1,12 @@
 """What workers leave alone, take up or get no more: pause and resume, flush, unsubscribe.
 
 Promises: those of the package. Every worker obeys a pause within a second, and what is leased ahead
-of its start is given back. A chunk that is flushed holds what was filed and what has arrived, as if
-it were due. A subscription that a living worker declares is not ended, since it would be back at
+of its start is given back. A chunk that is flushed holds what was lined up and what has arrived, as
+if it were due. A subscription that a living worker declares is not ended, since it would be back at
 that worker's next start.
 Known limits: what runs when a pause begins goes on. The count of rows that wait stops at ten
 thousand for each lane, and in the lines of a sequential or batch topic at as many that have arrived
-and as many that are filed: of a type, those among them are counted. A chunk that is run at that
+and as many that are lined up: of a type, those among them are counted. A chunk that is run at that
 moment is not flushed. Events that were written for a topic before its subscription ended stay.
 """
 
@@ -137,9 +137,9 @@ def _check(kind: str, name: str) -> None:
 async def _waiting(session: Session, kind: Kind, name: str) -> int:
     """How many rows this holds back, in lanes and in lines."""
     total = 0
-    for place, lane in (("events", "topic"), ("commands", "queue")):
+    for table, lane in (("events", "topic"), ("commands", "queue")):
         if kind in (lane, "type"):
-            rows = await listing.lanes(session, place)  # type: ignore[arg-type]
+            rows = await listing.lanes(session, table)  # type: ignore[arg-type]
             total += sum(row["pending"] for row in rows if row[kind] == name)
     if kind == "topic":
         total += await topics.waiting(session, [name])

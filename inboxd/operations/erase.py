@@ -3,7 +3,7 @@
 What stays is a row's skeleton: ids, type, topic or queue, times, status, lineage. So batches,
 counts and stories stay whole, and nobody can read any more whom they were about. An event that is
 still to be processed is a fact and does not change (promise 8): it is settled first, then erased.
-Promises: the search and each erasing step are short; an interrupted erasure has a true line in the
+Promises: the search and each erasing step are short; an interrupted erasure has a true entry in the
 audit, and the same command goes on with the rest; one that finds nothing has none; dead letters are
 dismissed and erased, what waits or runs is only touched when that is asked for.
 Known limits: rows are found by their columns, not by what payloads say; what is written while it
@@ -25,9 +25,9 @@ from inboxd.store import operations as actions
 from inboxd.store import wakeups
 from inboxd.store.erase import Subject
 from inboxd.store.session import Session
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 
-_PLACES: tuple[Place, ...] = ("events", "commands")
+_TABLES: tuple[HotTable, ...] = ("events", "commands")
 _PAGE = 500
 
 # Called with the share of history that has been looked at, and how many rows were found there.
@@ -69,12 +69,12 @@ async def survey(
 ) -> About:
     """What an erasure would reach; history is looked at as a whole, stretch by stretch."""
     about = About()
-    for place in _PLACES:
-        for _, status in await store.hot(session, place, subject):
-            _counter(about, status)[place] += 1
-    async for place, stretch in store.stretches(session, _PLACES):
-        row = await store.count(session, place, subject, stretch)
-        about.settled[place] += row["rows"]
+    for table in _TABLES:
+        for _, status in await store.hot(session, table, subject):
+            _counter(about, status)[table] += 1
+    async for table, stretch in store.stretches(session, _TABLES):
+        row = await store.count(session, table, subject, stretch)
+        about.settled[table] += row["rows"]
         about.bodies += row["bodies"]
         on_step(stretch.after / stretch.of, about.settled.total())
     return about
@@ -99,64 +99,66 @@ async def erase(
             f"this role may not erase: {', '.join(lacking)} missing; run it as the schema's owner, "
             "which workers are not meant to be"
         )
-    rows = {place: await store.hot(session, place, subject) for place in _PLACES}
-    waits = sum(status != Status.FAILED for place in _PLACES for _, status in rows[place])
+    rows = {table: await store.hot(session, table, subject) for table in _TABLES}
+    waits = sum(status != Status.FAILED for table in _TABLES for _, status in rows[table])
     if waits and not unsettled:
         raise Conflict(
             f"{waits} rows about it are still to be processed, or are being; nothing was changed: "
             "let them end, or cancel them as well with --unsettled"
         )
-    line = await _record(session, subject, terms, 0) if any(rows.values()) else None
-    for place in _PLACES:
-        for page in _pages([id_ for id_, _ in rows[place]]):
-            await _settle(session, place, page, unsettled=unsettled)
-    about = await _erase_history(session, subject, terms, line, on_step)
-    left = [len(await store.hot(session, place, subject)) for place in _PLACES]
+    entry = await _record(session, subject, terms, 0) if any(rows.values()) else None
+    for table in _TABLES:
+        for page in _pages([id_ for id_, _ in rows[table]]):
+            await _settle(session, table, page, unsettled=unsettled)
+    about = await _erase_history(session, subject, terms, entry, on_step)
+    left = [len(await store.hot(session, table, subject)) for table in _TABLES]
     return about, sum(left)
 
 
-async def _settle(session: Session, place: Place, ids: Sequence[int], *, unsettled: bool) -> None:
+async def _settle(
+    session: Session, table: HotTable, ids: Sequence[int], *, unsettled: bool
+) -> None:
     """Bring hot rows into history, dead letters as dismissed, those that wait as cancelled.
 
     Without `unsettled` a dead letter that was replayed since it was found is left.
     """
     async with session.connection.transaction():
-        held = await actions.lock(session, place, ids, [])
+        held = await actions.lock(session, table, ids, [])
         of: dict[bool, list[int]] = {True: [], False: []}
         for row in held:
             of[row["status"] == Status.FAILED].append(row["id"])
-        await actions.dismiss(session, place, of[True])
+        await actions.dismiss(session, table, of[True])
         waiting = of[False] if unsettled else []
-        if place == "events":
+        if table == "events":
             await store.cancel_events(session, waiting)
         else:
             await actions.cancel(session, waiting)
             await actions.request_cancel(session, waiting)
-        await wakeups.notify(session.connection, session.sql, place)
+        await wakeups.notify(session.connection, session.sql, table)
 
 
 async def _record(session: Session, subject: Subject, terms: Terms, count: int) -> int:
-    """An erasure must be provable, so its line in the audit names whom it was about."""
+    """An erasure must be provable, so its entry in the audit names whom it was about."""
     return await actions.record(session, terms.actor, "erase", str(subject), terms.reason, count)
 
 
 async def _erase_history(
-    session: Session, subject: Subject, terms: Terms, line: int | None, on_step: OnStep
+    session: Session, subject: Subject, terms: Terms, entry: int | None, on_step: OnStep
 ) -> About:
     """Stretch by stretch, each in a transaction with its count in the audit.
 
-    line: that of the audit; None: there is none yet, as nothing was found.
+    entry: that of the audit; None: there is none yet, as nothing was found.
     """
     about = About()
-    async for place, stretch in store.stretches(session, _PLACES):
+    async for table, stretch in store.stretches(session, _TABLES):
         async with session.connection.transaction():
-            row = await store.erase(session, place, subject, stretch, _instead())
+            row = await store.erase(session, table, subject, stretch, _instead())
             if row["rows"]:
-                if line is None:
-                    line = await _record(session, subject, terms, row["rows"])
+                if entry is None:
+                    entry = await _record(session, subject, terms, row["rows"])
                 else:
-                    await actions.record_more(session, line, row["rows"])
-        about.settled[place] += row["rows"]
+                    await actions.record_more(session, entry, row["rows"])
+        about.settled[table] += row["rows"]
         about.bodies += row["bodies"]
         on_step(stretch.after / stretch.of, about.settled.total())
     return about

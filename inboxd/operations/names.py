@@ -76,9 +76,9 @@ def _of(declared: names.Names, kind: Named) -> set[str]:
 async def _has_rows(session: Session, kind: Named, name: str) -> bool:
     """Whether unsettled rows have it, be it a name from before or one of a producer's own."""
     column = kind.rpartition(" ")[2]
-    for lane, place in (("topic", "events"), ("queue", "commands")):
-        if kind in (lane, "type", f"{place.removesuffix('s')} type"):
-            rows = await listing.lanes(session, place)  # type: ignore[arg-type] # of the two above
+    for lane, table in (("topic", "events"), ("queue", "commands")):
+        if kind in (lane, "type", f"{table.removesuffix('s')} type"):
+            rows = await listing.lanes(session, table)  # type: ignore[arg-type] # of the two above
             if any(row[column] == name for row in rows):
                 return True
     if kind == "topic":

@@ -2,8 +2,8 @@
 
 A command without an ordering key is replayed as a new row, which takes the old one's place in its
 batch, in what waits for it and among a workflow's steps; the old row goes to history. With one it
-has a place in a line, and an event is a fact: those run again in place. `replays` lists them all.
-To a batch, and to what waits for it, a dismissed command counts as cancelled.
+has a position in a line, and an event is a fact: those run again in place. `replays` lists them
+all. To a batch, and to what waits for it, a dismissed command counts as cancelled.
 
 Promises: those of the package. A row's status is judged while the row is locked, and a refusal
 names each row that does not allow the action. Of two actions on one row at once, one is refused.
@@ -27,7 +27,7 @@ from inboxd.store import operations as store
 from inboxd.store import wakeups
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 
 RowId = int | UUID
 T = TypeVar("T", int, UUID)
@@ -51,7 +51,7 @@ class Done:
 
 
 # Does it to locked rows of the right status, for an actor and a reason.
-Do = Callable[[Session, Place, Sequence[int], str, str | None], Awaitable[Done]]
+Do = Callable[[Session, HotTable, Sequence[int], str, str | None], Awaitable[Done]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +66,21 @@ class _Deed:
 
 
 async def _replay(
-    session: Session, place: Place, ids: Sequence[int], actor: str, reason: str | None
+    session: Session, table: HotTable, ids: Sequence[int], actor: str, reason: str | None
 ) -> Done:
-    rows = await store.replay_in_place(session, place, ids, actor, reason)
-    if place == "commands" and len(rows) < len(ids):
+    rows = await store.replay_in_place(session, table, ids, actor, reason)
+    if table == "commands" and len(rows) < len(ids):
         rows += await store.replay_as_new(session, ids, actor, reason)
     pairs = sorted((row["old_id"], row["new_id"]) for row in rows)
     return Done(tuple(old for old, _ in pairs), new_ids=tuple(new for _, new in pairs))
 
 
-async def _dismiss(session: Session, place: Place, ids: Sequence[int], *_: str | None) -> Done:
-    return Done(tuple(await store.dismiss(session, place, ids)))
+async def _dismiss(session: Session, table: HotTable, ids: Sequence[int], *_: str | None) -> Done:
+    return Done(tuple(await store.dismiss(session, table, ids)))
 
 
-async def _cancel(session: Session, place: Place, ids: Sequence[int], *_: str | None) -> Done:
-    if place == "events":
+async def _cancel(session: Session, table: HotTable, ids: Sequence[int], *_: str | None) -> Done:
+    if table == "events":
         raise UsageError("an event cannot be cancelled: it is a fact")
     return Done(
         tuple(await store.cancel(session, ids)), tuple(await store.request_cancel(session, ids))
@@ -88,13 +88,13 @@ async def _cancel(session: Session, place: Place, ids: Sequence[int], *_: str | 
 
 
 async def _reschedule(
-    run_at: datetime, session: Session, place: Place, ids: Sequence[int], *_: str | None
+    run_at: datetime, session: Session, table: HotTable, ids: Sequence[int], *_: str | None
 ) -> Done:
-    return Done(tuple(await store.reschedule(session, place, ids, run_at)))
+    return Done(tuple(await store.reschedule(session, table, ids, run_at)))
 
 
 async def _prioritize(
-    priority: int, session: Session, _place: Place, ids: Sequence[int], *_: str | None
+    priority: int, session: Session, _table: HotTable, ids: Sequence[int], *_: str | None
 ) -> Done:
     return Done(tuple(await store.reprioritize(session, ids, priority)))
 
@@ -112,7 +112,7 @@ _MOVABLE = (Status.PENDING, Status.WAITING)
 
 async def act(
     session: Session,
-    place: Place,
+    table: HotTable,
     action: Action,
     ids: Sequence[RowId],
     *,
@@ -126,12 +126,12 @@ async def act(
     mixed. Raises NotFound, or Conflict when a row's status does not allow the action, or a replay
     meets a unique key that is held or a batch that was cancelled; then nothing is changed.
     """
-    return await _act(session, place, DEEDS[action], ids, actor, reason)
+    return await _act(session, table, DEEDS[action], ids, actor, reason)
 
 
 async def reschedule(
     session: Session,
-    place: Place,
+    table: HotTable,
     ids: Sequence[RowId],
     run_at: datetime,
     *,
@@ -146,7 +146,7 @@ async def reschedule(
     checks.refuse(f"the time {run_at}", checks.time(run_at))
     to, do = f"{run_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}", partial(_reschedule, run_at)
     deed = _Deed("reschedule", "rescheduled", _MOVABLE, do, to)
-    return await _act(session, place, deed, ids, actor, reason)
+    return await _act(session, table, deed, ids, actor, reason)
 
 
 async def prioritize(
@@ -169,28 +169,28 @@ async def prioritize(
 
 async def _act(
     session: Session,
-    place: Place,
+    table: HotTable,
     deed: _Deed,
     ids: Sequence[RowId],
     actor: str,
     reason: str | None,
 ) -> Done:
     async with session.connection.transaction():
-        held = await hold(session, place, ids, deed)
-        done = await deed.do(session, place, held, actor, reason)
+        held = await hold(session, table, ids, deed)
+        done = await deed.do(session, table, held, actor, reason)
         if left := sorted(set(held) - {*done.ids, *done.requested}):
             raise Conflict(
-                f"{one(place)} {listed(left)}: its batch was cancelled, or another unsettled "
+                f"{one(table)} {listed(left)}: its batch was cancelled, or another unsettled "
                 "command holds its unique key; nothing was changed: send it anew, or wait until "
                 "the other one has ended"
             )
-        target = f"{place} {', '.join(map(str, held))}"
+        target = f"{table} {', '.join(map(str, held))}"
         await store.record(session, actor, deed.word, target, reason, len(held), to=deed.to)
-        await wakeups.notify(session.connection, session.sql, place)
+        await wakeups.notify(session.connection, session.sql, table)
     return done
 
 
-async def hold(session: Session, place: Place, ids: Sequence[RowId], deed: _Deed) -> list[int]:
+async def hold(session: Session, table: HotTable, ids: Sequence[RowId], deed: _Deed) -> list[int]:
     """Lock the rows until the transaction ends; returns their numbers.
 
     Raises NotFound, naming the ids that no row has, or Conflict, naming the rows that do not allow
@@ -198,23 +198,23 @@ async def hold(session: Session, place: Place, ids: Sequence[RowId], deed: _Deed
     """
     numbers = [id for id in ids if isinstance(id, int)]
     uuids = [id for id in ids if isinstance(id, UUID)]
-    rows = await store.lock(session, place, numbers, uuids)
+    rows = await store.lock(session, table, numbers, uuids)
     numbers, uuids = _without(rows, numbers), _without(rows, uuids)
     if numbers or uuids:
         # Looked for afterwards: a row that was just settled is found in history.
-        rows += await store.settled(session, place, numbers, uuids)
+        rows += await store.settled(session, table, numbers, uuids)
     if unknown := [*_without(rows, numbers), *_without(rows, uuids)]:
         raise NotFound(
-            f"there is no {one(place)} {listed(unknown)}; nothing was changed: "
-            f"look the id up with `inboxd {place} list`"
+            f"there is no {one(table)} {listed(unknown)}; nothing was changed: "
+            f"look the id up with `inboxd {table} list`"
         )
     wrong = [_how(row) for row in rows if not row["hot"] or row["status"] not in deed.allowed]
     if wrong:
         raise Conflict(
-            f"{one(place)} {listed(wrong)}: only {' or '.join(deed.allowed)} can be {deed.done}; "
+            f"{one(table)} {listed(wrong)}: only {' or '.join(deed.allowed)} can be {deed.done}; "
             "nothing was changed"
         )
-    if place == "events" and deed.word == "reschedule":
+    if table == "events" and deed.word == "reschedule":
         _refuse_in_chunks(rows)
     return [row["id"] for row in rows]
 
@@ -242,9 +242,9 @@ def _refuse_in_chunks(rows: Sequence[Row]) -> None:
         )
 
 
-def one(place: Place) -> str:
+def one(table: HotTable) -> str:
     """What a single row of the table is called."""
-    return place.removesuffix("s")
+    return table.removesuffix("s")
 
 
 _SHOWN = 10

@@ -8,7 +8,7 @@
 - Workers: `workers`, `leases`, `wakeups`, `controls`; what they declare: `topics`, `names`,
   `schedules`.
 - Growth: `partitions`, `copying` (exports), `purging`, `statistics`.
-- Operators look: `listing`, `queues`, `grouping` (batches), `story`, `diagnosis`; and act:
+- Operators look: `listing`, `queues`, `batch_listing`, `story`, `diagnosis`; and act:
   `operations`, `producing`, `erase`, by a `session`.
 - The server: `connections`, `pools`; the statements: `statements`, `columns`, `arrays`, `files`;
   the schema: `migrations`, `catalogue`.

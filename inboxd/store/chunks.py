@@ -1,4 +1,4 @@
-"""Chunks of batch topics: filing what arrived, what is due, reading, settling whole stretches.
+"""Chunks of batch topics: lining up what arrived, what is due, reading, settling whole stretches.
 
 Owns the statements on chunks (ADR 13). Promises that a chunk costs a fixed number of statements, or
 one for each portion of what does not fit in memory. Known limit: all of them belong into one
@@ -18,19 +18,19 @@ from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
-# Places that one statement looks at, or settles, so that none runs into its time limit.
+# Positions that one statement looks at, or settles, so that none runs into its time limit.
 _STRETCH = 20_000
 
 
-class FiledLine(NamedTuple):
-    """A line that has filed events: its key, its head, and its last place.
+class OpenLine(NamedTuple):
+    """A line that has lined-up events: its key, its head, and its last position.
 
     postponed: the head was given another time: its chunk is tried again, or was deferred.
     """
 
     key: str
     id: int
-    place: int
+    position: int
     last: int
     attempts: int
     crashes: int
@@ -42,11 +42,11 @@ class FiledLine(NamedTuple):
     @property
     def length(self) -> int:
         """How many events it has; or more, if an operator took some out."""
-        return self.last - self.place + 1
+        return self.last - self.position + 1
 
 
-class PlaceRange(NamedTuple):
-    """Events of a line, from a first to a last place."""
+class PositionRange(NamedTuple):
+    """Events of a line, from a first to a last position."""
 
     topic: str
     key: str
@@ -61,15 +61,15 @@ class Common(NamedTuple):
     tenant: str | None
 
 
-class Filed(NamedTuple):
-    """What was filed, or turned away: the lines that grew, the number of events, the largest id."""
+class LinedUp(NamedTuple):
+    """What was lined up, or turned away: lines that grew, the number of events, the largest id."""
 
     keys: list[str]
     rows: int
     last: int
 
 
-async def file_arrivals(
+async def line_up_arrivals(
     connection: Connection,
     sql: Statements,
     arrived: lines.IdRange,
@@ -77,15 +77,15 @@ async def file_arrivals(
     age: timedelta,
     ends: Sequence[datetime],
     types: Iterable[str],
-) -> Filed:
+) -> LinedUp:
     """File up to `rows` of what has arrived in a stretch of a bucket; see the statement."""
     found = await connection.fetch(
-        sql["file_arrivals"], *arrived, rows, age, list(ends), list(types)
+        sql["line_up_arrivals"], *arrived, rows, age, list(ends), list(types)
     )
     if not found:
-        return Filed([], 0, arrived.after)
+        return LinedUp([], 0, arrived.after)
     keys = [row[0] for row in found if row[0] is not None]
-    return Filed(keys, found[0]["rows"], found[0]["last"])
+    return LinedUp(keys, found[0]["rows"], found[0]["last"])
 
 
 async def complete(
@@ -108,68 +108,68 @@ async def open_lines(
     most: int,
     *,
     due: bool = True,
-) -> list[FiledLine]:
-    """The lines among these that have filed events and are due, or all (`due=False`)."""
+) -> list[OpenLine]:
+    """The lines among these that have lined-up events and are due, or all (`due=False`)."""
     rows = await connection.fetch(sql["open_chunks"], topic, keys, most, not due)
-    return [FiledLine(*row) for row in rows]
+    return [OpenLine(*row) for row in rows]
 
 
 async def read_lines(
-    connection: Connection, sql: Statements, topic: str, wanted: Sequence[tuple[FiledLine, int]]
+    connection: Connection, sql: Statements, topic: str, wanted: Sequence[tuple[OpenLine, int]]
 ) -> list[list[ClaimedEvent]]:
     """The oldest events of lines, so many of each at the most; in the order given."""
     rows = await connection.fetch(
         sql["read_chunks"],
         topic,
         [line.key for line, _ in wanted],
-        [line.place for line, _ in wanted],
+        [line.position for line, _ in wanted],
         [most for _, most in wanted],
     )
     found: list[list[ClaimedEvent]] = [[] for _ in wanted]
     for row in claimed_events(rows):
         found[row["lane"] - 1].append(row)
     for each in found:
-        each.sort(key=place_of)
+        each.sort(key=position_of)
     return found
 
 
-async def read(ask: Any, sql: Statements, stretch: PlaceRange, rows: int) -> list[ClaimedEvent]:
+async def read(ask: Any, sql: Statements, stretch: PositionRange, rows: int) -> list[ClaimedEvent]:
     """The first `rows` events of a stretch, in order, by a connection, also a handler's own."""
     topic, key, first, last = stretch
     return claimed_events(await ask.fetch(sql["read_chunk"], topic, key, first - 1, last, rows))
 
 
-def place_of(row: ClaimedEvent) -> int:
-    """The place in its line that a filed event has."""
-    place = row["place"]
-    assert place is not None  # noqa: S101 - it is filed
-    return place
+def position_of(row: ClaimedEvent) -> int:
+    """The position in its line that a lined-up event has."""
+    position = row["position"]
+    assert position is not None  # noqa: S101 - it is lined up
+    return position
 
 
 async def measure(
     connection: Connection,
     sql: Statements,
     topic: str,
-    line: FiledLine,
+    line: OpenLine,
     period: tuple[datetime, datetime] | None,
     most: int | None,
 ) -> tuple[int, int]:
-    """How many events belong to the chunk that begins with a line's head, and its last place."""
+    """How many events belong to the chunk that begins with a line's head, and its last position."""
     row = await connection.fetchrow(
-        sql["measure_chunk"], topic, line.key, line.place, *(period or (None, None)), most
+        sql["measure_chunk"], topic, line.key, line.position, *(period or (None, None)), most
     )
     assert row is not None  # noqa: S101 - an aggregate has one row
     return row["size"], row["last"]
 
 
-def _pieces(stretch: PlaceRange) -> Iterator[PlaceRange]:
+def _pieces(stretch: PositionRange) -> Iterator[PositionRange]:
     """What one statement is asked for, piece by piece."""
     for first in range(stretch.first, stretch.last + 1, _STRETCH):
         yield stretch._replace(first=first, last=min(first + _STRETCH - 1, stretch.last))
 
 
 async def types_in(
-    connection: Connection, sql: Statements, stretch: PlaceRange, types: Sequence[str]
+    connection: Connection, sql: Statements, stretch: PositionRange, types: Sequence[str]
 ) -> list[str]:
     """Which of these types a stretch has."""
     found: list[str] = []
@@ -182,7 +182,7 @@ async def types_in(
 
 
 async def common_in(
-    connection: Connection, sql: Statements, stretch: PlaceRange, first: ClaimedEvent
+    connection: Connection, sql: Statements, stretch: PositionRange, first: ClaimedEvent
 ) -> Common:
     """What all events of a stretch have as `first`, one of them, has it."""
     common = Common(first["correlation_id"], first["tenant"])
@@ -196,7 +196,7 @@ async def common_in(
 
 
 async def settle_stretch(
-    connection: Connection, sql: Statements, stretch: PlaceRange, seconds: float, worker: UUID
+    connection: Connection, sql: Statements, stretch: PositionRange, seconds: float, worker: UUID
 ) -> list[tuple[str, int]]:
     """Move what is left of a stretch into history; how many of which type."""
     found: list[tuple[str, int]] = []
@@ -209,7 +209,7 @@ async def settle_stretch(
 async def fail_stretch(
     connection: Connection,
     sql: Statements,
-    stretch: PlaceRange,
+    stretch: PositionRange,
     error: str | None,
     fingerprint: str | None,
     crashes: int = 0,
@@ -219,13 +219,13 @@ async def fail_stretch(
         await connection.execute(sql["fail_chunk"], *piece, error, fingerprint, crashes)
 
 
-async def hasten(connection: Connection, sql: Statements, stretch: PlaceRange) -> None:
+async def hasten(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
     """Let whichever event of a stretch comes to be the head be due."""
     for piece in _pieces(stretch):
         await connection.execute(sql["hasten_chunk"], *piece)
 
 
-async def scatter(connection: Connection, sql: Statements, stretch: PlaceRange) -> None:
+async def scatter(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
     """Let the events of a stretch be run alone, from their lanes."""
     for piece in _pieces(stretch):
         await connection.execute(sql["scatter_chunk"], *piece)
@@ -246,7 +246,7 @@ async def newest(connection: Connection, sql: Statements) -> int:
 
 
 async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[dict[str, Any]]]:
-    """How many events of a topic are not filed yet, and its chunks that wait, as JSON values."""
+    """How many events of a topic are not lined up yet, and its chunks that wait, as JSON values."""
     rows = await session.connection.fetch(session.sql["list_chunks"], topic, limit, NEVER)
     found = [dict(row) for row in rows]
     arrived = found[0]["arrived"]

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 
 _PAGE = 20_000  # hot rows looked at in one statement
 _STRETCH = 4_096  # pages of a partition, 32 MB
@@ -58,13 +58,13 @@ async def lacking(session: Session) -> list[str]:
     return [f"{row['privilege']} on {session.sql.schema}.{row['object']}" for row in rows]
 
 
-async def hot(session: Session, place: Place, subject: Subject) -> list[tuple[int, str]]:
+async def hot(session: Session, table: HotTable, subject: Subject) -> list[tuple[int, str]]:
     """The hot rows about the subject, id and status; the whole table is looked at, in pages."""
     found: list[tuple[int, str]] = []
     above: int | None = 0
     while above is not None:
         row = await session.connection.fetchrow(
-            session.sql[f"erase_scan_{place}"], *subject.arguments(), above, _PAGE
+            session.sql[f"erase_scan_{table}"], *subject.arguments(), above, _PAGE
         )
         assert row is not None  # noqa: S101 - an aggregate has one row
         found += zip(row["ids"], row["statuses"], strict=True)
@@ -73,36 +73,36 @@ async def hot(session: Session, place: Place, subject: Subject) -> list[tuple[in
 
 
 async def stretches(
-    session: Session, places: Sequence[Place]
-) -> AsyncIterator[tuple[Place, BlockRange]]:
+    session: Session, tables: Sequence[HotTable]
+) -> AsyncIterator[tuple[HotTable, BlockRange]]:
     """All of history, the oldest first. What is settled meanwhile comes last, and is seen too."""
-    partitions: list[tuple[Place, Row]] = []
-    for place in places:
-        rows = await session.connection.fetch(session.sql["erase_partitions"], f"{place}_history")
-        partitions += [(place, row) for row in rows if row["pages"]]
+    partitions: list[tuple[HotTable, Row]] = []
+    for table in tables:
+        rows = await session.connection.fetch(session.sql["erase_partitions"], f"{table}_history")
+        partitions += [(table, row) for row in rows if row["pages"]]
     partitions.sort(key=lambda each: each[1]["lower"])
     total, after = sum(row["pages"] for _, row in partitions), 0
-    for place, row in partitions:
+    for table, row in partitions:
         first, pages = 0, row["pages"]
         while first < pages:
             end = first + _STRETCH
             after += min(end, pages) - first
             # The last stretch reaches as far as pages can: the partition may have grown.
             last = end if end < pages else 2**32 - 1
-            yield place, BlockRange(row["lower"], row["upper"], first, last, after, total)
+            yield table, BlockRange(row["lower"], row["upper"], first, last, after, total)
             first = end
 
 
-async def count(session: Session, place: Place, subject: Subject, where: BlockRange) -> Row:
+async def count(session: Session, table: HotTable, subject: Subject, where: BlockRange) -> Row:
     """How many rows and bodies of the stretch are about the subject."""
-    return await _one(session, f"erase_count_{place}", *subject.arguments(), *where.arguments())
+    return await _one(session, f"erase_count_{table}", *subject.arguments(), *where.arguments())
 
 
 async def erase(
-    session: Session, place: Place, subject: Subject, where: BlockRange, instead: str
+    session: Session, table: HotTable, subject: Subject, where: BlockRange, instead: str
 ) -> Row:
     """Erase them; returns how many rows and bodies. instead: JSON that takes the errors' place."""
-    statement = f"erase_{place}"
+    statement = f"erase_{table}"
     return await _one(session, statement, *subject.arguments(), *where.arguments(), instead)
 
 

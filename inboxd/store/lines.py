@@ -1,4 +1,4 @@
-"""Lines of events, those of topics that are sequential or batch: locks, arrivals, filed rows.
+"""Lines of events, those of topics that are sequential or batch: locks, arrivals, lined-up rows.
 
 Owns the statements on lines (ADR 12). A line is what one ordering key of a topic holds; whoever
 changes it has its bucket, an advisory lock for the transaction. Promises that nothing here waits
@@ -53,8 +53,8 @@ class Head(NamedTuple):
 class Surveyed(NamedTuple):
     """What a look at all lines from their beginning saw.
 
-    arrived: rows without a place in their lines; heads: those that wait, due or not, with the mode
-    of their topic.
+    arrived: rows without a position in their lines; heads: those that wait, due or not, with the
+    mode of their topic.
     """
 
     arrived: list[Arrived]
@@ -158,19 +158,19 @@ async def claim_arrivals(
     return claimed_events(found)
 
 
-async def claim_filed(
+async def claim_lined_up(
     connection: Connection, sql: Statements, lines: Sequence[Line], rows: int
 ) -> list[ClaimedEvent]:
     """Up to `rows` rows of lines whose heads are due, from the heads on; `lane` counts from 1."""
     found = await connection.fetch(
-        sql["claim_filed"], [line.topic for line in lines], [line.key for line in lines], rows
+        sql["claim_lined_up"], [line.topic for line in lines], [line.key for line in lines], rows
     )
     return claimed_events(found)
 
 
-async def file(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
-    """Give arrivals their places at the ends of their lines."""
-    await connection.execute(sql["file_events"], ids)
+async def line_up(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
+    """Give arrivals their positions at the ends of their lines."""
+    await connection.execute(sql["line_up_events"], ids)
 
 
 async def step_aside(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:

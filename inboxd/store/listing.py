@@ -18,7 +18,7 @@ from inboxd.model.lifecycle import HOT, SETTLED
 from inboxd.store import migrations
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 
 COUNTED = 10_000  # a lane is counted so far: enough to see that it is long
 
@@ -36,11 +36,11 @@ class Filter:
     limit: int = 20
 
 
-async def rows(session: Session, place: Place, wanted: Filter) -> list[Row]:
+async def rows(session: Session, table: HotTable, wanted: Filter) -> list[Row]:
     """A page of a list, newest first; the last row's id is the next page's `below`."""
     statuses = frozenset(wanted.statuses)
     return await session.connection.fetch(
-        session.sql[f"list_{place}"],
+        session.sql[f"list_{table}"],
         wanted.type,
         list(statuses) or None,
         wanted.tenant,
@@ -54,17 +54,17 @@ async def rows(session: Session, place: Place, wanted: Filter) -> list[Row]:
 
 
 async def one(
-    session: Session, place: Place, id: int | UUID, *, payload: bool = False
+    session: Session, table: HotTable, id: int | UUID, *, payload: bool = False
 ) -> dict[str, Any] | None:
     """All columns of one row, hot or settled, as JSON values; None when there is none."""
     number, uuid = (None, id) if isinstance(id, UUID) else (id, None)
-    found = await session.connection.fetchval(session.sql[f"show_{place}"], number, uuid, payload)
+    found = await session.connection.fetchval(session.sql[f"show_{table}"], number, uuid, payload)
     return None if found is None else orjson.loads(found)
 
 
-async def lanes(session: Session, place: Place) -> list[Row]:
+async def lanes(session: Session, table: HotTable) -> list[Row]:
     """Topics (queues) and types with their counts, none counted further than COUNTED."""
-    return await session.connection.fetch(session.sql[f"status_{place}"], COUNTED)
+    return await session.connection.fetch(session.sql[f"status_{table}"], COUNTED)
 
 
 async def rules(session: Session, kind: str, type_: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +39,30 @@ class Match:
 
 
 async def lock(
-    session: Session, place: Place, ids: Sequence[int], uuids: Sequence[UUID]
+    session: Session, table: HotTable, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
     """The hot rows among these, held until the transaction ends: id, uuid, status, hot.
 
     Of events topic and mode too; of those in lines, their buckets first, as workers do: no page
     has them then.
     """
-    if place == "events":
+    if table == "events":
         await session.connection.execute(session.sql["hold_lines_of"], ids, uuids)
-    return await session.connection.fetch(session.sql[f"lock_{place}"], ids, uuids)
+    return await session.connection.fetch(session.sql[f"lock_{table}"], ids, uuids)
 
 
 async def settled(
-    session: Session, place: Place, ids: Sequence[int], uuids: Sequence[UUID]
+    session: Session, table: HotTable, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
     """Those among these that are in history: id, uuid, status, hot."""
-    return await session.connection.fetch(session.sql[f"settled_{place}"], ids, uuids)
+    return await session.connection.fetch(session.sql[f"settled_{table}"], ids, uuids)
 
 
 async def replay_in_place(
-    session: Session, place: Place, ids: Sequence[int], actor: str, reason: str | None
+    session: Session, table: HotTable, ids: Sequence[int], actor: str, reason: str | None
 ) -> list[Row]:
     """Let dead letters run again: events, commands with an ordering key; their old_id, new_id."""
-    name = "replay_events" if place == "events" else "replay_commands_in_place"
+    name = "replay_events" if table == "events" else "replay_commands_in_place"
     return await session.connection.fetch(session.sql[name], ids, actor, reason)
 
 
@@ -76,9 +76,9 @@ async def replay_as_new(
     return rows
 
 
-async def dismiss(session: Session, place: Place, ids: Sequence[int]) -> list[int]:
+async def dismiss(session: Session, table: HotTable, ids: Sequence[int]) -> list[int]:
     """Move dead letters into history; returns the ids of those that were."""
-    rows = await session.connection.fetch(session.sql[f"dismiss_{place}"], ids)
+    rows = await session.connection.fetch(session.sql[f"dismiss_{table}"], ids)
     return [row["id"] for row in rows]
 
 
@@ -95,10 +95,10 @@ async def request_cancel(session: Session, ids: Sequence[int]) -> list[int]:
 
 
 async def reschedule(
-    session: Session, place: Place, ids: Sequence[int], run_at: datetime
+    session: Session, table: HotTable, ids: Sequence[int], run_at: datetime
 ) -> list[int]:
     """Give rows that wait another time; returns the ids of those that did."""
-    rows = await session.connection.fetch(session.sql[f"reschedule_{place}"], ids, run_at)
+    rows = await session.connection.fetch(session.sql[f"reschedule_{table}"], ids, run_at)
     return [row["id"] for row in rows]
 
 
@@ -112,13 +112,13 @@ async def reprioritize(session: Session, ids: Sequence[int], priority: int) -> l
 
 
 async def matching(
-    session: Session, place: Place, wanted: Match, above: int, last: int, limit: int
+    session: Session, table: HotTable, wanted: Match, above: int, last: int, limit: int
 ) -> list[int]:
     """The ids of the next rows that match.
 
     Dead letters are looked up by their own index; other commands by a walk along the ids.
     """
-    statement = f"match_dead_{place}" if set(wanted.statuses) == {"failed"} else f"match_{place}"
+    statement = f"match_dead_{table}" if set(wanted.statuses) == {"failed"} else f"match_{table}"
     async with session.connection.transaction():
         await session.connection.execute(session.sql["walk_in_order"])
         rows = await session.connection.fetch(
@@ -127,21 +127,21 @@ async def matching(
     return [row["id"] for row in rows]
 
 
-async def count(session: Session, place: Place, wanted: Match) -> tuple[int, int]:
+async def count(session: Session, table: HotTable, wanted: Match) -> tuple[int, int]:
     """How many rows match, and the largest id of them."""
-    row = await session.connection.fetchrow(session.sql[f"count_{place}"], *wanted.arguments())
+    row = await session.connection.fetchrow(session.sql[f"count_{table}"], *wanted.arguments())
     assert row is not None  # noqa: S101 - an aggregate has one row
     return row["count"], row["last"]
 
 
-async def sample(session: Session, place: Place, ids: Sequence[int]) -> list[Row]:
+async def sample(session: Session, table: HotTable, ids: Sequence[int]) -> list[Row]:
     """What rows look like: id, type, lane, status, tenant, created_at, error."""
-    return await session.connection.fetch(session.sql[f"sample_{place}"], ids)
+    return await session.connection.fetch(session.sql[f"sample_{table}"], ids)
 
 
-async def failures(session: Session, place: Place, group: str | None, limit: int) -> list[Row]:
+async def failures(session: Session, table: HotTable, group: str | None, limit: int) -> list[Row]:
     """Dead letters counted by fingerprint and type, the most frequent first."""
-    return await session.connection.fetch(session.sql[f"failures_{place}"], group, limit)
+    return await session.connection.fetch(session.sql[f"failures_{table}"], group, limit)
 
 
 async def groups_from(session: Session, beginning: str) -> set[str]:
@@ -196,9 +196,9 @@ async def record(
     return id_
 
 
-async def record_more(session: Session, line: int, count: int) -> None:
+async def record_more(session: Session, entry: int, count: int) -> None:
     """So many rows more, in a line of the audit."""
-    await session.connection.execute(session.sql["record_more"], line, count)
+    await session.connection.execute(session.sql["record_more"], entry, count)
 
 
 async def audit(

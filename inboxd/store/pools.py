@@ -42,7 +42,7 @@ _PATIENCE = 5.0
 
 Dial = Callable[[], Awaitable[Connection]]
 # Where one stands in line; its result is a connection, or None: there is room to make one.
-_Place: TypeAlias = "asyncio.Future[Connection | None]"
+_Waiter: TypeAlias = "asyncio.Future[Connection | None]"
 
 
 class Pool:
@@ -58,7 +58,7 @@ class Pool:
         # Room that somebody was given to make one, whether or not it has begun.
         self._opening = 0
         self._idle: list[Connection] = []
-        self._line: deque[_Place] = deque()
+        self._waiters: deque[_Waiter] = deque()
 
     @property
     def idle(self) -> int:
@@ -73,7 +73,7 @@ class Pool:
     @property
     def wanted(self) -> bool:
         """Whether somebody waits for the next connection that is given back."""
-        return any(not place.done() for place in self._line)
+        return any(not waiter.done() for waiter in self._waiters)
 
     async def acquire(self, within: float) -> Connection:
         """A connection, waiting for a free one at most so many seconds. Raises DatabaseError."""
@@ -140,14 +140,14 @@ class Pool:
     async def _stand_in_line(self, within: float) -> "Connection | None":
         """The next connection that is given back; None: there is room to make one."""
         loop = asyncio.get_running_loop()
-        place: _Place = loop.create_future()
-        timer = loop.call_later(within, _expire, place, within)
-        self._line.append(place)
+        waiter: _Waiter = loop.create_future()
+        timer = loop.call_later(within, _expire, waiter, within)
+        self._waiters.append(waiter)
         try:
-            return await place
+            return await waiter
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled() and place.exception() is None:
-                connection = place.result()
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                connection = waiter.result()
                 if connection is None:
                     self._opening -= 1
                     self._offer_room()
@@ -159,17 +159,17 @@ class Pool:
 
     def _serve(self, connection: "Connection | None") -> bool:
         """Let the first in line go on; False if nobody waits."""
-        while self._line:
-            place = self._line.popleft()
-            if not place.done():
-                place.set_result(connection)
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
                 return True
         return False
 
 
-def _expire(place: _Place, within: float) -> None:
-    if not place.done():
-        place.set_exception(
+def _expire(waiter: _Waiter, within: float) -> None:
+    if not waiter.done():
+        waiter.set_exception(
             DatabaseError(
                 f"no connection became free within {within:g} s; raise database.pool_size or "
                 "handler_pool_size, or let handlers hold theirs for less time"

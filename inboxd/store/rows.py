@@ -78,10 +78,10 @@ class ClaimedEvent(ClaimedRow):
     headers_bytes: int | None
     occurred_at: datetime | None
     created_at: float
-    # Of events in lines. place: None of one that is not filed; ready: it is due; behind: its line
-    # has filed events; again: it was a dead letter.
+    # Of events in lines. position: None of one that is not lined up; ready: it is due; behind: its
+    # line has lined-up events; again: it was a dead letter.
     bucket: NotRequired[int]
-    place: NotRequired[int | None]
+    position: NotRequired[int | None]
     ready: NotRequired[bool]
     behind: NotRequired[bool]
     again: NotRequired[bool]

@@ -55,7 +55,7 @@ async def backlog(connection: Connection, sql: Statements) -> list[Backlog]:
     for row in await connection.fetch(sql["status_lines"], MOST_COUNTED):
         name = f"{row['topic']}/lines"
         found.append(Backlog("event", name, "pending", row["arrived"], row["late"]))
-        found.append(Backlog("event", name, "waiting", row["filed"], None))
+        found.append(Backlog("event", name, "waiting", row["lined_up"], None))
         if row["kept"]:
             found.append(Backlog("event", name, "kept", row["kept"], row["kept_for"]))
     return found

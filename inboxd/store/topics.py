@@ -106,7 +106,7 @@ async def unsubscribe(
 async def listed(session: Session) -> list[dict[str, Any]]:
     """Every topic that is declared or has unsettled events, with what waits in it, as JSON values.
 
-    pending: events in lanes; arrived and filed: those in lines; blocked: lines that stand still
+    pending: events in lanes; arrived and lined up: those in lines; blocked: lines that stand still
     behind a dead letter, the first for `blocked_for` seconds; kept: pending events, and heads of
     lines, that nobody handles; held_for: since when what waited for its declaration is taken in;
     oldest: seconds that the oldest due event has waited, those that nobody handles left out.
@@ -144,7 +144,7 @@ async def lines(session: Session) -> list[dict[str, Any]]:
 async def waiting(session: Session, names: Sequence[str], type_: str | None = None) -> int:
     """How many events wait in the lines of these topics, dead letters apart, or those of one type.
 
-    Of each topic, the first `listing.COUNTED` arrivals and as many filed events are looked at.
+    Of each topic, the first `listing.COUNTED` arrivals and as many lined-up events are looked at.
     """
     count: int = await session.connection.fetchval(
         session.sql["count_waiting"], names, type_, COUNTED
@@ -156,7 +156,7 @@ def _empty(name: str) -> dict[str, Any]:
     nothing: dict[str, Any] = dict.fromkeys(
         ("key_path", "dedup_path", "source", "undeclared_at", "oldest", "blocked_for", "held_for")
     )
-    counts = dict.fromkeys(("pending", "arrived", "filed", "blocked", "kept", "failed"), 0)
+    counts = dict.fromkeys(("pending", "arrived", "lined_up", "blocked", "kept", "failed"), 0)
     lists: dict[str, Any] = {"types": [], "undeclared": []}
     return {"topic": name, "mode": "single", "rules": {}, **lists, **nothing, **counts}
 

@@ -18,8 +18,8 @@ from inboxd.settings import Database
 from inboxd.store.connections import Connection, connect
 from inboxd.store.statements import Statements
 
-Place = Literal["events", "commands"]
-_LOCKS: dict[Place, int] = {"events": 1, "commands": 2}
+HotTable = Literal["events", "commands"]
+_LOCKS: dict[HotTable, int] = {"events": 1, "commands": 2}
 
 
 class Flag(IntEnum):
@@ -30,20 +30,20 @@ class Flag(IntEnum):
     OFF = 2
 
 
-async def set_flag(connection: Connection, sql: Statements, place: Place, flag: Flag) -> None:
+async def set_flag(connection: Connection, sql: Statements, table: HotTable, flag: Flag) -> None:
     """Everyone sees it at once: sequences are not transactional."""
-    await connection.execute(sql[f"set_{place}_flag"], int(flag))
+    await connection.execute(sql[f"set_{table}_flag"], int(flag))
 
 
-async def no_silent_producer(connection: Connection, sql: Statements, place: Place) -> bool:
+async def no_silent_producer(connection: Connection, sql: Statements, table: HotTable) -> bool:
     """Whether every producer that was silent has ended; its rows are visible from now on."""
-    free: bool = await connection.fetchval(sql["no_silent_producer"], _LOCKS[place])
+    free: bool = await connection.fetchval(sql["no_silent_producer"], _LOCKS[table])
     return free
 
 
-async def notify(connection: Connection, sql: Statements, place: Place) -> None:
+async def notify(connection: Connection, sql: Statements, table: HotTable) -> None:
     """Wake the workers of a table."""
-    await connection.execute(sql["notify"], place)
+    await connection.execute(sql["notify"], table)
 
 
 async def announce(connection: Connection, sql: Statements) -> None:
@@ -55,7 +55,7 @@ async def listen(
     database: Database,
     sql: Statements,
     *,
-    on_wakeup: Callable[[Place], None],
+    on_wakeup: Callable[[HotTable], None],
     on_control: Callable[[], None],
     on_joining: Callable[[], None],
     on_connected: Callable[[], None],

@@ -167,7 +167,7 @@ async def unhandled(
 ) -> dict[tuple[str, str], bool]:
     """Those of these (topic, type) pairs that no living worker handles.
 
-    The value says whether one visits the topic all the same, and files what comes there.
+    The value says whether one visits the topic all the same, and lines up what comes there.
     """
     if not pairs:
         return {}

@@ -182,13 +182,13 @@ BEGIN
     held.at := clock_timestamp();
     RETURN QUERY
     UPDATE {schema}.commands c
-       -- (Told apart by their places: the rows of a line start in its order, though they are changed in another.)
+       -- (Told apart by their positions: the rows of a line start in its order, though they are changed in another.)
        SET status = 'running', worker_id = worker, fence = c.fence + 1,
-           started_at = held.at + found.place * interval '1 microsecond',
+           started_at = held.at + found.position * interval '1 microsecond',
            updated_at = clock_timestamp(),
            alone_fence = CASE WHEN alone THEN c.fence + 1 END,
            line_at = CASE WHEN c.ordering_key IS NOT NULL THEN coalesce(c.line_at, c.run_at) END
-      FROM (SELECT f.* FROM unnest(ids, lanes) WITH ORDINALITY AS f(id, lane, place) ORDER BY f.id) found
+      FROM (SELECT f.* FROM unnest(ids, lanes) WITH ORDINALITY AS f(id, lane, position) ORDER BY f.id) found
      WHERE c.id BETWEEN found.id AND found.id
     RETURNING c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority, c.tenant,
               c.entity_type, c.entity_id, c.attempts, c.max_attempts, c.crashes, c.fence,
@@ -197,7 +197,7 @@ BEGIN
               c.correlation_id, c.causation_id, c.traceparent, c.body_id, c.body_at, c.body_bytes,
               date_part('epoch', clock_timestamp() - c.run_at),
               date_part('epoch', clock_timestamp() - c.created_at), found.lane, NULL::text, NULL::double precision,
-              CASE WHEN found.place = 1 THEN others END;
+              CASE WHEN found.position = 1 THEN others END;
     IF total IS NULL AND rate IS NULL THEN
         RETURN;
     END IF;

@@ -18,10 +18,10 @@ DECLARE
     ended  bigint;
 BEGIN
     IF at_once = 1 THEN
-        SELECT array_agg(r.id ORDER BY r.n, r.place, r.id) AS ids,
-               array_agg(r.n ORDER BY r.n, r.place, r.id) AS lines,
+        SELECT array_agg(r.id ORDER BY r.n, r.position, r.id) AS ids,
+               array_agg(r.n ORDER BY r.n, r.position, r.id) AS lines,
                coalesce(bool_and(r.type = ANY (types)), true) AS mine,
-               array_agg(r.type ORDER BY r.n, r.place, r.id) AS types
+               array_agg(r.type ORDER BY r.n, r.position, r.id) AS types
           INTO front
           FROM (SELECT k.n, r.* FROM unnest(keys) WITH ORDINALITY AS k(key, n)
                   LEFT JOIN LATERAL (
@@ -31,7 +31,7 @@ BEGIN
                          AND (until IS NULL OR c.worker_id IS DISTINCT FROM own OR c.started_at > until)
                        ORDER BY c.status, c.line_at, c.id LIMIT 1) holder ON true
                  CROSS JOIN LATERAL (
-                      SELECT holder.id, holder.type, holder.line_at AS place
+                      SELECT holder.id, holder.type, holder.line_at AS position
                        WHERE until IS NULL AND holder.status = 'waiting' AND holder.run_at <= at
                          AND holder.crashes = 0
                       UNION ALL
@@ -39,12 +39,12 @@ BEGIN
                         WHERE holder.id IS NULL AND c.queue = of_queue AND c.ordering_key = k.key
                           AND c.status = 'waiting' AND c.needs = 0 AND c.line_at IS NULL AND c.run_at <= at
                         ORDER BY c.run_at, c.id LIMIT share)) r
-                 LIMIT room) AS r(n, id, type, place);
+                 LIMIT room) AS r(n, id, type, position);
     ELSE
-        SELECT array_agg(r.id ORDER BY r.n, r.place, r.id) AS ids,
-               array_agg(r.n ORDER BY r.n, r.place, r.id) AS lines,
+        SELECT array_agg(r.id ORDER BY r.n, r.position, r.id) AS ids,
+               array_agg(r.n ORDER BY r.n, r.position, r.id) AS lines,
                coalesce(bool_and(r.type = ANY (types)), true) AS mine,
-               array_agg(r.type ORDER BY r.n, r.place, r.id) AS types
+               array_agg(r.type ORDER BY r.n, r.position, r.id) AS types
           INTO front
           FROM (SELECT k.n, r.* FROM unnest(keys) WITH ORDINALITY AS k(key, n)
                  CROSS JOIN LATERAL (
@@ -54,7 +54,7 @@ BEGIN
                              AND c.status BETWEEN 'running' AND 'running' LIMIT at_once) AS few) running
                  CROSS JOIN LATERAL (
                       SELECT w.* FROM (
-                          (SELECT c.id, c.type, c.line_at AS place FROM {schema}.commands c
+                          (SELECT c.id, c.type, c.line_at AS position FROM {schema}.commands c
                             WHERE c.queue = of_queue AND c.ordering_key = k.key AND c.line_at IS NOT NULL
                               AND c.status = 'waiting' AND c.run_at <= at AND c.crashes = 0
                             ORDER BY c.line_at, c.id LIMIT share)
@@ -64,7 +64,7 @@ BEGIN
                               AND c.status = 'waiting' AND c.needs = 0 AND c.line_at IS NULL AND c.run_at <= at
                             ORDER BY c.run_at, c.id LIMIT share)) AS w
                        LIMIT CASE WHEN running.rows = 0 THEN share ELSE least(share, at_once - running.rows) END) r
-                 LIMIT room) AS r(n, id, type, place);
+                 LIMIT room) AS r(n, id, type, position);
     END IF;
     IF front.ids IS NULL THEN
         RETURN '{}';

@@ -30,7 +30,7 @@ BEGIN
     SELECT e.step, e.needs, g.n IS NULL AS unknown INTO wrong
       FROM {schema}.workflow_edges(steps) AS e
       LEFT JOIN jsonb_array_elements(steps) WITH ORDINALITY AS g(value, n) ON g.value ->> 'name' = e.needs
-     WHERE g.n IS NULL OR g.n >= e.place LIMIT 1;
+     WHERE g.n IS NULL OR g.n >= e.ordinal LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'workflow %: step % waits for %, which is % ', quote_literal(send_workflow.name),
             quote_literal(wrong.step), coalesce(quote_literal(wrong.needs), 'NULL'),

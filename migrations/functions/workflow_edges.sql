@@ -3,7 +3,7 @@
 -- roles: none
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.workflow_edges(steps jsonb)
-    RETURNS TABLE (place bigint, step text, needs text, condition text)
+    RETURNS TABLE (ordinal bigint, step text, needs text, condition text)
     LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT s.n, s.value ->> 'name',
            CASE jsonb_typeof(a.value) WHEN 'object' THEN a.value ->> 'step' ELSE a.value #>> '{}' END,

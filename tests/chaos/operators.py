@@ -17,19 +17,19 @@ from inboxd import operations
 from inboxd.errors import InboxdError
 from inboxd.store.connections import LOST
 from inboxd.store.session import Session
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 from tests.chaos.fleet import SCHEDULES, catches_up, schedule
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session
 
 _PAUSES = (0.2, 1.0)
 _AT_ONCE = 30
-_PLACES: tuple[Place, ...] = ("events", "commands")
+_TABLES: tuple[HotTable, ...] = ("events", "commands")
 _TERMS = operations.Terms(actor="chaos")
 _UNMENDED = "until mended"
 _DEAD = """
 select id, substring(errors -> -1 ->> 'error' from 'until mended ([0-9a-f-]+)')::uuid as token
-from inboxd.{place}
+from inboxd.{table}
 where status = 'failed' and errors -> -1 ->> 'error' like '%until mended%'
 order by random() limit $1
 """
@@ -72,22 +72,22 @@ class Operator:
 
     async def _mend(self, connection: "asyncpg.Connection[Any]") -> None:
         session = Session(connection, SQL)
-        for place in _PLACES:
+        for table in _TABLES:
             if self._chance.random() < 0.1:
                 # Also what is not mended: it fails again.
                 unmended = operations.Selection(error=_UNMENDED)
                 self.mended += await operations.act_on_all(
-                    session, place, "replay", unmended, _TERMS
+                    session, table, "replay", unmended, _TERMS
                 )
                 continue
-            dead = await connection.fetch(_DEAD.format(place=place), _AT_ONCE)
+            dead = await connection.fetch(_DEAD.format(table=table), _AT_ONCE)
             tokens: list[UUID] = [row["token"] for row in dead]
             await connection.execute(
                 "insert into chaos_mended select unnest($1::uuid[]) on conflict do nothing", tokens
             )
             for row in dead:
                 try:
-                    await operations.act(session, place, "replay", [row["id"]], actor="chaos")
+                    await operations.act(session, table, "replay", [row["id"]], actor="chaos")
                 except InboxdError:
                     continue  # it has been replayed meanwhile: the answer was lost
                 self.mended += 1

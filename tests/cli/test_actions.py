@@ -26,19 +26,19 @@ Sql = Callable[..., list[asyncpg.Record]]
 FAILED = '[{"at": "2026-01-01T00:00:00Z", "attempt": 3, "error": "ValueError: no such address"}]'
 
 
-def insert(sql: Sql, place: str, **values: Any) -> int:
-    values = {"type": "a.b"} | ({"queue": "default"} if place == "commands" else {}) | values
+def insert(sql: Sql, table: str, **values: Any) -> int:
+    values = {"type": "a.b"} | ({"queue": "default"} if table == "commands" else {}) | values
     columns = ", ".join(values)
     marks = ", ".join(f"${n}" for n in range(1, len(values) + 1))
-    query = f"INSERT INTO inboxd.{place} ({columns}) VALUES ({marks}) RETURNING id"
+    query = f"INSERT INTO inboxd.{table} ({columns}) VALUES ({marks}) RETURNING id"
     id_: int = sql(query, *values.values())[0]["id"]
     return id_
 
 
-def fail(sql: Sql, place: str, *ids: int, fingerprint: str = "f1", error: str = FAILED) -> None:
+def fail(sql: Sql, table: str, *ids: int, fingerprint: str = "f1", error: str = FAILED) -> None:
     """Make rows dead letters, as a worker does."""
     sql(
-        f"""UPDATE inboxd.{place} SET status = 'failed', attempts = 3, crashes = 1,
+        f"""UPDATE inboxd.{table} SET status = 'failed', attempts = 3, crashes = 1,
                    errors = $2::text::jsonb, fingerprint = $3 WHERE id = ANY ($1)""",
         list(ids),
         error,
@@ -46,9 +46,9 @@ def fail(sql: Sql, place: str, *ids: int, fingerprint: str = "f1", error: str = 
     )
 
 
-def dead(sql: Sql, place: str, fingerprint: str = "f1", **values: Any) -> int:
-    id_ = insert(sql, place, **values)
-    fail(sql, place, id_, fingerprint=fingerprint)
+def dead(sql: Sql, table: str, fingerprint: str = "f1", **values: Any) -> int:
+    id_ = insert(sql, table, **values)
+    fail(sql, table, id_, fingerprint=fingerprint)
     return id_
 
 
@@ -70,10 +70,10 @@ def succeed(sql: Sql, id_: int) -> None:
     )
 
 
-def statuses(sql: Sql, place: str = "commands") -> dict[int, str]:
+def statuses(sql: Sql, table: str = "commands") -> dict[int, str]:
     rows = sql(
-        f"""SELECT id, status FROM inboxd.{place}
-            UNION ALL SELECT id, status FROM inboxd.{place}_history"""
+        f"""SELECT id, status FROM inboxd.{table}
+            UNION ALL SELECT id, status FROM inboxd.{table}_history"""
     )
     return {row["id"]: row["status"] for row in rows}
 
@@ -136,20 +136,20 @@ def test_both_rows_say_of_the_replay(cli: Cli, sql: Sql) -> None:
     assert f"replay of command {old}" in lines[1]
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
+@pytest.mark.parametrize("table", ["events", "commands"])
 def test_a_row_with_a_place_in_a_line_and_an_event_run_again_in_place(
-    cli: Cli, sql: Sql, place: str
+    cli: Cli, sql: Sql, table: str
 ) -> None:
-    id_ = dead(sql, place, ordering_key="k")
-    done = cli(place, "replay", id_, "--json").json["replayed"]
+    id_ = dead(sql, table, ordering_key="k")
+    done = cli(table, "replay", id_, "--json").json["replayed"]
     assert done == [{"old_id": id_, "new_id": id_}]
-    (row,) = sql(f"SELECT status, attempts, crashes, run_at, errors FROM inboxd.{place}")
+    (row,) = sql(f"SELECT status, attempts, crashes, run_at, errors FROM inboxd.{table}")
     assert row["status"] in ("pending", "waiting")
     assert (row["attempts"], row["crashes"]) == (0, 0)
     assert row["errors"], "what went wrong before stays listed"
     assert row["run_at"] > datetime.now(UTC) - timedelta(minutes=1)
-    assert sql(f"SELECT * FROM inboxd.{place}_history") == []
-    assert [r["new_id"] for r in cli(place, "show", id_, "--json").json["replays"]] == [id_]
+    assert sql(f"SELECT * FROM inboxd.{table}_history") == []
+    assert [r["new_id"] for r in cli(table, "show", id_, "--json").json["replays"]] == [id_]
 
 
 def test_a_deadline_that_has_passed_is_lifted(cli: Cli, sql: Sql) -> None:
@@ -162,18 +162,18 @@ def test_a_deadline_that_has_passed_is_lifted(cli: Cli, sql: Sql) -> None:
     assert found == [future, future, None, None]
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
+@pytest.mark.parametrize("table", ["events", "commands"])
 @pytest.mark.parametrize("action", ["replay", "dismiss"])
 def test_what_is_no_dead_letter_is_refused_and_nothing_changed(
-    cli: Cli, sql: Sql, place: str, action: str
+    cli: Cli, sql: Sql, table: str, action: str
 ) -> None:
-    failed, pending = dead(sql, place), insert(sql, place)
-    before = statuses(sql, place)
-    result = cli(place, action, failed, pending)
+    failed, pending = dead(sql, table), insert(sql, table)
+    before = statuses(sql, table)
+    result = cli(table, action, failed, pending)
     assert result.code == 1
     assert f"{pending} is pending: only failed can be" in result.err
-    assert cli(place, action, failed, 4711).code == 1
-    assert statuses(sql, place) == before
+    assert cli(table, action, failed, 4711).code == 1
+    assert statuses(sql, table) == before
     assert audited(sql) == []
     assert sql("SELECT * FROM inboxd.replays") == []
 
@@ -235,20 +235,20 @@ def test_a_workflow_goes_on_from_the_step_that_failed(cli: Cli, sql: Sql) -> Non
 # ------------------------------------------------------------------------------ dismiss, cancel
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
-def test_dismissed_dead_letters_are_history(cli: Cli, sql: Sql, place: str) -> None:
-    ids = [dead(sql, place), dead(sql, place)]
-    result = cli(place, "dismiss", *ids, "--reason", "sent by hand", "--json")
+@pytest.mark.parametrize("table", ["events", "commands"])
+def test_dismissed_dead_letters_are_history(cli: Cli, sql: Sql, table: str) -> None:
+    ids = [dead(sql, table), dead(sql, table)]
+    result = cli(table, "dismiss", *ids, "--reason", "sent by hand", "--json")
     assert result.json == {"dismissed": ids}
-    assert sql(f"SELECT * FROM inboxd.{place}") == []
-    kept = sql(f"SELECT id, status, attempts, errors FROM inboxd.{place}_history ORDER BY id")
+    assert sql(f"SELECT * FROM inboxd.{table}") == []
+    kept = sql(f"SELECT id, status, attempts, errors FROM inboxd.{table}_history ORDER BY id")
     assert [(row["id"], row["status"], row["attempts"]) for row in kept] == [
         (id_, "dismissed", 3) for id_ in ids
     ]
     assert all(row["errors"] for row in kept)
     (line,) = sql("SELECT * FROM inboxd.audit")
     assert (line["action"], line["reason"], line["count"]) == ("dismiss", "sent by hand", 2)
-    assert line["target"] == f"{place} {ids[0]}, {ids[1]}"
+    assert line["target"] == f"{table} {ids[0]}, {ids[1]}"
 
 
 def test_cancel_by_filter_ends_what_waits_and_asks_what_runs(cli: Cli, sql: Sql) -> None:
@@ -300,26 +300,26 @@ def test_cancel_of_what_ended_changes_nothing(cli: Cli, sql: Sql) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "action"),
+    ("table", "action"),
     [("events", "replay"), ("commands", "replay"), ("commands", "dismiss"), ("commands", "cancel")],
 )
 def test_actions_wake_the_workers(
-    cli: Cli, database: Database, sql: Sql, place: str, action: str
+    cli: Cli, database: Database, sql: Sql, table: str, action: str
 ) -> None:
-    id_ = insert(sql, place)
+    id_ = insert(sql, table)
     if action != "cancel":
-        fail(sql, place, id_)
+        fail(sql, table, id_)
     heard: list[str] = []
 
     async def act() -> None:
         async with database.connect() as connection:
-            await connection.add_listener(f"inboxd_{place}", lambda *args: heard.append(args[2]))
-            code = await anyio.to_thread.run_sync(lambda: cli(place, action, id_).code)
+            await connection.add_listener(f"inboxd_{table}", lambda *args: heard.append(args[2]))
+            code = await anyio.to_thread.run_sync(lambda: cli(table, action, id_).code)
             assert code == 0
             await connection.execute("SELECT 1")  # notifications come with an answer at the latest
 
     anyio.run(act)
-    assert set(heard) == {f"inboxd_{place}"}
+    assert set(heard) == {f"inboxd_{table}"}
 
 
 def test_cancel_judges_the_status_after_a_claim_under_way(
@@ -703,27 +703,27 @@ def test_an_edge_added_while_its_row_is_replayed_follows_the_new_row(
     ]
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
+@pytest.mark.parametrize("table", ["events", "commands"])
 @pytest.mark.parametrize("status", ["pending", "waiting", "running"])
 def test_the_statements_themselves_leave_what_is_no_dead_letter(
-    database: Database, sql: Sql, place: Any, status: str
+    database: Database, sql: Sql, table: Any, status: str
 ) -> None:
     """Promise 8: not only the code that calls them."""
-    id_ = insert(sql, place)
-    if status == "running" and place == "commands":
+    id_ = insert(sql, table)
+    if status == "running" and table == "commands":
         run(sql, id_)
     elif status == "waiting":
-        sql(f"UPDATE inboxd.{place} SET status = 'waiting' WHERE id = $1", id_)
-    before = statuses(sql, place)
+        sql(f"UPDATE inboxd.{table} SET status = 'waiting' WHERE id = $1", id_)
+    before = statuses(sql, table)
 
     async def act(session: Session) -> None:
-        assert not await store.replay_in_place(session, place, [id_], "me", None)
-        assert not await store.dismiss(session, place, [id_])
-        if place == "commands":
+        assert not await store.replay_in_place(session, table, [id_], "me", None)
+        assert not await store.dismiss(session, table, [id_])
+        if table == "commands":
             assert not await store.replay_as_new(session, [id_], "me", None)
 
     anyio.run(operator, database, act)
-    assert statuses(sql, place) == before
+    assert statuses(sql, table) == before
 
 
 def test_what_is_sent_after_a_replayed_command_waits_for_its_successor(cli: Cli, sql: Sql) -> None:

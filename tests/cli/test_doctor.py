@@ -299,7 +299,7 @@ def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
     )
     sql(
         "with first as (select min(id) as id from inboxd.events where topic = 'lines')"
-        " update inboxd.events e set status = 'failed', place = e.id - first.id + 1,"
+        " update inboxd.events e set status = 'failed', position = e.id - first.id + 1,"
         " head = e.id = first.id, updated_at = now() - interval '2 days'"
         " from first where e.id = first.id"
     )
@@ -315,7 +315,7 @@ def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
     report.one("dead letters: events", "warning", "200", "inboxd failures list")
     report.one("dead letters: commands", "notice", "1")
     report.one("blocked keys: queue mail", "warning", "dead letter", "inboxd queues show mail")
-    assert "filed" in report.of("backlog: lines of topic lines")[0]["found"]
+    assert "lined up" in report.of("backlog: lines of topic lines")[0]["found"]
     report.one("blocked lines: topic lines", "critical", "1 behind a dead letter", "for 2d")
     report.one("kept", "ok")  # who works not at all does not handle some types only
     sql(
@@ -326,7 +326,7 @@ def test_what_waits_and_what_holds_it_up(cli: Cli, sql: Sql) -> None:
         "insert into inboxd.events (type, topic, ordering_key, run_at)"
         " values ('test.a', 'lines', 'kept', now() - interval '5 min')"
     )
-    sql("update inboxd.events set place = 1, head = true where ordering_key = 'kept'")
+    sql("update inboxd.events set position = 1, head = true where ordering_key = 'kept'")
     kept = Report(cli)
     kept.one("backlog: topic old", "ok")
     kept.one("kept: topic old", "warning", "of type test.a", "for 2h", 'types."test.a"')

@@ -23,18 +23,18 @@ def send(sql: Sql, type_: str = "c.d", **values: Any) -> int:
     return _insert(sql, "commands", {"type": type_, "queue": "default", **values})
 
 
-def _insert(sql: Sql, place: str, values: dict[str, Any]) -> int:
+def _insert(sql: Sql, table: str, values: dict[str, Any]) -> int:
     columns = ", ".join(values)
     marks = ", ".join(f"${n}" for n in range(1, len(values) + 1))
-    query = f"INSERT INTO inboxd.{place} ({columns}) VALUES ({marks}) RETURNING id"
+    query = f"INSERT INTO inboxd.{table} ({columns}) VALUES ({marks}) RETURNING id"
     id_: int = sql(query, *values.values())[0]["id"]
     return id_
 
 
-def fail(sql: Sql, place: str, id_: int) -> None:
+def fail(sql: Sql, table: str, id_: int) -> None:
     """Make a row a dead letter, as a worker does."""
     sql(
-        f"""UPDATE inboxd.{place} SET status = 'failed', attempts = 3, crashes = 1, errors =
+        f"""UPDATE inboxd.{table} SET status = 'failed', attempts = 3, crashes = 1, errors =
             '[{{"at": "2026-01-01T00:00:00Z", "attempt": 3, "error": "ValueError: no"}}]'
             WHERE id = $1""",
         id_,
@@ -93,12 +93,12 @@ def test_list_filters(cli: Cli, sql: Sql) -> None:
     assert [row["id"] for row in found["events"]] == [wanted]
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
-def test_a_row_that_begins_a_story_shows_its_own_id(cli: Cli, sql: Sql, place: str) -> None:
-    id_ = emit(sql) if place == "events" else send(sql)
-    own = str(sql(f"SELECT {place[:-1]}_id FROM inboxd.{place}")[0][0])
-    assert cli(place, "list", "--json").json[place][0]["correlation_id"] == own
-    assert cli(place, "show", id_, "--json").json["correlation_id"] == own
+@pytest.mark.parametrize("table", ["events", "commands"])
+def test_a_row_that_begins_a_story_shows_its_own_id(cli: Cli, sql: Sql, table: str) -> None:
+    id_ = emit(sql) if table == "events" else send(sql)
+    own = str(sql(f"SELECT {table[:-1]}_id FROM inboxd.{table}")[0][0])
+    assert cli(table, "list", "--json").json[table][0]["correlation_id"] == own
+    assert cli(table, "show", id_, "--json").json["correlation_id"] == own
 
 
 def test_list_by_queue_and_status(cli: Cli, sql: Sql) -> None:
@@ -211,36 +211,36 @@ def test_show_for_people_has_errors_and_lineage(cli: Cli, sql: Sql) -> None:
         assert text in out
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
-def test_unknown_and_malformed_ids(cli: Cli, place: str) -> None:
-    unknown = cli(place, "show", 4711)
+@pytest.mark.parametrize("table", ["events", "commands"])
+def test_unknown_and_malformed_ids(cli: Cli, table: str) -> None:
+    unknown = cli(table, "show", 4711)
     assert (unknown.code, unknown.out) == (1, "")
     assert "4711" in unknown.err
-    assert cli(place, "show", uuid.uuid4()).code == 1
+    assert cli(table, "show", uuid.uuid4()).code == 1
     for malformed in ("abc", "-1", str(2**63), "1.5"):
-        assert cli(place, "show", "--", malformed).code == 2
+        assert cli(table, "show", "--", malformed).code == 2
 
 
 # ------------------------------------------------------------------------------- time, priority
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
-def test_reschedule_moves_the_time_and_says_why(cli: Cli, sql: Sql, place: str) -> None:
-    insert = emit if place == "events" else send
+@pytest.mark.parametrize("table", ["events", "commands"])
+def test_reschedule_moves_the_time_and_says_why(cli: Cli, sql: Sql, table: str) -> None:
+    insert = emit if table == "events" else send
     ids = [insert(sql), insert(sql)]
-    result = cli(place, "reschedule", *ids, "--at", "2100-01-02T03:04:05Z", "--reason", "later")
-    assert result.out == f"Rescheduled to 2100-01-02 03:04:05Z: {place[:-1]} {ids[0]}, {ids[1]}\n"
-    times = sql(f"SELECT DISTINCT run_at FROM inboxd.{place}")
+    result = cli(table, "reschedule", *ids, "--at", "2100-01-02T03:04:05Z", "--reason", "later")
+    assert result.out == f"Rescheduled to 2100-01-02 03:04:05Z: {table[:-1]} {ids[0]}, {ids[1]}\n"
+    times = sql(f"SELECT DISTINCT run_at FROM inboxd.{table}")
     assert [row[0] for row in times] == [datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)]
     (audit,) = sql("SELECT * FROM inboxd.audit")
     assert (audit["action"], audit["target"], audit["reason"], audit["count"]) == (
         "reschedule to 2100-01-02T03:04:05Z",
-        f"{place} {ids[0]}, {ids[1]}",
+        f"{table} {ids[0]}, {ids[1]}",
         "later",
         2,
     )
-    assert cli(place, "reschedule", ids[0], "--at", "2h", "--json").json["rescheduled"] == [ids[0]]
-    soon = sql(f"SELECT run_at - now() FROM inboxd.{place} WHERE id = $1", ids[0])[0][0]
+    assert cli(table, "reschedule", ids[0], "--at", "2h", "--json").json["rescheduled"] == [ids[0]]
+    soon = sql(f"SELECT run_at - now() FROM inboxd.{table} WHERE id = $1", ids[0])[0][0]
     assert timedelta(hours=1, minutes=58) < soon < timedelta(hours=2)
 
 

@@ -17,9 +17,9 @@ insert into inboxd.subscriptions (type, topic, undeclared_at)
     values ('t.paid', 'points', null), ('t.old', 'points', now());
 insert into inboxd.events (topic, type, ordering_key)
     select 'points', 't.paid', 'k' || n from generate_series(1, 5) n;
-update inboxd.events set status = 'failed', place = 1, head = true,
+update inboxd.events set status = 'failed', position = 1, head = true,
     updated_at = now() - interval '90 seconds' where ordering_key = 'k1';
-update inboxd.events set place = 1, head = true where ordering_key = 'k2';
+update inboxd.events set position = 1, head = true where ordering_key = 'k2';
 insert into inboxd.events (type) values ('t.single')
 """
 
@@ -36,7 +36,7 @@ def test_what_is_declared_and_what_waits(cli: Cli) -> None:
     found = {row["topic"]: row for row in cli("topics", "list", "--json").json["topics"]}
     assert sorted(found) == ["default", "nothing", "points"]
     points = found["points"]
-    counts = ("pending", "arrived", "filed", "blocked", "failed")
+    counts = ("pending", "arrived", "lined_up", "blocked", "failed")
     assert [points[name] for name in counts] == [0, 3, 2, 1, 1]
     assert 89 < points["blocked_for"] < 130
     assert (points["mode"], points["types"]) == ("sequential", ["t.old", "t.paid"])
@@ -83,13 +83,13 @@ update inboxd.events set attempts = 5, errors = '[{"error": "Rejected: no such u
     where ordering_key = 'k1';
 insert into inboxd.events (topic, type, ordering_key)
     select 'points', 't.paid', 'k' || n from generate_series(1, 3) n;
-update inboxd.events set place = 2 where place is null and ordering_key in ('k1', 'k2')
+update inboxd.events set position = 2 where position is null and ordering_key in ('k1', 'k2')
     and topic = 'points';
 update inboxd.events set run_at = now() + interval '1 hour', attempts = 1
     where head and ordering_key = 'k2';
 insert into inboxd.topics (name, mode, source) values ('orders', 'sequential', 'plugin shop');
 insert into inboxd.events (topic, type, ordering_key) values ('orders', 't.placed', 'o1');
-update inboxd.events set status = 'failed', place = 7, head = true where topic = 'orders'
+update inboxd.events set status = 'failed', position = 7, head = true where topic = 'orders'
 """
 
 

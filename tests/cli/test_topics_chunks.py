@@ -15,8 +15,8 @@ insert into inboxd.topics (name, mode, source) values ('shipments', 'batch', 'pl
 insert into inboxd.events (topic, type, ordering_key)
     select 'shipments', 'order.paid', 'o' || n / 3 from generate_series(0, 5) n;
 insert into inboxd.events (topic, type, ordering_key) values ('shipments', 'order.paid', 'fresh');
-update inboxd.events e set place = n.place, head = n.place = 1, run_at = now() + n.due
-    from (select id, row_number() over (partition by ordering_key order by id) as place,
+update inboxd.events e set position = n.position, head = n.position = 1, run_at = now() + n.due
+    from (select id, row_number() over (partition by ordering_key order by id) as position,
                  case ordering_key when 'o0' then interval '2 hours' else '1 hour' end as due
             from inboxd.events where ordering_key <> 'fresh') n where n.id = e.id
 """
@@ -86,16 +86,16 @@ def test_a_chunk_is_wanted_now(cli: Cli, sql: Sql) -> None:
 
 
 def test_an_event_in_a_chunk_has_no_time_of_its_own(cli: Cli, sql: Sql) -> None:
-    """Neither filed nor just arrived; one that is tried again alone has."""
+    """Neither lined up nor just arrived; one that is tried again alone has."""
     rows = sql("select id, ordering_key as key, head from inboxd.events order by id")
     beside = sql("insert into inboxd.events (type) values ('a.b') returning id")[0][0]
     times = sql("select run_at from inboxd.events order by id")
-    filed = next(row["id"] for row in rows if row["key"] == "o0" and not row["head"])
+    lined_up = next(row["id"] for row in rows if row["key"] == "o0" and not row["head"])
     fresh = next(row["id"] for row in rows if row["key"] == "fresh")
-    refused = cli("events", "reschedule", beside, filed, fresh, "--at", "2h")
+    refused = cli("events", "reschedule", beside, lined_up, fresh, "--at", "2h")
     assert refused.code == 1
     for part in (
-        f"event {filed} of shipments, {fresh} of shipments: waits in a chunk",
+        f"event {lined_up} of shipments, {fresh} of shipments: waits in a chunk",
         "nothing was changed",
         "`inboxd topics flush shipments`",
         "`inboxd pause topic shipments`",
@@ -103,8 +103,8 @@ def test_an_event_in_a_chunk_has_no_time_of_its_own(cli: Cli, sql: Sql) -> None:
         assert part in refused.err
     assert sql("select run_at from inboxd.events order by id") == times
     assert sql("select * from inboxd.audit") == []
-    sql("update inboxd.events set status = 'pending', place = null where id = $1", filed)
-    assert cli("events", "reschedule", filed, "--at", "2h").code == 0
+    sql("update inboxd.events set status = 'pending', position = null where id = $1", lined_up)
+    assert cli("events", "reschedule", lined_up, "--at", "2h").code == 0
 
 
 def test_a_pause_counts_what_waits_in_chunks(cli: Cli, sql: Sql) -> None:

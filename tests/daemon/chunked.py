@@ -1,4 +1,4 @@
-"""What tests of chunks wait for: those that were run, and events that are filed or dead letters."""
+"""What tests of chunks wait for: those that were run, and lined-up events or dead letters."""
 
 import asyncpg
 
@@ -29,13 +29,13 @@ async def failed(inbox: Inbox, row_id: int) -> asyncpg.Record:
     return (await eventually(find))[0]
 
 
-async def filed(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
-    """The filed events of a line, once there are so many."""
+async def lined_up(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:
+    """The lined-up events of a line, once there are so many."""
 
     async def find() -> list[asyncpg.Record]:
         found = await inbox.database.fetch(
             "select * from inboxd.events where topic = $1 and ordering_key = $2 "
-            "and place is not null order by place",
+            "and position is not null order by position",
             topic,
             key,
         )

@@ -13,7 +13,7 @@ import pytest
 from inboxd import operations
 from inboxd.store.session import open_session
 from inboxd_testplugin.chunked import TABLES
-from tests.daemon.chunked import chunks, failed, filed
+from tests.daemon.chunked import chunks, failed, lined_up
 from tests.daemon.inbox import Inbox
 from tests.support import Database, StartWorker, eventually
 from tests.support.order import TRAIL
@@ -86,7 +86,7 @@ async def test_a_chunk_is_due_when_its_oldest_event_is_of_age(inbox: Inbox) -> N
 
 async def test_what_comes_while_a_chunk_waits_joins_it(inbox: Inbox) -> None:
     ids = await emit(inbox, "aged", "joined", [{}])
-    await filed(inbox, "aged", "joined", 1)
+    await lined_up(inbox, "aged", "joined", 1)
     ids += await emit(inbox, "aged", "joined", [{}])
     assert (await chunks(inbox, "aged", "joined", 1))[0]["ids"] == ids
 
@@ -96,7 +96,7 @@ async def test_what_comes_while_a_chunk_waits_joins_it(inbox: Inbox) -> None:
 
 async def test_a_complete_set_is_run_at_once(inbox: Inbox) -> None:
     ids = await emit(inbox, "paired", "order 1", [{}], "chunked.left")
-    await filed(inbox, "paired", "order 1", 1)
+    await lined_up(inbox, "paired", "order 1", 1)
     ids += await emit(inbox, "paired", "order 1", [{}], "chunked.right")
     (found,) = await chunks(inbox, "paired", "order 1", 1)
     assert (found["ids"], found["missing"], found["short"]) == (ids, [], 0)
@@ -182,7 +182,7 @@ async def test_today_waits_for_its_midnight(inbox: Inbox) -> None:
     ids = await written_at(inbox, "daily", "today", [yesterday])
     later = await emit(inbox, "daily", "today", [{}])
     assert (await chunks(inbox, "daily", "today", 1))[0]["ids"] == ids
-    (waiting,) = await filed(inbox, "daily", "today", 1)
+    (waiting,) = await lined_up(inbox, "daily", "today", 1)
     assert waiting["id"] == later[0]
     midnight = datetime.now(BERLIN).replace(hour=0, minute=0, second=0, microsecond=0)
     assert waiting["run_at"] == midnight + timedelta(days=1)
@@ -201,7 +201,7 @@ async def test_single_events_are_rejected_or_tried_again(inbox: Inbox) -> None:
     await inbox.succeeded("event", *ids[:1], *ids[2:])
     dead = await inbox.hot("event", ids[1])
     assert dead is not None
-    assert (dead["status"], dead["place"], dead["head"]) == ("failed", None, False)
+    assert (dead["status"], dead["position"], dead["head"]) == ("failed", None, False)
     assert "not this one" in dead["errors"]
 
 
@@ -240,7 +240,7 @@ async def test_a_type_that_another_worker_takes_waits_for_its_chunk(inbox: Inbox
     )
     odd = await inbox.write("event", "chunked.odd", {"key": "newer"}, topic="old")
     ids = await emit(inbox, "old", "newer", [{}])
-    assert [row["id"] for row in await filed(inbox, "old", "newer", 2)] == [odd, *ids]
+    assert [row["id"] for row in await lined_up(inbox, "old", "newer", 2)] == [odd, *ids]
 
 
 async def test_poison_is_found_among_a_hundred(inbox: Inbox) -> None:
@@ -269,13 +269,13 @@ async def test_a_chunk_that_fails_whatever_is_in_it_is_tried_again_as_a_whole(in
     assert {each["attempts"] for each in dead} <= {1, 3}
     assert dead[0]["attempts"] == 3
     assert "no chunk of" in dead[0]["errors"]
-    assert all(each["place"] is None and not each["head"] for each in dead)
+    assert all(each["position"] is None and not each["head"] for each in dead)
 
 
 async def test_a_chunk_that_is_not_to_be_split(inbox: Inbox) -> None:
     ids = await inbox.write_many("event", "chunked.whole", [{}, {}, {"poison": True}, {}])
     for id_ in ids:
-        assert (await failed(inbox, id_))["place"] is None
+        assert (await failed(inbox, id_))["position"] is None
     assert await inbox.database.fetch("select from chunks where topic = 'whole'") == []
 
 
@@ -289,7 +289,7 @@ async def test_nothing_hastens_a_chunk_that_was_deferred(inbox: Inbox) -> None:
     item = {"deferred": True, "after": "10m"}
     ids = await emit(inbox, "counted", "patient", [item, {}, {}, {}, {}])
 
-    await filed(inbox, "counted", "patient", 5)
+    await lined_up(inbox, "counted", "patient", 5)
     await eventually(
         lambda: inbox.database.fetchval(
             "select run_at < now() + interval '11 min' from inboxd.events where id = $1", ids[0]
@@ -297,7 +297,7 @@ async def test_nothing_hastens_a_chunk_that_was_deferred(inbox: Inbox) -> None:
     )
     before = await inbox.hot("event", ids[0])
     await emit(inbox, "counted", "patient", [{}])
-    await filed(inbox, "counted", "patient", 6)
+    await lined_up(inbox, "counted", "patient", 6)
     after = await inbox.hot("event", ids[0])
     assert before is not None
     assert after is not None
@@ -369,7 +369,7 @@ async def test_what_was_sequential_is_of_the_chunks_that_its_topic_has_now(inbox
     [[strange]] = await inbox.database.fetch(written, "chunked.odd")
     [[own]] = await inbox.database.fetch(written, "chunked.daily")
     await inbox.database.fetch("select pg_notify('inboxd_events', '')")
-    (waiting,) = await filed(inbox, "daily", "was", 1)
+    (waiting,) = await lined_up(inbox, "daily", "was", 1)
     assert (waiting["id"], waiting["mode"]) == (own, "batch")
 
     async def turned_away() -> bool:
@@ -418,7 +418,7 @@ async def test_what_is_replayed_comes_before_what_waits(inbox: Inbox) -> None:
     ids = await emit(inbox, "counted", "in front", [{}, {"rejected": True}, {}, {}, {}])
     await failed(inbox, ids[1])
     waiting = await emit(inbox, "counted", "in front", [{}] * 4)
-    await filed(inbox, "counted", "in front", 4)
+    await lined_up(inbox, "counted", "in front", 4)
     await _replay(inbox, ids[1])
     found = await chunks(inbox, "counted", "in front", 2)
     assert found[1]["ids"] == [ids[1], *waiting], "it makes their chunk full, and is its first"
@@ -430,11 +430,11 @@ async def test_a_replayed_event_fills_no_chunk_of_another_period(inbox: Inbox) -
     (old,) = await written_at(inbox, "dozens", "full", long_ago, '{"rejected": true}')
     await failed(inbox, old)
     waiting = await emit(inbox, "dozens", "full", [{}] * 11)
-    await filed(inbox, "dozens", "full", 11)
+    await lined_up(inbox, "dozens", "full", 11)
     await _replay(inbox, old)
     assert [each["ids"] for each in await chunks(inbox, "dozens", "full", 2)] == [[old], [old]]
     # Dead again, and replayed before a chunk of today that waits for nothing but its time.
-    assert [row["id"] for row in await filed(inbox, "dozens", "full", 11)] == waiting
+    assert [row["id"] for row in await lined_up(inbox, "dozens", "full", 11)] == waiting
 
 
 async def test_a_replayed_event_is_of_its_own_period(inbox: Inbox) -> None:
@@ -443,11 +443,11 @@ async def test_a_replayed_event_is_of_its_own_period(inbox: Inbox) -> None:
     ids = await written_at(inbox, "daily", "replayed", [yesterday] * 3, '{"rejected": true}')
     await failed(inbox, ids[2])
     (late,) = await emit(inbox, "daily", "replayed", [{"n": 4}])
-    await filed(inbox, "daily", "replayed", 1)
+    await lined_up(inbox, "daily", "replayed", 1)
     await _replay(inbox, *ids)
     found = await chunks(inbox, "daily", "replayed", 2)
     assert (found[1]["ids"], found[1]["until"]) == (ids, today)
-    (waiting,) = await filed(inbox, "daily", "replayed", 1)
+    (waiting,) = await lined_up(inbox, "daily", "replayed", 1)
     assert (waiting["id"], waiting["head"]) == (late, True)
     assert waiting["run_at"] > datetime.now(BERLIN)
 

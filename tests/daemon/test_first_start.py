@@ -56,7 +56,7 @@ async def shows_held(worker: Worker, count: int) -> bool:
 async def steps(database: Database, table: str = "trail") -> dict[str, list[int]]:
     """The numbers of each key's events, in the order in which they were handled."""
     ids = {"trail": "array[t.event]", "chunks": "t.ids"}[table]
-    order = {"trail": "t.place", "chunks": "t.id"}[table]
+    order = {"trail": "t.position", "chunks": "t.id"}[table]
     rows = await database.fetch(
         f"select e.ordering_key as key, (e.payload ->> 'n')::int as n from {table} t,"
         f" unnest({ids}) with ordinality as i(id, n)"

@@ -17,7 +17,7 @@ import pytest
 from inboxd import operations
 from inboxd.store.session import Session
 from inboxd_testplugin.chunked import TABLES
-from tests.daemon.chunked import chunks, failed, filed
+from tests.daemon.chunked import chunks, failed, lined_up
 from tests.daemon.inbox import Inbox
 from tests.support import Config, Database, StartWorker, Worker, eventually, looked_again
 from tests.support.locks import lock_awaited
@@ -149,7 +149,7 @@ async def test_the_verdict_of_its_first_event_stands_when_nothing_else_succeeds(
     payloads += [{"broken": True}] * 1_200
     ids = await a_day(inbox, "told", payloads)
     refused = await failed(inbox, ids[0])
-    assert (refused["attempts"], refused["place"]) == (1, None)
+    assert (refused["attempts"], refused["position"]) == (1, None)
     await inbox.database.execute("insert into ledger values ('mended', 0, 'told')")
     await inbox.succeeded("event", *ids[1:])
     refused = await failed(inbox, ids[0])
@@ -164,7 +164,7 @@ async def test_its_newer_half_is_deferred_when_the_older_one_is_done(inbox: Inbo
     payloads[2900] = {"deferred": True, "after": "1h"}
     ids = await a_day(inbox, "half", payloads)
     await inbox.succeeded("event", *ids[:20], *ids[21:1500])
-    rest = await filed(inbox, "daily", "half", 1_500)
+    rest = await lined_up(inbox, "daily", "half", 1_500)
     assert rest[0]["id"] == ids[1500]
     assert rest[0]["run_at"] - rest[0]["updated_at"] > timedelta(minutes=59)
 
@@ -279,7 +279,7 @@ async def test_it_is_deferred_as_a_whole(inbox: Inbox) -> None:
         return bool(await inbox.database.fetchval(head, ids[0]) > began)
 
     await eventually(put_off)
-    assert len(await filed(inbox, "daily", "deferred", len(ids))) == len(ids)
+    assert len(await lined_up(inbox, "daily", "deferred", len(ids))) == len(ids)
     noted = "select count(*) from chunks where key = 'deferred'"
     assert await inbox.database.fetchval(noted) == 0
     await inbox.database.execute("insert into ledger values ('told')")

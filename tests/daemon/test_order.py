@@ -71,16 +71,16 @@ async def test_events_of_a_key_are_handled_in_order_whatever_fails(
     await settled(lines, 6 * (60 + 4 + 4 + 9) + 2)
     assert (await blocked(lines, "k1"))["id"] == spoiled[0]
     await in_order(lines)
-    left = await lines.fetch("select id, status, place, head from inboxd.events order by id")
+    left = await lines.fetch("select id, status, position, head from inboxd.events order by id")
     assert [(row["id"], row["status"]) for row in left] == [
         *((id_, "failed") for id_ in refused),
         (spoiled[0], "failed"),
         *((id_, "waiting") for id_ in after),
     ]
-    places = [row["place"] for row in left]
-    assert places[: len(refused)] == [None, None], "they stepped aside"
-    first = places[len(refused)]
-    assert places[len(refused) :] == [first, first + 1, first + 2]
+    positions = [row["position"] for row in left]
+    assert positions[: len(refused)] == [None, None], "they stepped aside"
+    first = positions[len(refused)]
+    assert positions[len(refused) :] == [first, first + 1, first + 2]
 
 
 async def test_a_head_in_backoff_keeps_its_line_waiting_and_no_other(
@@ -99,7 +99,7 @@ async def test_a_head_in_backoff_keeps_its_line_waiting_and_no_other(
 
 async def in_order_of_attempts(database: Database) -> list[int]:
     """At which attempt each event of the key `k` took effect."""
-    rows = await database.fetch("select attempt from trail where key = 'k' order by place")
+    rows = await database.fetch("select attempt from trail where key = 'k' order by position")
     return [row["attempt"] for row in rows]
 
 
@@ -256,7 +256,7 @@ async def test_an_event_that_kills_its_worker_is_found_and_blocks_its_line(
 async def test_what_waits_of_a_key_is_taken_together(
     lines: Database, start_worker: StartWorker, good_at: int
 ) -> None:
-    """As it arrived; or from its line, where it was filed behind a head that is tried again."""
+    """As it arrived; or from its line, where it was lined up behind a head that is tried again."""
     await lines.execute("alter table trail add column page xid8 default pg_current_xact_id()")
     ids = await turns(lines, ["hot"], good_at=good_at) + await turns(lines, ["hot"] * 60)
     await start_worker()
@@ -318,8 +318,8 @@ async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
         return sorted(row["topic"] for row in rows) == ["far", "ordered"]
 
     await eventually(dead)
-    left = await lines.fetch("select id, place from inboxd.events order by topic, place")
-    assert [(row["id"], row["place"]) for row in left] == [
+    left = await lines.fetch("select id, position from inboxd.events order by topic, position")
+    assert [(row["id"], row["position"]) for row in left] == [
         (strange[1]["id"], 1),
         (strange[2]["id"], 2),
         (strange[0]["id"], 1),
@@ -380,7 +380,7 @@ async def test_a_hot_bucket_leaves_the_others_their_turn(
     await settled(lines, 604)
     found = await in_order(lines)
     assert len(found[hot["key"]]) == 600
-    last = await lines.fetchval("select max(place) from trail where key <> $1", hot["key"])
+    last = await lines.fetchval("select max(position) from trail where key <> $1", hot["key"])
     assert last < 300, "after some pages, not after all"
 
 
@@ -414,8 +414,8 @@ async def test_a_paused_topic_takes_no_room_from_the_lines_of_others(
         session = Session(connection, SQL)
         await operations.pause(session, "type", "test.turn", actor="test")
         ids = await turns(lines, [f"k{n}" for n in range(400)], wait=0.01)
-        filed = "select count(*) = 400 from inboxd.events where head"
-        await eventually(lambda: lines.fetchval(filed))
+        lined_up = "select count(*) = 400 from inboxd.events where head"
+        await eventually(lambda: lines.fetchval(lined_up))
         await operations.resume(session, "type", "test.turn", actor="test")
         await settled(lines, 20)
         await operations.pause(session, "topic", "ordered", actor="test")

@@ -1,6 +1,6 @@
 """Sequential topics with many events: a blocked line, and a hot key.
 
-No event waits for one that it does not stand behind, and no row is filed more often than once.
+No event waits for one that it does not stand behind, and no row is lined up more often than once.
 """
 
 import random
@@ -38,7 +38,7 @@ async def lines(database: Database) -> Database:
     "followers",
     [1_500, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(900)])],
 )
-async def test_followers_of_a_dead_letter_are_filed_once(
+async def test_followers_of_a_dead_letter_are_lined_up_once(
     lines: Database, start_worker: StartWorker, followers: int, action: str
 ) -> None:
     """Others drain meanwhile; when an operator has acted, the followers are handled in order."""
@@ -49,13 +49,13 @@ async def test_followers_of_a_dead_letter_are_filed_once(
     others = [f"o{n % 100}" for n in range(500)]
     await turns(lines, others)
 
-    async def filed() -> bool:
-        count = "select count(*) from inboxd.events where place is not null"
+    async def lined_up() -> bool:
+        count = "select count(*) from inboxd.events where position is not null"
         return bool(await lines.fetchval(count) == followers + 1)
 
     await settled(lines, len(others), within=120)
     await turns(lines, ["k"] * 10)
-    await eventually(filed, within=300)
+    await eventually(lined_up, within=300)
     await turns(lines, others)
     await settled(lines, 2 * len(others), within=120)
     updates = await lines.fetch("select count(*) from updates where id <> $1 group by id", head)
@@ -96,10 +96,12 @@ async def test_a_hot_key_neither_starves_nor_is_starved(
     steps = await lines.fetch(
         "select key = 'hot' as hot from trail"
         " where key = 'hot' or inboxd.bucket_of('ordered', key)"
-        " <> inboxd.bucket_of('ordered', 'hot') order by place"
+        " <> inboxd.bucket_of('ordered', 'hot') order by position"
     )
     at = {kind: [n for n, row in enumerate(steps) if row["hot"] == kind] for kind in (True, False)}
-    waits = {kind: max(b - a for a, b in pairwise([0, *places])) for kind, places in at.items()}
+    waits = {
+        kind: max(b - a for a, b in pairwise([0, *positions])) for kind, positions in at.items()
+    }
     # Were a page a bucket's, and 64 of them a round, both were higher.
     assert waits[True] <= 16 * page, waits
     assert waits[False] <= 5 * page, waits

@@ -21,7 +21,7 @@ QUICK: Config = {"worker": {"lease": "2s", "heartbeat_interval": "200ms", "crash
 @pytest.fixture
 async def lines(database: Database) -> Database:
     """A database with the trail that the handlers leave."""
-    await database.execute("create table trail (place bigserial, key text, n int)")
+    await database.execute("create table trail (position bigserial, key text, n int)")
     return database
 
 
@@ -58,7 +58,7 @@ async def ended(database: Database, count: int, within: float = 30) -> None:
 async def trail(database: Database) -> dict[str, list[int]]:
     """The steps of each key, in the order in which they were taken."""
     found: dict[str, list[int]] = {}
-    for row in await database.fetch("select key, n from trail order by place"):
+    for row in await database.fetch("select key, n from trail order by position"):
         found.setdefault(row["key"], []).append(row["n"])
     return found
 

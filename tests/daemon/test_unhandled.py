@@ -238,15 +238,15 @@ async def test_what_nobody_handles_holds_up_no_other_key(
                 keys,
             )
         await settled(database, 64 * n, within=15)
-    left = "select count(*), count(place), count(*) filter (where head) from inboxd.events"
+    left = "select count(*), count(position), count(*) filter (where head) from inboxd.events"
     (row,) = await database.fetch(left)
     assert tuple(row) == (600, 600, 300)
 
 
-async def test_what_another_worker_handles_is_left_to_it_and_not_filed(
+async def test_what_another_worker_handles_is_left_to_it_and_not_lined_up(
     database: Database, start_worker: StartWorker, tmp_path: Path
 ) -> None:
-    """A filed event costs an update: what others handle is not ours to file."""
+    """A lined-up event costs an update: what others handle is not ours to line up."""
     lease = {"lease": "60s"}
     await start_worker({"worker": lease})
     with found(install(tmp_path / "far", "far", FAR)):
@@ -261,12 +261,12 @@ async def test_what_another_worker_handles_is_left_to_it_and_not_filed(
     await database.execute(write)
     await settled(database, 20)
 
-    async def filed() -> bool:
-        count = "select count(*) from inboxd.events where topic = 'free' and place is not null"
+    async def lined_up() -> bool:
+        count = "select count(*) from inboxd.events where topic = 'free' and position is not null"
         return bool(await database.fetchval(count) == 20)
 
-    await eventually(filed)
-    waiting = "select count(*) from inboxd.events where topic = 'far' and place is null"
+    await eventually(lined_up)
+    waiting = "select count(*) from inboxd.events where topic = 'far' and position is null"
     assert await database.fetchval(waiting) == 20
     holder.resume()
     await settled(database, 40)

@@ -120,7 +120,7 @@ async def test_two_missed_midnights_give_two_reports(
         json.dumps(booked("1")),
     )
     due = await eventually(
-        lambda: bank.fetchval("SELECT run_at FROM inboxd.events WHERE place IS NOT NULL")
+        lambda: bank.fetchval("SELECT run_at FROM inboxd.events WHERE position IS NOT NULL")
     )
     assert due == (today + timedelta(days=1, hours=12)).replace(hour=0)
     yesterday = today.date() - timedelta(days=1)

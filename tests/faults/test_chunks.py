@@ -155,7 +155,7 @@ async def test_a_chunk_of_a_day_waits_for_who_commits_late(
     await declared(chunked)
     early = await emit(chunked, "daily", [{}])
     await eventually(
-        lambda: chunked.fetchval("select place from inboxd.events where id = $1", early[0])
+        lambda: chunked.fetchval("select position from inboxd.events where id = $1", early[0])
     )
     producer = await asyncpg.connect(chunked.dsn)
     try:

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.anyio
 INSERT = "insert into inboxd.events (type) values ('test.noop')"
 
 
-async def _flag(database: Database, place: str = "events") -> int:
-    found: int = await database.fetchval(f"select last_value from inboxd.{place}_flag")
+async def _flag(database: Database, table: str = "events") -> int:
+    found: int = await database.fetchval(f"select last_value from inboxd.{table}_flag")
     return found
 
 

@@ -61,12 +61,12 @@ insert into inboxd.events (topic, type, ordering_key)
     select 'lines', 'turn', 'k' || n % 1000 from generate_series(1, {rows}) n;
 insert into inboxd.events (topic, type, ordering_key)
     select 'long', 'long', 'k' from generate_series(1, {rows} / 2);
-update inboxd.events e set place = f.n, head = f.n = 1, status = case f.n when 1 then 'failed'
+update inboxd.events e set position = f.n, head = f.n = 1, status = case f.n when 1 then 'failed'
         else 'waiting' end from (select id, row_number() over (order by id) as n from inboxd.events
         where topic = 'long') f where e.id = f.id;
 insert into inboxd.events (topic, type, ordering_key)
     select 'heads', 'turn', 'h' || n % 500 from generate_series(1, 1000) n;
-update inboxd.events e set place = f.n, head = f.n = 1, run_at = case when id % 10 = 0
+update inboxd.events e set position = f.n, head = f.n = 1, run_at = case when id % 10 = 0
         then now() + interval '1 hour' else run_at end from (select id as i, row_number() over
         (partition by ordering_key order by id) as n from inboxd.events where topic = 'heads') f
     where e.id = f.i;
@@ -78,7 +78,7 @@ insert into inboxd.events (topic, type, ordering_key)
     select 'chunked', 'item', 'k' || n % 1000 from generate_series(1, 3000) n;
 insert into inboxd.events (topic, type, ordering_key)
     select 'chunked', 'item', 'long' from generate_series(1, {rows} / 2) n;
-update inboxd.events e set place = f.n, head = f.n = 1, run_at = now() + interval '1 hour'
+update inboxd.events e set position = f.n, head = f.n = 1, run_at = now() + interval '1 hour'
     from (select id as i, row_number() over (partition by ordering_key order by id) as n
             from inboxd.events where topic = 'chunked') f where e.id = f.i;
 delete from inboxd.commands where type = 'gone';

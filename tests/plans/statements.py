@@ -267,19 +267,19 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
 }
 
 
-async def _file(session: Connection, known: Known) -> None:
-    await lines.file(session, SQL, known.of("events turn"))
+async def _line_up(session: Connection, known: Known) -> None:
+    await lines.line_up(session, SQL, known.of("events turn"))
 
 
 _LINES = [lines.Line("heads", 0, f"h{n}") for n in range(10)]
 _STRETCHES = [lines.IdRange("lines", bucket, 0, 2**40) for bucket in range(8)]
 _CHUNKED = datetime(2026, 6, 1, tzinfo=UTC)
-_LINE = chunks.FiledLine("k7", 1, 1, 3, 0, 0, _CHUNKED, _CHUNKED, _CHUNKED, postponed=False)
-_LONG = chunks.PlaceRange("chunked", "long", 5, 14)
+_LINE = chunks.OpenLine("k7", 1, 1, 3, 0, 0, _CHUNKED, _CHUNKED, _CHUNKED, postponed=False)
+_LONG = chunks.PositionRange("chunked", "long", 5, 14)
 _KEYS = [f"k{n}" for n in range(10)]
 DAEMON |= {
-    "file_arrivals": (
-        lambda c, k: chunks.file_arrivals(
+    "line_up_arrivals": (
+        lambda c, k: chunks.line_up_arrivals(
             c,
             SQL,
             lines.IdRange("fresh", 3, 0, 2**40),
@@ -361,11 +361,11 @@ DAEMON |= {
         lambda c, k: lines.claim_arrivals(c, SQL, _STRETCHES, 10),
         ("events_arrived", "events_head"),
     ),
-    "claim_filed": (
-        lambda c, k: lines.claim_filed(c, SQL, _LINES, 10),
+    "claim_lined_up": (
+        lambda c, k: lines.claim_lined_up(c, SQL, _LINES, 10),
         ("events_head", "events_lines"),
     ),
-    "file_events": (_file, ("events_lines", "events_pkey")),
+    "line_up_events": (_line_up, ("events_lines", "events_pkey")),
     "step_aside": (
         lambda c, k: lines.step_aside(c, SQL, k.of("events long")[:1]),
         ("events_pkey", "events_lines"),

@@ -167,7 +167,7 @@ def imported(file: Path) -> frozenset[str]:
 
 
 def runs(file: Path, statement: Path) -> bool:
-    """Whether a Python file names a statement, perhaps for both tables: `f"lock_{place}"`."""
+    """Whether a Python file names a statement, perhaps for both tables: `f"lock_{table}"`."""
     text, name = file.read_text(), re.escape(statement.stem.replace("{table}", "events"))
     names = [name, *(re.sub(table, r"\\{\\w+\\}", name) for table in ("events", "commands"))]
     return any(re.search(rf"""["'/]{each}["']""", text) for each in names)

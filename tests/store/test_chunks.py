@@ -11,7 +11,7 @@ from inboxd.events.chunks.reading import Stored, Unread
 from inboxd.registry.plugins import build_registry
 from inboxd.settings import Events
 from inboxd.store import chunks
-from inboxd.store.chunks import PlaceRange
+from inboxd.store.chunks import PositionRange
 from inboxd.store.connections import Connection, Row
 from inboxd.store.rows import ClaimedEvent, claimed_events
 from tests.support import Database
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 HEAD = """
 insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 'test');
-insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, head, place, run_at)
+insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, head, position, run_at)
 select 'chunked', 'batch', 'item', 'k', inboxd.bucket_of('chunked', 'k'), 'waiting', n = 1, n,
        now() + interval '1 h' from generate_series(1, 3) n
 """
@@ -30,7 +30,7 @@ select 'chunked', 'batch', 'item', 'k', inboxd.bucket_of('chunked', 'k'), 'waiti
 # The first four of them are large.
 LONG = """
 insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 'test');
-insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, head, place, payload)
+insert into inboxd.events (topic, mode, type, ordering_key, bucket, status, head, position, payload)
 select 'chunked', 'batch', 'item', 'k', inboxd.bucket_of('chunked', 'k'), 'waiting', n = 1, n,
        jsonb_build_object('n', n, 'pad', repeat('x', case when n <= 4 then 2000 else 0 end))
   from generate_series(1, 25) n
@@ -93,14 +93,14 @@ async def test_of_a_chunk_that_is_streamed_only_a_portion_has_been_read(database
     handler = build_registry([("a plugin", handlers)]).chunks["chunked"]
     limits = Events(page_rows=10, page_bytes=5_000)
     (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
-    stretch = PlaceRange("chunked", "k", 1, 25)
+    stretch = PositionRange("chunked", "k", 1, 25)
     stored = Stored(SQL, limits, handler, stretch, 25, first)
     async with daemon_session(database) as session:
         for _ in range(2):  # it can be read again
             noting, met = Noting(session), []
             async for portion in stored.read(lambda: noting, Unread()):  # noqa: B023 - read at once
-                places = [event.payload["n"] for event in portion]
-                met.append((places, *noting.brought.values()))
+                positions = [event.payload["n"] for event in portion]
+                met.append((positions, *noting.brought.values()))
             assert met == [
                 ([1, 2], 10, 2),
                 ([3, 4, 5, 6, 7, 8, 9, 10], 10, 4),
@@ -121,7 +121,7 @@ async def test_headers_count_in_a_portion_and_come_whole(database: Database) -> 
     handler = build_registry([("a plugin", handlers)]).chunks["chunked"]
     limits = Events(page_rows=25, page_bytes=10_000)
     (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
-    stored = Stored(SQL, limits, handler, PlaceRange("chunked", "k", 1, 25), 25, first)
+    stored = Stored(SQL, limits, handler, PositionRange("chunked", "k", 1, 25), 25, first)
     async with daemon_session(database) as session:
         met = [portion async for portion in stored.read(lambda: session, Unread())]
         (held,) = await session.fetch(SQL["read_chunk"], "chunked", "k", 8, 9, 1)
@@ -141,11 +141,11 @@ async def test_a_chunk_is_looked_through_piece_by_piece(
     await database.execute(
         "alter table inboxd.events disable trigger user;"  # what an event says does not change
         " update inboxd.events set tenant = 't', type = 'rare',"
-        " correlation_id = case place when 15 then 'b' else 'a' end"
+        " correlation_id = case position when 15 then 'b' else 'a' end"
     )
     first = cast("ClaimedEvent", {"correlation_id": "a", "tenant": "t"})
     asked: list[Any] = []
-    older, whole = PlaceRange("chunked", "k", 1, 14), PlaceRange("chunked", "k", 1, 25)
+    older, whole = PositionRange("chunked", "k", 1, 14), PositionRange("chunked", "k", 1, 25)
     async with daemon_session(database) as session:
         session.add_query_logger(lambda each: asked.append(each.args))
         assert await chunks.common_in(session, SQL, older, first) == ("a", "t")
@@ -173,7 +173,7 @@ async def test_what_was_taken_out_of_a_chunk_counts_for_its_number_alone(
     database: Database, full: int | None, expected: list[str], due: bool
 ) -> None:
     await database.execute(HEAD.replace("'item'", "case n when 2 then 'b' else 'item' end"))
-    await database.execute("delete from inboxd.events where place = 2")
+    await database.execute("delete from inboxd.events where position = 2")
     async with daemon_session(database) as visit:
         await chunks.complete(visit, SQL, "chunked", ["k"], full, expected)
     now_due = "select run_at <= clock_timestamp() from inboxd.events where head"

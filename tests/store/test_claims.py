@@ -269,19 +269,19 @@ async def test_no_queue_gets_more_than_its_room(database: Database) -> None:
         assert len(rows) == 4, "no more than the page"
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
+@pytest.mark.parametrize("table", ["events", "commands"])
 async def test_the_sweep_finds_what_committed_long_after_the_cursor_passed(
-    database: Database, place: str
+    database: Database, table: str
 ) -> None:
     """The producer drew now() first and committed last: the cursor is beyond it, the survey not."""
     async with daemon_session(database) as session, daemon_session(database) as slow:
         worker = await join(session)
-        write, read = (emit, events.survey) if place == "events" else (send, commands.survey)
-        key: tuple[str | int, ...] = ("default", "test.noop", 0)[: 2 if place == "events" else 3]
+        write, read = (emit, events.survey) if table == "events" else (send, commands.survey)
+        key: tuple[str | int, ...] = ("default", "test.noop", 0)[: 2 if table == "events" else 3]
         lane = Lane(key)
 
         async def take() -> list[int]:
-            if place == "commands":
+            if table == "commands":
                 return _ids(await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9))
             async with session.transaction():
                 rows = await events.claim(session, SQL, [lane], 9)
@@ -290,7 +290,7 @@ async def test_the_sweep_finds_what_committed_long_after_the_cursor_passed(
 
         async with slow.transaction():
             (late,) = await write(slow, 1, "test.noop")
-            await slow.execute(f"update inboxd.{place} set run_at = now() - interval '1 minute'")
+            await slow.execute(f"update inboxd.{table} set run_at = now() - interval '1 minute'")
             (early,) = await write(session, 1, "test.noop")
             assert await take() == [early]
             now = await session.fetchval("select date_part('epoch', now())")
@@ -302,22 +302,22 @@ async def test_the_sweep_finds_what_committed_long_after_the_cursor_passed(
         assert await take() == [late]
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
+@pytest.mark.parametrize("table", ["events", "commands"])
 async def test_the_cursor_finds_what_committed_a_little_late(
-    database: Database, place: str
+    database: Database, table: str
 ) -> None:
     async with daemon_session(database) as session, session.transaction():
         worker = await join(session)
-        queue = "queue, " if place == "commands" else ""
-        value = "'default', " if place == "commands" else ""
+        queue = "queue, " if table == "commands" else ""
+        value = "'default', " if table == "commands" else ""
         for milliseconds in (50, 150):
             # One transaction, so that now() stands still.
             await session.execute(
-                f"insert into inboxd.{place} ({queue}type, run_at) values ({value}'test.noop',"
+                f"insert into inboxd.{table} ({queue}type, run_at) values ({value}'test.noop',"
                 f" now() - interval '{milliseconds} ms')"
             )
         now = await session.fetchval("select date_part('epoch', now())")
-        if place == "events":
+        if table == "events":
             lane = Lane(("default", "test.noop"), now)
             rows: Sequence[messages.Row] = await events.claim(session, SQL, [lane], 10)
         else:

@@ -13,7 +13,7 @@ from tests.support.rows import SQL, daemon_session
 
 # What has no meaning once a row has ended, and what only an end gives.
 LEFT = {
-    "event": {"place", "head"},
+    "event": {"position", "head"},
     "command": {"needs", "line_at", "suspect_group", "lone_crashes", "alone_fence"},
 }
 GAINED = {"event": {"finished_at", "duration", "worker_id"}, "command": {"finished_at", "duration"}}
@@ -24,7 +24,7 @@ CLAIMS = {
             "claim_event",
             "claim_events",
             "claim_arrivals",
-            "claim_filed",
+            "claim_lined_up",
             "read_chunk",
             "read_chunks",
         ),

@@ -84,15 +84,15 @@ async def settle(connection: Connection, ids: Sequence[int]) -> None:
 
 
 async def block(connection: Connection, line: Line, followers: int) -> tuple[int, list[int]]:
-    """A line with a dead letter at its head, and so many filed behind it, page by page."""
+    """A line with a dead letter at its head, and so many lined up behind it, page by page."""
     (head,) = await insert(connection, line.key)
-    await lines.file(connection, SQL, [head])
+    await lines.line_up(connection, SQL, [head])
     await connection.execute(
         "update inboxd.events set status = 'failed', fingerprint = 'f' where id = $1", head
     )
     behind = await insert(connection, line.key, followers)
     for start in range(0, followers, PAGE):
-        await lines.file(connection, SQL, behind[start : start + PAGE])
+        await lines.line_up(connection, SQL, behind[start : start + PAGE])
     return head, behind
 
 
@@ -116,7 +116,7 @@ async def test_others_do_not_read_what_stands_behind_a_dead_letter(
         "look_arrivals": await touched(
             session, "look_arrivals", ["ordered"], [line.bucket], [others[0] - 1]
         ),
-        "claim_filed": await touched(session, "claim_filed", ["ordered"], ["k"], PAGE),
+        "claim_lined_up": await touched(session, "claim_lined_up", ["ordered"], ["k"], PAGE),
         "due_heads": await touched(session, "due_heads", *lane, [0.0], [0], PAGE),
         "survey_heads": await touched(session, "survey_heads"),
         "blocked_lines": await touched(session, "blocked_lines", None, 10),
@@ -132,7 +132,7 @@ async def test_others_do_not_read_what_stands_behind_a_dead_letter(
     late = await insert(session, "k")
     (row,) = await lines.claim_arrivals(session, SQL, [stretch], 10)
     assert (row["id"], row["behind"]) == (late[0], True)
-    assert await touched(session, "file_events", late) < FEW
+    assert await touched(session, "line_up_events", late) < FEW
 
 
 @BLOCKED
@@ -146,17 +146,17 @@ async def test_a_blocked_line_is_read_from_its_head_on(
     """
     line = await line_of(session, "k")
     head, behind = await block(session, line, followers)
-    assert await lines.claim_filed(session, SQL, [line], PAGE) == []
+    assert await lines.claim_lined_up(session, SQL, [line], PAGE) == []
     await operations.act(Session(session, SQL), "events", action, [head], actor="test")
     expected = [head, *behind] if action == "replay" else behind
     met: list[int] = []
     pages: list[int] = []
     async with database.connect() as holder, holder.transaction(isolation="repeatable_read"):
         await holder.fetch("select from inboxd.events limit 1")
-        while rows := await lines.claim_filed(session, SQL, [line], PAGE):
+        while rows := await lines.claim_lined_up(session, SQL, [line], PAGE):
             assert all(row["ready"] for row in rows)
             met += [row["id"] for row in rows]
-            pages.append(await touched(session, "claim_filed", ["ordered"], ["k"], 1))
+            pages.append(await touched(session, "claim_lined_up", ["ordered"], ["k"], 1))
             await settle(session, [row["id"] for row in rows])
     assert met == expected
     # Of each page, one head has left a dead entry that the snapshot keeps.
@@ -165,17 +165,17 @@ async def test_a_blocked_line_is_read_from_its_head_on(
 
 
 async def test_a_claim_takes_what_waits_of_a_key_together(session: Connection) -> None:
-    """What has arrived, and what is filed: a run of one key, and the whole of another."""
+    """What has arrived, and what is lined up: a run of one key, and the whole of another."""
     hot, other = await line_of(session, "k"), await line_of(session, "other")
     assert hot.bucket != other.bucket
     many, few = await insert(session, "k", 50), await insert(session, "other", 3)
     buckets = [IdRange("ordered", each.bucket, 0, _ALL) for each in (hot, other)]
     rows = await lines.claim_arrivals(session, SQL, buckets, 100)
     assert [row["id"] for row in rows] == [*many, *few]
-    await lines.file(session, SQL, [*many, *few])
-    rows = await lines.claim_filed(session, SQL, [hot, other], 100)
+    await lines.line_up(session, SQL, [*many, *few])
+    rows = await lines.claim_lined_up(session, SQL, [hot, other], 100)
     assert [row["id"] for row in rows] == [*many, *few]
-    rows = await lines.claim_filed(session, SQL, [hot, other], 20)
+    rows = await lines.claim_lined_up(session, SQL, [hot, other], 20)
     assert [row["id"] for row in rows] == many[:20]
 
 

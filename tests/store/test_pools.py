@@ -26,7 +26,7 @@ async def _pool(database: Database, size: int = 1, *, pooler: bool = False) -> A
 
 async def _in_line(pool: Pool, count: int) -> None:
     async def stand() -> bool:
-        return sum(not place.done() for place in pool._line) == count
+        return sum(not waiter.done() for waiter in pool._waiters) == count
 
     await eventually(stand)
 

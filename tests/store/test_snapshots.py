@@ -60,33 +60,33 @@ async def pages(session: Connection, work: Awaitable[Any]) -> int:
     return sum(touched_by(node) for node in nodes if "Parent Relationship" not in node)
 
 
-async def walk(session: Connection, place: str) -> int:
+async def walk(session: Connection, table: str) -> int:
     """What one look at the lane costs that passes all that is dead."""
     suspects = " and crashes = 0 and queue = 'default' and priority = 0"
-    lane = " and topic = 'default'" if place == "events" else suspects
+    lane = " and topic = 'default'" if table == "events" else suspects
     order = "order by run_at, id limit 1"
-    statement = f"select id from inboxd.{place} where status = 'pending'{lane}"
+    statement = f"select id from inboxd.{table} where status = 'pending'{lane}"
     look = session.fetchval(f"{statement} and type = 'test.noop' {order}")
     once = await pages(session, look)
     assert once > 2 * FEW, "what was handled must be passed"
     return once
 
 
-@pytest.mark.parametrize("place", ["events", "commands"])
-async def test_a_sweep_passes_what_is_dead_once(session: Connection, place: str) -> None:
+@pytest.mark.parametrize("table", ["events", "commands"])
+async def test_a_sweep_passes_what_is_dead_once(session: Connection, table: str) -> None:
     """The survey passes it, and the claim goes on from there."""
     worker, lanes = await join(session), Lanes()
     await handle(session, worker)
-    write, read = (emit, events.survey) if place == "events" else (send, commands.survey)
+    write, read = (emit, events.survey) if table == "events" else (send, commands.survey)
     ids = await write(session, 5, "test.noop")
-    once = await walk(session, place)
+    once = await walk(session, table)
     assert await pages(session, read(session, SQL)) < once + FEW
     assert lanes.sweep(await read(session, SQL))
     [lane] = lanes.ordered()
-    assert lane.key == KEYS[place]
+    assert lane.key == KEYS[table]
 
     async def claim() -> None:
-        if place == "commands":
+        if table == "commands":
             leased = await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9)
             assert [row["id"] for row in leased] == ids
         else:
@@ -101,7 +101,7 @@ async def test_the_backlog_is_counted_from_the_first_row_on(session: Connection)
     await handle(session, await join(session))
     await emit(session, 5, "test.noop")
     await send(session, 7, "test.noop")
-    once = [await walk(session, place) for place in KEYS]
+    once = [await walk(session, table) for table in KEYS]
     found: list[statistics.Backlog] = []
 
     async def read() -> None:

@@ -134,16 +134,16 @@ async def test_an_operator_ends_a_subscription(database: Database) -> None:
         assert await topics.unsubscribe(connection, SQL, "rewards", "a") == ["a"]
 
 
-async def insert_line(connection: Any, *places: int) -> list[int]:
-    """Filed rows of one line, the first its head."""
+async def insert_line(connection: Any, *positions: int) -> list[int]:
+    """Lined up rows of one line, the first its head."""
     ids = []
-    for place in places:
+    for position in positions:
         row = await insert(connection, topic="rewards", ordering_key="k")
         await connection.execute(
-            "UPDATE inboxd.events SET place = $2, head = $3 WHERE id = $1",
+            "UPDATE inboxd.events SET position = $2, head = $3 WHERE id = $1",
             row["id"],
-            place,
-            place == places[0],
+            position,
+            position == positions[0],
         )
         ids.append(row["id"])
     return ids
@@ -161,7 +161,8 @@ async def test_the_next_in_line_succeeds_its_head(database: Database) -> None:
         await connection.execute("DELETE FROM inboxd.events WHERE id = $1", first)
         assert await head(connection) == [second]
         await connection.execute(
-            "UPDATE inboxd.events SET status = 'failed', head = false, place = NULL WHERE id = $1",
+            "UPDATE inboxd.events SET status = 'failed', head = false, position = NULL"
+            " WHERE id = $1",
             second,
         )
         assert await head(connection) == [third]

@@ -113,8 +113,8 @@ async def test_what_a_worker_of_other_topics_declares_gets_into_no_chunk(
     nobodys = await unhandled(session, "chunked", "other")
     bucket = await session.fetchval("select bucket from inboxd.events")
     arrived = IdRange("chunked", bucket, 0, _ALL)
-    await chunks.file_arrivals(session, SQL, arrived, 10, timedelta(hours=1), [], ["item"])
-    (row,) = await session.fetch("select status, place from inboxd.events")
+    await chunks.line_up_arrivals(session, SQL, arrived, 10, timedelta(hours=1), [], ["item"])
+    (row,) = await session.fetch("select status, position from inboxd.events")
     assert tuple(row) == (("pending", None) if nobodys else ("waiting", 1))
     assert nobodys == (served == ("default",))
 
@@ -133,7 +133,7 @@ async def test_whoever_asks_what_living_workers_handle_heeds_what_they_serve(
         if "state IN ('running', 'draining')" in text and "subscriptions" in text
     }
     assert living.pop("mark_subscriptions") is False
-    assert living == dict.fromkeys(("file_arrivals", "unhandled", "is_unhandled"), True)
+    assert living == dict.fromkeys(("line_up_arrivals", "unhandled", "is_unhandled"), True)
 
 
 async def test_a_worker_of_a_release_without_topics_declares_types_alone(
@@ -164,12 +164,12 @@ async def test_a_chunk_that_waits_for_its_workers_is_no_blocked_key(session: Con
     await session.execute(
         "insert into inboxd.topics (name, mode, source) values ('chunked', 'batch', 't');"
         "insert into inboxd.events (topic, type, ordering_key) values ('chunked', 'item', 'k');"
-        "update inboxd.events set place = 1, head = true"
+        "update inboxd.events set position = 1, head = true"
     )
     assert await lines.count_blocked(session, SQL) == []
     assert await lines.blocked(Session(session, SQL), None, 10) == []
     (row,) = await store_topics.lines(Session(session, SQL))
-    assert (row["filed"], row["kept"]) == (1, 0)
+    assert (row["lined_up"], row["kept"]) == (1, 0)
 
 
 # ------------------------------------------------------------------------------------ the cost
@@ -179,7 +179,7 @@ insert into inboxd.topics (name, mode, source) values ('ordered', 'sequential', 
 insert into inboxd.events (type) select 'served' from generate_series(1, 200);
 insert into inboxd.events (topic, type, ordering_key)
     select 'ordered', 'turn', 'own' || n % 20 from generate_series(1, 100) n;
-update inboxd.events e set place = f.n, head = f.n = 1
+update inboxd.events e set position = f.n, head = f.n = 1
     from (select id as i, row_number() over (partition by ordering_key order by id) as n
             from inboxd.events where topic = 'ordered') f where e.id = f.i;
 insert into inboxd.events (topic, type, ordering_key)
@@ -193,7 +193,7 @@ insert into inboxd.events (topic, type, ordering_key)
     select 'ordered', 'kept', 'k' || n from generate_series(1, {rows} / 4) n;
 insert into inboxd.events (topic, type, ordering_key)
     select 'ordered', 'kept', 'long' from generate_series(1, {rows} / 4) n;
-update inboxd.events e set place = f.n, head = f.n = 1
+update inboxd.events e set position = f.n, head = f.n = 1
     from (select id as i, row_number() over (partition by ordering_key order by id) as n
             from inboxd.events where topic = 'ordered' and type = 'kept') f where e.id = f.i;
 """
@@ -209,7 +209,7 @@ async def _touched(connection: Connection) -> dict[str, int]:
     served, turns = [Lane(("default", "served"))], [Lane(("ordered", "turn"))]
     (first,) = await connection.fetch(
         "select bucket, min(id) as id from inboxd.events where status = 'waiting'"
-        " and place is null group by 1 order by 1 limit 1"
+        " and position is null group by 1 order by 1 limit 1"
     )
     bucket, after = first["bucket"], first["id"] - 1
     own = [
@@ -228,7 +228,7 @@ async def _touched(connection: Connection) -> dict[str, int]:
         ),
         "survey_heads": connection.fetch(SQL["survey_heads"]),
         "due_heads": lines.due_heads(connection, SQL, turns, 100),
-        "claim_filed": lines.claim_filed(connection, SQL, own, 50),
+        "claim_lined_up": lines.claim_lined_up(connection, SQL, own, 50),
     }
     return {name: await _blocks(connection, work) for name, work in asked.items()}
 
@@ -244,17 +244,17 @@ async def test_what_is_kept_costs_the_claims_of_others_no_more_blocks(
     await session.execute("vacuum inboxd.events")
     before = await _touched(session)
     await session.execute(_KEPT.format(rows=rows))
-    await session.execute("vacuum inboxd.events")  # of what filing left dead, as any update does
+    await session.execute("vacuum inboxd.events")  # of what lining up left dead, as any update does
     after = await _touched(session)
     # A probe for each lane that is kept, and what an index has more levels.
     more = {name: after[name] - before[name] for name in after}
     assert {name: pages for name, pages in more.items() if pages > 0.5 * before[name] + 30} == {}
-    # What comes to the long line is filed behind the others, and that costs as little.
+    # What comes to the long line is lined up behind the others, and that costs as little.
     (late,) = await session.fetch(
         "insert into inboxd.events (topic, type, ordering_key) values ('ordered', 'turn', 'long')"
         " returning id"
     )
-    assert await _blocks(session, lines.file(session, SQL, [late["id"]])) < 100
+    assert await _blocks(session, lines.line_up(session, SQL, [late["id"]])) < 100
     # Whoever looks at them counts so far and no further.
     assert await _blocks(session, lines.count_blocked(session, SQL)) < 5_000
     kept = {(each.held_by, each.lines) for each in await lines.count_blocked(session, SQL)}

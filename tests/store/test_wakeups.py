@@ -17,14 +17,14 @@ from inboxd.engine.wakeup import Fleet, WakeUp
 from inboxd.store import wakeups
 from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow
-from inboxd.store.wakeups import Flag, Place
+from inboxd.store.wakeups import Flag, HotTable
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, ExternalServer, StartWorker, create, drop, eventually
 from tests.support.rows import SQL, daemon_pool, daemon_session, emit, send, settings_of
 
 pytestmark = pytest.mark.anyio
 
-PLACES: list[Place] = ["events", "commands"]
+TABLES: list[HotTable] = ["events", "commands"]
 INSERT = {
     "events": "insert into inboxd.events (type) values ('test.noop')",
     "commands": "insert into inboxd.commands (queue, type) values ('default', 'test.noop')",
@@ -32,7 +32,9 @@ INSERT = {
 
 
 @asynccontextmanager
-async def _heard(database: Database, place: Place) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+async def _heard(
+    database: Database, table: HotTable
+) -> AsyncIterator[Callable[[], Awaitable[int]]]:
     """What was notified of a table; a marker tells that all of it was heard."""
     heard: list[str] = []
 
@@ -43,7 +45,7 @@ async def _heard(database: Database, place: Place) -> AsyncIterator[Callable[[],
         return len(heard)
 
     async with database.connect() as listener:
-        await listener.add_listener(f"inboxd_{place}", lambda *_: heard.append("row"))
+        await listener.add_listener(f"inboxd_{table}", lambda *_: heard.append("row"))
         await listener.add_listener("marker", lambda *_: heard.append("marker"))
         yield so_far
 
@@ -55,63 +57,67 @@ async def _is_in(heard: list[str]) -> bool:
 # ------------------------------------------------------------------------------ the triggers
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize(("flag", "notified"), [(0, 0), (1, 1), (2, 0)])
-async def test_the_flag_decides(database: Database, place: Place, flag: int, notified: int) -> None:
-    async with daemon_session(database) as session, _heard(database, place) as heard:
-        await wakeups.set_flag(session, SQL, place, Flag(flag))
-        await database.execute(INSERT[place])
+async def test_the_flag_decides(
+    database: Database, table: HotTable, flag: int, notified: int
+) -> None:
+    async with daemon_session(database) as session, _heard(database, table) as heard:
+        await wakeups.set_flag(session, SQL, table, Flag(flag))
+        await database.execute(INSERT[table])
         assert await heard() == notified
 
 
-@pytest.mark.parametrize("place", PLACES)
-async def test_a_rollback_wakes_nobody(database: Database, place: Place) -> None:
-    async with daemon_session(database) as session, _heard(database, place) as heard:
-        await session.execute(f"BEGIN; {INSERT[place]}; ROLLBACK")
+@pytest.mark.parametrize("table", TABLES)
+async def test_a_rollback_wakes_nobody(database: Database, table: HotTable) -> None:
+    async with daemon_session(database) as session, _heard(database, table) as heard:
+        await session.execute(f"BEGIN; {INSERT[table]}; ROLLBACK")
         assert await heard() == 0
 
 
-@pytest.mark.parametrize("place", PLACES)
-async def test_a_session_may_be_silent(database: Database, place: Place) -> None:
-    async with database.connect() as producer, _heard(database, place) as heard:
+@pytest.mark.parametrize("table", TABLES)
+async def test_a_session_may_be_silent(database: Database, table: HotTable) -> None:
+    async with database.connect() as producer, _heard(database, table) as heard:
         await producer.execute("set inboxd.notify = 'off'")
-        await producer.execute(INSERT[place])
+        await producer.execute(INSERT[table])
         # What cannot be prepared after a NOTIFY can be now.
-        await producer.execute(f"BEGIN; {INSERT[place]}; COMMIT")
+        await producer.execute(f"BEGIN; {INSERT[table]}; COMMIT")
         assert await heard() == 0
         await producer.execute("set inboxd.notify = 'on'")
-        await producer.execute(INSERT[place])
+        await producer.execute(INSERT[table])
         assert await heard() == 1
 
 
-@pytest.mark.parametrize("place", PLACES)
-async def test_a_silent_producer_is_waited_for(database: Database, place: Place) -> None:
+@pytest.mark.parametrize("table", TABLES)
+async def test_a_silent_producer_is_waited_for(database: Database, table: HotTable) -> None:
     async with (
         daemon_session(database) as worker,
         database.connect() as producer,
-        _heard(database, place) as heard,
+        _heard(database, table) as heard,
     ):
-        await wakeups.set_flag(worker, SQL, place, Flag.SILENT)
-        await producer.execute(f"BEGIN; {INSERT[place]}")
-        await wakeups.set_flag(worker, SQL, place, Flag.NOTIFY)
-        assert not await wakeups.no_silent_producer(worker, SQL, place)
+        await wakeups.set_flag(worker, SQL, table, Flag.SILENT)
+        await producer.execute(f"BEGIN; {INSERT[table]}")
+        await wakeups.set_flag(worker, SQL, table, Flag.NOTIFY)
+        assert not await wakeups.no_silent_producer(worker, SQL, table)
         await producer.execute("COMMIT")
-        assert await wakeups.no_silent_producer(worker, SQL, place)
+        assert await wakeups.no_silent_producer(worker, SQL, table)
         assert await heard() == 0
-        assert await worker.fetchval(f"select count(*) from inboxd.{place}") == 1, "it is visible"
+        assert await worker.fetchval(f"select count(*) from inboxd.{table}") == 1, "it is visible"
 
 
-@pytest.mark.parametrize("place", PLACES)
-async def test_who_meets_the_worker_at_the_lock_notifies(database: Database, place: Place) -> None:
+@pytest.mark.parametrize("table", TABLES)
+async def test_who_meets_the_worker_at_the_lock_notifies(
+    database: Database, table: HotTable
+) -> None:
     async with (
         daemon_session(database) as worker,
         database.connect() as producer,
-        _heard(database, place) as heard,
+        _heard(database, table) as heard,
     ):
-        await wakeups.set_flag(worker, SQL, place, Flag.SILENT)
+        await wakeups.set_flag(worker, SQL, table, Flag.SILENT)
         async with worker.transaction():
-            assert await wakeups.no_silent_producer(worker, SQL, place)
-            await producer.execute(INSERT[place])
+            assert await wakeups.no_silent_producer(worker, SQL, table)
+            await producer.execute(INSERT[table])
         assert await heard() == 1
 
 
@@ -131,17 +137,17 @@ async def test_the_tables_wake_apart(database: Database) -> None:
 class _Taker:
     """Takes rows as a worker does, without plugins: each page is one transaction."""
 
-    def __init__(self, pool: Pool, place: Place, chance: random.Random) -> None:
+    def __init__(self, pool: Pool, table: HotTable, chance: random.Random) -> None:
         self._pool = pool
         self._take = (
-            f"with due as materialized (select id from inboxd.{place}"
+            f"with due as materialized (select id from inboxd.{table}"
             " where status = 'pending' and run_at <= now() order by id limit 20"
-            f" for update skip locked) delete from inboxd.{place} using due"
-            f" where {place}.id = due.id returning {place}.id"
+            f" for update skip locked) delete from inboxd.{table} using due"
+            f" where {table}.id = due.id returning {table}.id"
         )
         self._look = (
             "select min(extract(epoch from run_at - clock_timestamp()))::float8"
-            f" from inboxd.{place} where status = 'pending'"
+            f" from inboxd.{table} where status = 'pending'"
         )
         self._chance = chance
         self.times = 0
@@ -182,22 +188,22 @@ class _Unlucky(_Taker):
 @asynccontextmanager
 async def _worker(
     database: Database,
-    place: Place,
+    table: HotTable,
     chance: random.Random,
     peers: int = 0,
     taker: type[_Taker] = _Taker,
 ) -> AsyncIterator[_Taker]:
     """A processor, its wake-up and its listener; it polls once a minute, so not in these tests."""
     async with daemon_pool(database, 2) as pool, anyio.create_task_group() as tasks:
-        wakeup = WakeUp(place, pool, SQL, "quiet", 60.0, Fleet(peers=peers), lambda: None)
-        work = taker(pool, place, chance)
+        wakeup = WakeUp(table, pool, SQL, "quiet", 60.0, Fleet(peers=peers), lambda: None)
+        work = taker(pool, table, chance)
         processor = Processor(work, wakeup, Metrics("test"), 1.0)
 
         async def listen() -> None:
             await wakeups.listen(
                 settings_of(database),
                 SQL,
-                on_wakeup=lambda which: wakeup.wake("notify") if which == place else None,
+                on_wakeup=lambda which: wakeup.wake("notify") if which == table else None,
                 on_control=lambda: None,
                 on_joining=lambda: None,
                 on_connected=lambda: wakeup.wake("reconnect"),
@@ -210,9 +216,9 @@ async def _worker(
         tasks.cancel_scope.cancel()
 
 
-async def _produce(connection: Connection, place: Place, chance: random.Random) -> None:
+async def _produce(connection: Connection, table: HotTable, chance: random.Random) -> None:
     """Insert in transactions of any length; some roll back, some rows are due later."""
-    write = emit if place == "events" else send
+    write = emit if table == "events" else send
     for _ in range(chance.choice([1, 1, 2, 3])):
         await anyio.sleep(chance.choice([0, 0.002, 0.01, 0.03]))
         transaction = connection.transaction()
@@ -221,7 +227,7 @@ async def _produce(connection: Connection, place: Place, chance: random.Random) 
         ids = await write(connection, chance.choice([1, 1, 1, 60]), "test.noop")
         if chance.random() < 0.1:
             await connection.execute(
-                f"update inboxd.{place} set run_at = now() + interval '200 ms' where id = any($1)",
+                f"update inboxd.{table} set run_at = now() + interval '200 ms' where id = any($1)",
                 ids,
             )
         await anyio.sleep(chance.choice([0, 0, 0.01, 0.03, 0.1]))
@@ -231,12 +237,12 @@ async def _produce(connection: Connection, place: Place, chance: random.Random) 
             await transaction.commit()
 
 
-async def _is_empty(connection: Connection, place: Place) -> bool:
-    return not await connection.fetchval(f"select exists (select from inboxd.{place})")
+async def _is_empty(connection: Connection, table: HotTable) -> bool:
+    return not await connection.fetchval(f"select exists (select from inboxd.{table})")
 
 
 async def _leaves_nothing_behind(
-    database: Database, place: Place, workers: int, rounds: int, seed: int
+    database: Database, table: HotTable, workers: int, rounds: int, seed: int
 ) -> None:
     """Bursts of a few producers; after each, nobody is there to wake a worker by chance."""
     chance = random.Random(seed)
@@ -246,26 +252,26 @@ async def _leaves_nothing_behind(
         tasks = await stack.enter_async_context(anyio.create_task_group())
         for _ in range(workers):
             each = random.Random(chance.random())
-            await tasks.start(_serve, database, place, each, workers - 1)
+            await tasks.start(_serve, database, table, each, workers - 1)
         for _ in range(rounds):
             async with anyio.create_task_group() as burst:
                 for producer in producers:
                     each = random.Random(chance.random())
-                    burst.start_soon(_produce, producer, place, each)
+                    burst.start_soon(_produce, producer, table, each)
             # Far less than the poll of a minute: what is left now was left behind.
-            await eventually(lambda: _is_empty(look, place), within=20)
+            await eventually(lambda: _is_empty(look, table), within=20)
         tasks.cancel_scope.cancel()
 
 
 async def _serve(
     database: Database,
-    place: Place,
+    table: HotTable,
     chance: random.Random,
     peers: int,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    async with _worker(database, place, chance, peers):
+    async with _worker(database, table, chance, peers):
         task_status.started()
         await anyio.sleep_forever()
 
@@ -287,8 +293,8 @@ async def _has_run_out(look: Connection, work: _Taker) -> bool:
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 async def test_no_row_is_left_behind(database: Database, workers: int) -> None:
-    place = PLACES[workers % 2]
-    await _leaves_nothing_behind(database, place, workers, rounds=25, seed=workers)
+    table = TABLES[workers % 2]
+    await _leaves_nothing_behind(database, table, workers, rounds=25, seed=workers)
 
 
 @pytest.mark.long
@@ -298,22 +304,22 @@ async def test_no_row_is_left_behind_for_long(
     server: Server | ExternalServer, template: Database
 ) -> None:
     """Many seeds side by side, since each of them mostly waits; a failure names its own."""
-    places = anyio.CapacityLimiter(6)
+    tables = anyio.CapacityLimiter(6)
 
-    async def one(workers: int, place: Place, seed: int) -> None:
-        async with places:
+    async def one(workers: int, table: HotTable, seed: int) -> None:
+        async with tables:
             database = await anyio.to_thread.run_sync(create, server, template.name)
             try:
-                await _leaves_nothing_behind(database, place, workers, rounds=250, seed=seed)
+                await _leaves_nothing_behind(database, table, workers, rounds=250, seed=seed)
             except Exception as error:
-                raise AssertionError(f"{workers} workers, {place}, seed {seed}") from error
+                raise AssertionError(f"{workers} workers, {table}, seed {seed}") from error
             finally:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(drop, server, database)
 
     async with anyio.create_task_group() as tasks:
-        for seed, workers, place in itertools.product(range(3), (1, 2, 3), PLACES):
-            tasks.start_soon(one, workers, place, 100 * seed + workers)
+        for seed, workers, table in itertools.product(range(3), (1, 2, 3), TABLES):
+            tasks.start_soon(one, workers, table, 100 * seed + workers)
 
 
 @pytest.mark.long
@@ -333,6 +339,6 @@ async def test_workers_leave_no_row_behind(
             async with anyio.create_task_group() as burst:
                 for number, producer in enumerate(producers):
                     each = random.Random(chance.random())
-                    burst.start_soon(_produce, producer, PLACES[number % 2], each)
-            for place in PLACES:
-                await eventually(partial(_is_empty, look, place), within=30)
+                    burst.start_soon(_produce, producer, TABLES[number % 2], each)
+            for table in TABLES:
+                await eventually(partial(_is_empty, look, table), within=30)

@@ -15,7 +15,8 @@ from tests.support.databases import Database
 from tests.support.waiting import eventually
 
 TRAIL = """
-create table trail (place bigserial primary key, topic text, key text, event bigint, attempt int);
+create table trail (position bigserial primary key, topic text, key text, event bigint, attempt
+int);
 """
 
 _TOPICS = """
@@ -69,14 +70,14 @@ async def settled(database: Database, count: int, within: float = 30) -> None:
 async def _stuck(database: Database) -> list[tuple[object, ...]]:
     """The first unsettled events of some lines, and who holds their buckets."""
     rows = await database.fetch(
-        "select distinct on (e.topic, ordering_key) ordering_key, e.bucket, e.id, status, place,"
+        "select distinct on (e.topic, ordering_key) ordering_key, e.bucket, e.id, status, position,"
         " head, attempts, crashes, run_at - now() as due_in,"
         " count(*) over (partition by ordering_key),"
         " (select array_agg(row(l.mode, l.granted, a.application_name, a.state, a.wait_event,"
         " now() - a.state_change, a.query)::text)"
         " from pg_locks l join pg_stat_activity a using (pid)"
         " where l.locktype = 'advisory' and l.objsubid = 2 and l.objid = e.bucket) as held"
-        " from inboxd.events e order by e.topic, ordering_key, place, id limit 20"
+        " from inboxd.events e order by e.topic, ordering_key, position, id limit 20"
     )
     return [tuple(row) for row in rows]
 
@@ -84,7 +85,7 @@ async def _stuck(database: Database) -> list[tuple[object, ...]]:
 async def trail(database: Database) -> dict[str, list[int]]:
     """The events of each key, in the order in which they were handled."""
     found: dict[str, list[int]] = {}
-    for row in await database.fetch("select key, event from trail order by place"):
+    for row in await database.fetch("select key, event from trail order by position"):
         found.setdefault(row["key"], []).append(row["event"])
     return found
 

@@ -48,11 +48,11 @@ class ChunkCursors:
         return all(allow("topic", handler.topic, type_) for type_ in handler.readers)
 
     def after(self, bucket: Bucket) -> int:
-        """The id up to which everything was settled or filed."""
+        """The id up to which everything was settled or lined up."""
         return self._cursors.get(bucket, 0)
 
     def advance(self, bucket: Bucket, last: int) -> None:
-        """Everything up to this id was settled or filed, and that has committed."""
+        """Everything up to this id was settled or lined up, and that has committed."""
         self._cursors[bucket] = last
 
     def rewind(self, bucket: Bucket, after: int) -> None:

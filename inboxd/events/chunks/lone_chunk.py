@@ -14,7 +14,7 @@ from inboxd.events.chunks.visit import Visit
 from inboxd.events.quarantine import Quarantine
 from inboxd.model.outcome import Site
 from inboxd.store import chunks, lines
-from inboxd.store.chunks import FiledLine, PlaceRange
+from inboxd.store.chunks import OpenLine, PositionRange
 from inboxd.store.connections import Connection
 from inboxd.store.events import Mark
 
@@ -36,7 +36,7 @@ class LoneChunk:
         self._key = key
         self._quarantine = quarantine
         self._on_suspects = on_suspects
-        self._line: FiledLine | None = None
+        self._line: OpenLine | None = None
 
     @property
     def keep(self) -> timedelta:
@@ -70,14 +70,14 @@ class LoneChunk:
         assert self._line is not None  # noqa: S101 - it was marked
         await self._visit.run_one(connection, self._line)
 
-    async def _convict(self, connection: Connection, line: FiledLine) -> bool:
+    async def _convict(self, connection: Connection, line: OpenLine) -> bool:
         """A chunk that was counted before: its events are run alone, or die together."""
         handler, sql = self._visit.handler, self._parts.sql
         period = handler.rule.period(line.created_at)
         _, last = await chunks.measure(
             connection, sql, handler.topic, line, period, handler.rule.full
         )
-        stretch = PlaceRange(handler.topic, line.key, line.place, last)
+        stretch = PositionRange(handler.topic, line.key, line.position, last)
         if handler.may_split:
             await chunks.scatter(connection, sql, stretch)
             self._on_suspects()

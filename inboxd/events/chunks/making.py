@@ -15,12 +15,12 @@ from inboxd.events.chunks.reading import Stored, Unread
 from inboxd.model.arrivals import Bucket
 from inboxd.settings import Events as Limits
 from inboxd.store import bodies, chunks
-from inboxd.store.chunks import FiledLine, PlaceRange
+from inboxd.store.chunks import OpenLine, PositionRange
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.statements import Statements
 
-# What a visit takes, files, and runs at the most; a longer chunk is read in portions.
+# What a visit takes, lines up, and runs at the most; a longer chunk is read in portions.
 ROWS = 5_000
 
 
@@ -42,7 +42,7 @@ class ChunkMaker:
         self._handler = handler
         self._bucket = bucket
 
-    def cap(self, line: FiledLine) -> int:
+    def cap(self, line: OpenLine) -> int:
         """How many of a line to read into memory; one more than may be, if it could be longer."""
         most = self._cursors.most(self._bucket, line.key, self._handler.rule.full or ROWS + 1)
         return min(most, ROWS + 1)
@@ -50,7 +50,7 @@ class ChunkMaker:
     async def at_head(
         self,
         connection: Connection,
-        line: FiledLine,
+        line: OpenLine,
         cap: int,
         rows: Sequence[ClaimedEvent] | None = None,
     ) -> DueChunk:
@@ -68,7 +68,7 @@ class ChunkMaker:
         size, last = await chunks.measure(
             connection, self._sql, self._handler.topic, line, period, most
         )
-        stretch = PlaceRange(self._handler.topic, line.key, line.place, last)
+        stretch = PositionRange(self._handler.topic, line.key, line.position, last)
         whole = Stored(self._sql, self._limits, self._handler, stretch, size, rows[0])
         types = {row["type"] for row in rows}
         if missing := self._handler.rule.missing(types):
@@ -88,17 +88,15 @@ class ChunkMaker:
             return len(rows)
         return self._handler.rule.takes([moment(row["created_at"]) for row in rows])
 
-    async def oldest(
-        self, connection: Connection, line: FiledLine, most: int
-    ) -> list[ClaimedEvent]:
+    async def oldest(self, connection: Connection, line: OpenLine, most: int) -> list[ClaimedEvent]:
         """The oldest events of a line: at most `most`, or all of it, if that is longer."""
         wanted = [(line, max(most, line.length))]
         return (await chunks.read_lines(connection, self._sql, self._handler.topic, wanted))[0]
 
 
-def pages(wanted: Sequence[tuple[FiledLine, int]]) -> Iterator[list[tuple[FiledLine, int]]]:
+def pages(wanted: Sequence[tuple[OpenLine, int]]) -> Iterator[list[tuple[OpenLine, int]]]:
     """Lines whose chunks are read together: as many as fit in memory."""
-    page: list[tuple[FiledLine, int]] = []
+    page: list[tuple[OpenLine, int]] = []
     room = ROWS
     for line, cap in wanted:
         size = min(cap, line.length)

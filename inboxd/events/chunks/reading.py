@@ -19,7 +19,7 @@ from inboxd.api.records import ChunkHandler, EventHandler
 from inboxd.errors import NoHandler, PayloadError
 from inboxd.settings import Events as Limits
 from inboxd.store import bodies, chunks
-from inboxd.store.chunks import Common, PlaceRange
+from inboxd.store.chunks import Common, PositionRange
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.statements import Statements
@@ -130,7 +130,7 @@ class Stored:
         sql: Statements,
         limits: Limits,
         handler: ChunkHandler,
-        stretch: PlaceRange,
+        stretch: PositionRange,
         size: int,
         first: ClaimedEvent,
     ) -> None:
@@ -150,7 +150,7 @@ class Stored:
 
     @property
     def to_finish(self) -> bool:
-        """By the place that was read last."""
+        """By the position that was read last."""
         return self._read_to < self.stretch.last
 
     async def finish(self, connection: Connection, unread: Unread) -> None:
@@ -159,22 +159,22 @@ class Stored:
             pass
 
     async def _portions(self, ask: Ask, after: int, unread: Unread) -> AsyncIterator[Events]:
-        """What stands behind a place."""
+        """What stands behind a position."""
         topic, key, _, last = self.stretch
         sql, most_rows = self._sql, self._handler.page_rows or self._limits.page_rows
         while True:
             connection = ask()
             rows = await chunks.read(
-                connection, sql, PlaceRange(topic, key, after + 1, last), most_rows
+                connection, sql, PositionRange(topic, key, after + 1, last), most_rows
             )
             if not rows:
                 return
-            after = chunks.place_of(rows[-1])
+            after = chunks.position_of(rows[-1])
             for portion in bodies.portions(rows, self._limits.page_bytes):
                 payloads = await bodies.read(connection, sql, portion)
                 whole = await bodies.complete(connection, sql, portion)
                 events = read_rows(self._handler.readers, whole, payloads, unread)
-                self._read_to = max(self._read_to, chunks.place_of(portion[-1]))
+                self._read_to = max(self._read_to, chunks.position_of(portion[-1]))
                 yield events
 
     async def common(self, connection: Connection) -> Common:
@@ -182,10 +182,10 @@ class Stored:
         return await chunks.common_in(connection, self._sql, self.stretch, self.first)
 
     def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
-        """By their places."""
+        """By their positions."""
         _, _, first, last = self.stretch
         found = of_all.errors.items()
-        return {id_: each for id_, each in found if first <= chunks.place_of(each[0]) <= last}
+        return {id_: each for id_, each in found if first <= chunks.position_of(each[0]) <= last}
 
     async def left(self, connection: Connection) -> "Stored | None":
         """What is still in the line, with its own first row; None: nothing."""
@@ -202,22 +202,22 @@ class Stored:
         if len(rows) > _SMALL:
             return self._among(rows[0], last, max(self.size, len(rows)))
         if heavy and len(rows) > 1:
-            return self._among(rows[0], chunks.place_of(rows[-1]), len(rows))
+            return self._among(rows[0], chunks.position_of(rows[-1]), len(rows))
         payloads = await bodies.read(connection, sql, rows)
         whole = await bodies.complete(connection, sql, rows)
         return Held(whole, read_rows(self._handler.readers, whole, payloads, unread))
 
     def _among(self, first: ClaimedEvent, last: int, size: int) -> "Stored":
-        stretch = self.stretch._replace(first=chunks.place_of(first), last=last)
+        stretch = self.stretch._replace(first=chunks.position_of(first), last=last)
         return Stored(self._sql, self._limits, self._handler, stretch, size, first)
 
     def halves(self) -> "tuple[Stored, Stored]":
-        """The older half of its places, and the newer one."""
+        """The older half of its positions, and the newer one."""
         topic, key, first, last = self.stretch
         middle = (first + last) // 2
         older, newer = (
-            PlaceRange(topic, key, first, middle),
-            PlaceRange(topic, key, middle + 1, last),
+            PositionRange(topic, key, first, middle),
+            PositionRange(topic, key, middle + 1, last),
         )
         half = self.size // 2
         make = partial(Stored, self._sql, self._limits, self._handler, first=self.first)

@@ -71,7 +71,7 @@ class VisitRecovery:
     async def _cut(self, visit: Visit, key: str, part: ChunkPart) -> None:
         """Half of the chunk may do: the next visit tries."""
         async with self._anew(visit) as connection:
-            await self._file(connection, part)
+            await self._line_up(connection, part)
             self.cursors.cut(visit.bucket, key, part.size // 2)
             rows = part.rows if isinstance(part, Held) else ()
             await hasten(connection, self.parts.sql, part, rows)
@@ -79,15 +79,15 @@ class VisitRecovery:
     async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
         """Set the chunk back, on a connection that works."""
         async with self._anew(visit) as connection:
-            await self._file(connection, failed.part)
+            await self._line_up(connection, failed.part)
             blamed = replace(visit, written=[], ran=[], failed=[failed])
             await blamed.set_back(connection)
 
-    async def _file(self, connection: Connection, part: ChunkPart) -> None:
-        """What was run before it was filed needs a place to be set back."""
+    async def _line_up(self, connection: Connection, part: ChunkPart) -> None:
+        """What was run before it was lined up needs a position to be set back."""
         if isinstance(part, Held):
-            fresh = [row["id"] for row in part.rows if row.get("place") is None]
-            await lines.file(connection, self.parts.sql, fresh)
+            fresh = [row["id"] for row in part.rows if row.get("position") is None]
+            await lines.line_up(connection, self.parts.sql, fresh)
 
     @asynccontextmanager
     async def _anew(self, visit: Visit) -> AsyncIterator[Connection]:

@@ -230,7 +230,7 @@ class ChunkRun:
         self, written: Written, row: ClaimedEvent, error: BaseException, handler: ChunkHandler
     ) -> None:
         """One event waits for its retry, alone, or is a dead letter."""
-        if row.get("place") is not None:  # one that is run from its lane has no place
+        if row.get("position") is not None:  # one that is run from its lane has no position
             written.leaving.append(row["id"])
         reader = handler.readers.get(row["type"])
         if isinstance(error, NoHandler) and reader is None:

@@ -1,11 +1,11 @@
 """A visit to a bucket of a batch topic: one transaction, in which its chunks are made and run.
 
 Owns the order of things under the bucket's lock: full chunks of what has just arrived are run at
-once; what is left is filed, each event with its due time; then the chunks that are due are run.
+once; what is left is lined up, each event with its due time; then the chunks that are due are run.
 Promises (promise 2) that all of it commits together with what the handlers did, and that the chunk
 of a period holds all that was written before the period's end: it is taken only when everything
-with an id drawn before that moment is committed or gone, and filed. Known limit: a producer whose
-transaction stays open over the end of a period holds up that period's chunks in its bucket.
+with an id drawn before that moment is committed or gone, and lined up. Known limit: a producer
+whose transaction stays open over the end of a period holds up that period's chunks in its bucket.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from inboxd.events.chunks.written import Written
 from inboxd.events.settling import EventSettling
 from inboxd.model.arrivals import Bucket
 from inboxd.store import bodies, chunks, lines
-from inboxd.store.chunks import FiledLine
+from inboxd.store.chunks import OpenLine
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
 
@@ -39,7 +39,7 @@ class Visit:
     """One visit; `more` and `waits` say what it leaves behind.
 
     keys: lines that are said to be due. waits: producers have to end first. last: the id up to
-    which everything was settled or filed, once this has committed.
+    which everything was settled or lined up, once this has committed.
     """
 
     parts: Parts
@@ -57,7 +57,7 @@ class Visit:
     written: list[Written] = field(default_factory=list)
     # How many rows are enough for this visit: 1 runs one chunk at a time.
     enough: int = ROWS
-    # All chunks are run one by one, after the transaction that files them.
+    # All chunks are run one by one, after the transaction that lines them up.
     careful: bool = False
     # The chunks that are being run: if the transaction is spoiled, by the last one.
     ran: list[tuple[str, ChunkPart]] = field(default_factory=list)
@@ -81,13 +81,13 @@ class Visit:
             )
             await self._run_full(connection, seen, full)
             await self._write(connection)
-        grown = await self._file(connection, after, bound, seen)
+        grown = await self._line_up(connection, after, bound, seen)
         await self.set_back(connection)
         await self._run_due(connection, self.keys | set(grown), bound)
         await self._write(connection)
         await self.set_back(connection)
 
-    async def run_one(self, connection: Connection, line: FiledLine) -> None:
+    async def run_one(self, connection: Connection, line: OpenLine) -> None:
         """Run the chunk at a line's head alone; it is due."""
         await connection.execute(self.chunks.patience(self.handler))
         chunk = await self._maker.at_head(connection, line, self._maker.cap(line))
@@ -101,14 +101,14 @@ class Visit:
     async def _run_full(
         self, connection: Connection, seen: Sequence[ClaimedEvent], full: int
     ) -> None:
-        """Run the chunks that what has just arrived makes full; it need not be filed first."""
+        """Run the chunks that what has just arrived makes full; it need not be lined up first."""
         fresh: dict[str, list[ClaimedEvent]] = defaultdict(list)
         for row in seen:
             if row["type"] in self.handler.readers:  # what is none of the chunk's does not fill it
                 fresh[row["ordering_key"] or ""].append(row)
-        filed = await self._filed(connection, [row for row in seen if row["behind"]])
+        lined_up = await self._lined_up(connection, [row for row in seen if row["behind"]])
         for key, rows in fresh.items():
-            line = filed.get(key)
+            line = lined_up.get(key)
             if line is None and rows[0]["behind"]:
                 continue  # it waits for a retry
             if line is not None and any(row["again"] for row in rows):
@@ -119,9 +119,9 @@ class Visit:
                 before = [] if line is None else await self._maker.oldest(connection, line, full)
                 await self._cut(connection, key, [*before, *rows], full)
 
-    async def _filed(
+    async def _lined_up(
         self, connection: Connection, rows: Sequence[ClaimedEvent]
-    ) -> dict[str, FiledLine]:
+    ) -> dict[str, OpenLine]:
         """The lines, not too long ones, behind which these rows stand."""
         keys = list({row["ordering_key"] or "" for row in rows})
         if not keys:
@@ -150,7 +150,7 @@ class Visit:
                 return
             start += full
 
-    async def _file(
+    async def _line_up(
         self, connection: Connection, after: int, bound: int, seen: Sequence[ClaimedEvent] | None
     ) -> list[str]:
         """File what has arrived and was not run; the lines that have grown."""
@@ -165,7 +165,7 @@ class Visit:
             return []
         created_at, now = oldest
         ends = rule.ends(created_at - SLACK, now, _ENDS)
-        filed = await chunks.file_arrivals(
+        lined_up = await chunks.line_up_arrivals(
             connection,
             sql,
             lines.IdRange(*self.bucket, after, bound),
@@ -174,13 +174,13 @@ class Visit:
             ends,
             self.handler.readers,
         )
-        await self._complete(connection, filed.keys)
-        self.rows += filed.rows
-        self.last = max(self.last, filed.last)
-        cut_short = filed.rows == ROWS or (len(ends) == _ENDS and ends[-1] <= now)
+        await self._complete(connection, lined_up.keys)
+        self.rows += lined_up.rows
+        self.last = max(self.last, lined_up.last)
+        cut_short = lined_up.rows == ROWS or (len(ends) == _ENDS and ends[-1] <= now)
         self.exhausted = self.exhausted and not cut_short
         self.more = self.more or not self.exhausted
-        return filed.keys
+        return lined_up.keys
 
     # ------------------------------------------------------------------------------ due chunks
 
@@ -210,7 +210,7 @@ class Visit:
         if longer:
             await self.look_again(connection, longer)
 
-    async def _is_closed(self, connection: Connection, line: FiledLine, bound: int) -> bool:
+    async def _is_closed(self, connection: Connection, line: OpenLine, bound: int) -> bool:
         """Whether nothing more can come into the chunk of a line that is due."""
         closes_at = self.handler.rule.closes_at(line.created_at)
         if closes_at is None or closes_at > line.now:
@@ -220,7 +220,7 @@ class Visit:
             drawn = await chunks.newest(connection, self.parts.sql)
             self.cursors.close(closes_at, drawn)
         if not self.exhausted and self.last < drawn:
-            return False  # there is more to file: the next visit comes at once
+            return False  # there is more to line up: the next visit comes at once
         if bound < drawn:
             self.waits = True
             return False
@@ -280,7 +280,7 @@ class Visit:
         self.written.append(Written())
 
     async def set_back(self, connection: Connection) -> None:
-        """Set back the chunks that failed as a whole, which are filed by now."""
+        """Set back the chunks that failed as a whole, which are lined up by now."""
         failed, self.failed = self.failed, []
         setbacks = ChunkSetback(self.parts, self.settling, self.handler)
         noted = [written.results for written in self.written]

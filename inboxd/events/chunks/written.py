@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from inboxd.events.chunks.reading import Held
 from inboxd.events.settling import PageResults
-from inboxd.store.chunks import PlaceRange
+from inboxd.store.chunks import PositionRange
 from inboxd.store.rows import ClaimedEvent
 
 
@@ -17,11 +17,11 @@ from inboxd.store.rows import ClaimedEvent
 class Written:
     """What chunks have to write. settled: stretches of lines, with the seconds of each event.
 
-    leaving: ids of filed events that do not stay in their lines.
+    leaving: ids of lined-up events that do not stay in their lines.
     """
 
     results: PageResults = field(default_factory=PageResults)
-    settled: list[tuple[PlaceRange, float, float]] = field(default_factory=list)
+    settled: list[tuple[PositionRange, float, float]] = field(default_factory=list)
     leaving: list[int] = field(default_factory=list)
     # Of settled stretches: type, events, seconds of each, how long the chunk had been due.
     types: list[tuple[str, int, float, float]] = field(default_factory=list)

@@ -1,7 +1,8 @@
 """What a page has of sequential topics: rows of a few buckets, which nobody else has.
 
 Owns what becomes of the cursors when such a page ends. Promises that they move when it has
-committed, and never past a row that was neither settled nor filed. See: `sequential`, which claims.
+committed, and never past a row that was neither settled nor lined up. See: `sequential`, which
+claims.
 """
 
 from collections.abc import Sequence
@@ -20,8 +21,8 @@ from inboxd.store.statements import Statements
 class BucketClaim:
     """Rows of buckets that this page alone has.
 
-    arrived: buckets whose arrivals it took; drained: those of which it took all. filed: lines whose
-    filed rows it took; cut: they may have more.
+    arrived: buckets whose arrivals it took; drained: those of which it took all. lined_up: lines
+    whose lined-up rows it took; cut: they may have more.
     """
 
     rows: Sequence[ClaimedEvent]
@@ -30,11 +31,11 @@ class BucketClaim:
     buckets: frozenset[Bucket]
     arrived: Sequence[Bucket]
     drained: frozenset[Bucket]
-    filed: Sequence[Line]
+    lined_up: Sequence[Line]
     cut: bool
     sql: Statements
     arrivals: Arrivals
-    # Lines with filed rows to go on with: the source's own.
+    # Lines with lined-up rows to go on with: the source's own.
     going: dict[Line, None]
     exclusive: bool = True
 
@@ -43,11 +44,11 @@ class BucketClaim:
         self.arrivals.hold(self.buckets)
 
     def ended(self, met: int, *, committed: bool) -> None:
-        """Move the cursors over what was settled or filed."""
+        """Move the cursors over what was settled or lined up."""
         self.arrivals.release(self.buckets)
         if not committed:
             return
-        last = {bucket_of(row): row["id"] for row in self.rows[:met] if row["place"] is None}
+        last = {bucket_of(row): row["id"] for row in self.rows[:met] if row["position"] is None}
         left = {bucket_of(row) for row in self.rows[met:]}
         # A bucket for which there was no room is still the one that was asked the longest ago.
         for bucket in (each for each in self.arrived if each in last or each in self.drained):
@@ -56,24 +57,24 @@ class BucketClaim:
                 self.arrivals.empty(bucket)
         if self.cut or left:
             still = self.order.lines
-            for line in self.filed:
+            for line in self.lined_up:
                 if (line.topic, line.key) not in still:
                     self.going[line] = None
 
     async def hold(
         self, connection: Connection, row: ClaimedEvent, before: Sequence[ClaimedEvent]
     ) -> None:
-        """Take the row's bucket, and file what stands before it: it may be filed itself after."""
+        """Take the row's bucket, and line up what stands before it: then it may be, too."""
         await lines.hold(connection, self.sql, [bucket_of(row)])
         own = [
             each["id"]
             for each in before
             if each["ordering_key"] == row["ordering_key"]
             and each["topic"] == row["topic"]
-            and each["place"] is None
+            and each["position"] is None
         ]
         if own:
-            await lines.file(connection, self.sql, own)
+            await lines.line_up(connection, self.sql, own)
 
 
 def bucket_of(row: ClaimedEvent) -> Bucket:

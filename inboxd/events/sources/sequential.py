@@ -1,10 +1,10 @@
 """Events of sequential topics: a source of pages in which no key is out of order (promise 5).
 
 Owns what this worker remembers of lines: the cursors of arrivals, the lanes of due heads, and the
-lines of filed rows that it is in the middle of. A page takes a few of the buckets that nobody else
-has, each locked for the transaction, then reads them in a later statement: arrivals up to the
-horizon, and filed rows from the heads of their lines on (ADR 12). Promises what `Source` says;
-cursors move when a page has committed, and never past a row that was neither settled nor filed.
+lines of lined-up rows that it is in the middle of. A page takes a few of the buckets that nobody
+else has, each locked for the transaction, then reads them in a later statement: arrivals up to the
+horizon, and lined-up rows from the heads of their lines on (ADR 12). Promises what `Source` says;
+cursors move when a page has committed, and never past a row that was neither settled nor lined up.
 Known limit: while a page runs, nobody else processes what comes into its buckets.
 """
 
@@ -47,7 +47,7 @@ class SequentialSource:
         self._served = ServedLines(parts)
         self._arrivals = Arrivals()
         self._heads: dict[Key, Lane] = {}
-        # Lines with filed rows to go on with: their heads are behind the cursors.
+        # Lines with lined-up rows to go on with: their heads are behind the cursors.
         self._going: dict[Line, None] = {}
         self._wanting = False
         self._pause = _SOON
@@ -107,15 +107,15 @@ class SequentialSource:
         going = [line for line in due if _bucket_of_line(line) in had]
         self._wanting |= len(going) < len(due) or bool(self._arrivals.free())
         share = -(-most // 2) if arrived else most
-        filed = await self._claim_filed(connection, going, share)
-        fresh, drained = await self._claim_arrivals(connection, arrived, most - len(filed))
+        lined_up = await self._claim_lined_up(connection, going, share)
+        fresh, drained = await self._claim_arrivals(connection, arrived, most - len(lined_up))
         for line in going:
             self._going.pop(line, None)
-        rows = [*filed, *sorted(fresh, key=lambda row: row["id"])]
+        rows = [*lined_up, *sorted(fresh, key=lambda row: row["id"])]
         if not rows:
             return None
         self._wanting, self._pause = False, _SOON
-        cut = len(filed) == share
+        cut = len(lined_up) == share
         return BucketClaim(
             rows=rows,
             full=cut or len(drained) < len(arrived),
@@ -123,7 +123,7 @@ class SequentialSource:
             buckets=had,
             arrived=arrived,
             drained=drained,
-            filed=going,
+            lined_up=going,
             cut=cut,
             sql=self._parts.sql,
             arrivals=self._arrivals,
@@ -133,7 +133,7 @@ class SequentialSource:
     # --------------------------------------------------------------------------------- claims
 
     async def _due(self, connection: Connection) -> list[Line]:
-        """Lines with filed rows that may go on: those known to, and those whose heads are due."""
+        """Lines with lined-up rows that may go on: known to, or those whose heads are due."""
         lanes = [lane for lane in self._heads.values() if self._served.serves(lane.key)]
         # Those of a topic that was paused meanwhile: a survey finds them when it is resumed.
         allow = self._parts.controls.allow
@@ -204,10 +204,10 @@ class SequentialSource:
                 (lane, first) for lane, first, type_ in found if (lane[0], type_) in ours
             )
 
-    async def _claim_filed(
+    async def _claim_lined_up(
         self, connection: Connection, going: Sequence[Line], most: int
     ) -> list[ClaimedEvent]:
-        return await lines.claim_filed(connection, self._parts.sql, going, most) if going else []
+        return await lines.claim_lined_up(connection, self._parts.sql, going, most) if going else []
 
     async def _claim_arrivals(
         self, connection: Connection, arrived: Sequence[Bucket], most: int

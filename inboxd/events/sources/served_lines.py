@@ -32,10 +32,11 @@ class ServedLines:
     async def ours(
         self, connection: Connection, pairs: Iterable[tuple[str, str]]
     ) -> set[tuple[str, str]]:
-        """Those of these topics and types whose arrivals are ours to take, or to file.
+        """Those of these topics and types whose arrivals are ours to take, or to line up.
 
-        What nobody handles we file wherever a handler without a topic may have others to run: else
-        it would hold up the other keys of its bucket. What another worker handles is left to it.
+        What nobody handles we line up wherever a handler without a topic may have others to run:
+        else it would hold up the other keys of its bucket. What another worker handles is left to
+        it.
         """
         open_ = {pair for pair in pairs if self._is_open(pair[0])}
         ours = {pair for pair in open_ if self._takes(*pair)}

@@ -78,9 +78,9 @@ async def export(
 ) -> int:
     """Write it to a file; returns its rows. Raises ExportError."""
     target = f"partition {partition.part}"
-    line = await audit.record(session, actor, "export", target, reason, 0)
+    entry = await audit.record(session, actor, "export", target, reason, 0)
     rows, _ = await exporter.write(session.connection, session.sql, partition)
-    await audit.record_more(session, line, rows)
+    await audit.record_more(session, entry, rows)
     return rows
 
 
@@ -97,8 +97,8 @@ async def drop(
     Raises ExportError, and PartitionBusy: a worker goes on with it.
     """
     target = f"partition {partition.part}"
-    line = await audit.record(session, actor, "drop", target, reason, 0)
+    entry = await audit.record(session, actor, "drop", target, reason, 0)
     gone = await PartitionRemoval(session.connection, session.sql, exporter).go(partition)
     if gone:
-        await audit.record_more(session, line, partition.exported or partition.rows or 0)
+        await audit.record_more(session, entry, partition.exported or partition.rows or 0)
     return gone

@@ -1,7 +1,7 @@
-"""Events in lines of sequential topics that no living worker handles: each keeps its place.
+"""Events in lines of sequential topics that no living worker handles: each keeps its position.
 
 Owns two things. Arrivals of a topic that no worker visits, since none has handlers that could serve
-it, are filed, in their order, so that each key that stands still can be seen. A head that nobody
+it, are lined up, in their order, so that each key that stands still can be seen. A head that nobody
 handles is kept and blocks its line, or is a dead letter, or is ignored with what follows it alike
 (`events`). Promises that the order is kept: what waits, or is replayed later, when the handler is
 there, still stands before what came after it. Known limit: of a line, only the head is a dead
@@ -48,27 +48,27 @@ class UnhandledLines:
                 nobodys = await workers.unhandled(connection, context.sql, pairs)
             lost = [each for each in arrived if self._is_lost(each, nobodys)]
             due = set(self._arrivals.due([(each.topic, each.type) for each in lost]))
-            filed = [each for each in lost if (each.topic, each.type) in due]
-            for each in filed:
-                await self._file(connection, each)
+            lined_up = [each for each in lost if (each.topic, each.type) in due]
+            for each in lined_up:
+                await self._line_up(connection, each)
             waiting = [p for p in heads if p in nobodys and judgement.is_open("topic", *p)]
             ended = await self._choice.settle(
                 connection,
                 judgement.due(sorted(waiting)),
                 lambda pair: _HeadPages(judgement, connection, Lane(pair)),
             )
-        if filed or ended:
+        if lined_up or ended:
             await self._freed()
 
     def _is_lost(self, each: Arrived, nobodys: Mapping[tuple[str, str], bool]) -> bool:
-        """Whether nobody takes the arrivals of a bucket, be it only to file them."""
+        """Whether nobody takes the arrivals of a bucket, be it only to line them up."""
         return (
             each.mode == "sequential"
             and self._judgement.is_open("topic", each.topic, each.type)
             and not nobodys.get((each.topic, each.type), True)
         )
 
-    async def _file(self, connection: Connection, each: Arrived) -> None:
+    async def _line_up(self, connection: Connection, each: Arrived) -> None:
         """File what has arrived in a bucket, as far as nothing before it can come any more."""
         sql, bucket, after = self._judgement.context.sql, (each.topic, each.bucket), each.first - 1
         bound = self._horizon.bound(each.bucket, each.topic)
@@ -80,7 +80,7 @@ class UnhandledLines:
             stretch = IdRange(*bucket, after, bound)
             rows = await lines.claim_arrivals(connection, sql, [stretch], _PAGE)
             if rows:
-                await lines.file(connection, sql, [row["id"] for row in rows])
+                await lines.line_up(connection, sql, [row["id"] for row in rows])
                 after = rows[-1]["id"]
             return len(rows), bool(rows)
 
@@ -110,7 +110,7 @@ class _HeadPages:
         if not heads or not await workers.unhandled(self.connection, sql, [subject]):
             return [], False
         held = [head.line for head in await self._held(heads)]
-        rows = await lines.claim_filed(self.connection, sql, held, _PAGE) if held else []
+        rows = await lines.claim_lined_up(self.connection, sql, held, _PAGE) if held else []
         ids = self._alike(rows)
         if len(rows) == _PAGE and ids:
             self.lane.rewind()  # the same lines go on

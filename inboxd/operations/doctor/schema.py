@@ -162,7 +162,7 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
         parent.partition("_")[0]: "ever" if kept is None else span(kept.total_seconds())
         for parent, kept in keep.items()
     }
-    text = "kept: " + ", ".join(f"{place} for {time}" for place, time in times.items())
+    text = "kept: " + ", ".join(f"{table} for {time}" for table, time in times.items())
     if late:
         text += f"; {plural(len(late), 'partition')} should be gone, the oldest for {span(longest)}"
     remedy = ""

@@ -16,7 +16,7 @@ from inboxd.store import lines as store_lines
 from inboxd.store import suspects as store_suspects
 from inboxd.store import topics as store_topics
 from inboxd.store.connections import Row
-from inboxd.store.wakeups import Place
+from inboxd.store.wakeups import HotTable
 
 
 async def topics(look: Look) -> AsyncIterator[Finding]:
@@ -35,7 +35,7 @@ async def lines(look: Look) -> AsyncIterator[Finding]:
         remedy = ""
         if verdict is not Verdict.OK:
             remedy = f"`inboxd topics show {name}` and `inboxd workers`: who serves it?"
-        found = f"{row['arrived']:,} arrived, {row['filed']:,} filed"
+        found = f"{row['arrived']:,} arrived, {row['lined_up']:,} lined up"
         found += f", the oldest arrival for {span(oldest)}"
         if name in paused_:
             found += "; paused"
@@ -79,12 +79,12 @@ async def lanes(look: Look) -> AsyncIterator[Finding]:
         yield finding
 
 
-async def _backlog(look: Look, place: Place, kind: str) -> AsyncIterator[Finding]:
+async def _backlog(look: Look, table: HotTable, kind: str) -> AsyncIterator[Finding]:
     stopped = await controls.read(look.session.connection, look.session.sql)
     paused = {(row["kind"], row["name"]) for row in stopped}
-    lanes_ = await listing.lanes(look.session, place)
+    lanes_ = await listing.lanes(look.session, table)
     if not lanes_:
-        yield Finding(f"backlog: {place}", Verdict.OK, "nothing is unsettled", figure=0)
+        yield Finding(f"backlog: {table}", Verdict.OK, "nothing is unsettled", figure=0)
     for name in sorted({row[kind] for row in lanes_}):
         yield _judge_lane(kind, name, [row for row in lanes_ if row[kind] == name], paused)
 
@@ -112,9 +112,9 @@ def _judge_lane(
 async def dead_letters(look: Look) -> AsyncIterator[Finding]:
     """How many wait for somebody, and whether they become more."""
     grown = {row["kind"]: row["failed"] for row in await look.rows("doctor_failed", 60)}
-    places: tuple[tuple[Place, str], ...] = (("events", "event"), ("commands", "command"))
-    for place, kind in places:
-        rows = await listing.lanes(look.session, place)
+    tables: tuple[tuple[HotTable, str], ...] = (("events", "event"), ("commands", "command"))
+    for table, kind in tables:
+        rows = await listing.lanes(look.session, table)
         failed, lately = sum(row["failed"] for row in rows), grown.get(kind, 0)
         verdict = thresholds.FAILED_ROWS.judge(failed)
         if failed:  # what was replayed since is no trouble any more
@@ -124,7 +124,7 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
         more = "+" if any(row["failed"] >= listing.COUNTED for row in rows) else ""
         found = f"{failed:,}{more}; {plural(lately, 'attempt')} ended so within the last hour"
         remedy = "`inboxd failures list`, then replay or dismiss them" if failed else ""
-        yield Finding(f"dead letters: {place}", verdict, found, remedy, failed, "rows")
+        yield Finding(f"dead letters: {table}", verdict, found, remedy, failed, "rows")
 
 
 async def blocked_keys(look: Look) -> AsyncIterator[Finding]:

@@ -1,14 +1,14 @@
 -- Whether all events of a stretch of a line have the story and the tenant of one of them; where the second one
 -- is another's already, nothing more is read.
--- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last place, $5 text correlation
+-- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position, $5 text correlation
 --             id, $6 text tenant
 -- returns: correlation_id and tenant: what was given, if all have it
 -- locks: nothing
 SELECT CASE WHEN $5::text IS NULL THEN NULL WHEN NOT EXISTS (
            SELECT FROM {schema}.events e
-            WHERE e.place IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.place BETWEEN $3 AND $4
+            WHERE e.position IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.position BETWEEN $3 AND $4
               AND e.correlation_id IS DISTINCT FROM $5::text) THEN $5::text END AS correlation_id,
        CASE WHEN $6::text IS NULL THEN NULL WHEN NOT EXISTS (
            SELECT FROM {schema}.events e
-            WHERE e.place IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.place BETWEEN $3 AND $4
+            WHERE e.position IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.position BETWEEN $3 AND $4
               AND e.tenant IS DISTINCT FROM $6::text) THEN $6::text END AS tenant

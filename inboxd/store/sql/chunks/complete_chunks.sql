@@ -20,11 +20,11 @@ UPDATE {schema}.events e SET run_at = clock_timestamp()
       WHERE h.status = 'waiting' AND h.attempts = 0 AND h.updated_at <= h.created_at
         AND h.run_at > clock_timestamp()
         AND (CASE WHEN $3::integer IS NULL THEN false
-                  ELSE (SELECT l.place FROM {schema}.events l
-                         WHERE l.place IS NOT NULL AND l.topic = $1 AND l.ordering_key = line.key
-                         ORDER BY l.place DESC LIMIT 1) - h.place + 1 >= $3 END
+                  ELSE (SELECT l.position FROM {schema}.events l
+                         WHERE l.position IS NOT NULL AND l.topic = $1 AND l.ordering_key = line.key
+                         ORDER BY l.position DESC LIMIT 1) - h.position + 1 >= $3 END
              OR CASE WHEN cardinality($4::text[]) = 0 THEN false
                      ELSE $4::text[] <@ (SELECT array_agg(DISTINCT l.type) FROM (
                               SELECT l.type FROM {schema}.events l
-                               WHERE l.place IS NOT NULL AND l.topic = $1 AND l.ordering_key = line.key
-                               ORDER BY l.place LIMIT 1000) l) END)))
+                               WHERE l.position IS NOT NULL AND l.topic = $1 AND l.ordering_key = line.key
+                               ORDER BY l.position LIMIT 1000) l) END)))

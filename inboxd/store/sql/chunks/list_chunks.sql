@@ -1,23 +1,23 @@
 -- The chunks of a batch topic that wait, the one that is due first first.
 -- parameters: $1 text topic, $2 integer limit, $3 interval after which a chunk is due that waits for its
 --             count alone
--- returns: key, events (by places, so those that an operator took out are counted), since (when the oldest
+-- returns: key, events (by positions, so those that an operator took out are counted), since (when the oldest
 --          was written), due_at (null: it waits for its count alone), attempts (of the chunk), and the number
---          of events that are not filed yet (arrived, counted to 10,000), the same in each row
+--          of events that are not lined up yet (arrived, counted to 10,000), the same in each row
 -- locks: nothing
 WITH arrived AS MATERIALIZED (
     SELECT count(*)::integer AS rows FROM (
-        SELECT FROM {schema}.events WHERE topic = $1 AND status = 'waiting' AND place IS NULL LIMIT 10000) a
+        SELECT FROM {schema}.events WHERE topic = $1 AND status = 'waiting' AND position IS NULL LIMIT 10000) a
 ), heads AS MATERIALIZED (
-    SELECT h.ordering_key, h.place, h.created_at, h.run_at, h.attempts, h.id FROM {schema}.events h
+    SELECT h.ordering_key, h.position, h.created_at, h.run_at, h.attempts, h.id FROM {schema}.events h
      WHERE h.head AND h.status = 'waiting' AND h.topic = $1 AND h.mode = 'batch'
      ORDER BY h.run_at, h.id LIMIT $2
 )
-SELECT heads.ordering_key AS key, filed.place - heads.place + 1 AS events, heads.created_at AS since,
+SELECT heads.ordering_key AS key, lined_up.position - heads.position + 1 AS events, heads.created_at AS since,
        nullif(heads.run_at, heads.created_at + $3) AS due_at, heads.attempts, arrived.rows AS arrived
   FROM arrived LEFT JOIN heads ON true
   LEFT JOIN LATERAL (
-     SELECT l.place FROM {schema}.events l
-      WHERE l.place IS NOT NULL AND l.topic = $1 AND l.ordering_key = heads.ordering_key
-      ORDER BY l.place DESC LIMIT 1) filed ON true
+     SELECT l.position FROM {schema}.events l
+      WHERE l.position IS NOT NULL AND l.topic = $1 AND l.ordering_key = heads.ordering_key
+      ORDER BY l.position DESC LIMIT 1) lined_up ON true
  ORDER BY heads.run_at, heads.id

@@ -1,12 +1,12 @@
 -- Move a stretch of a line, whose chunk its handler finished, into history. What was set back from it has
 -- left the line before. The bucket, which the caller has, is the fence.
--- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last place, $5 double precision
+-- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position, $5 double precision
 --             seconds that each event took, $6 uuid worker
 -- returns: type, rows
 -- locks: the rows
 WITH gone AS (
     DELETE FROM {schema}.events e
-     WHERE e.place IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.place BETWEEN $3 AND $4
+     WHERE e.position IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.position BETWEEN $3 AND $4
     RETURNING *
 ), kept AS (
     INSERT INTO {schema}.events_history

@@ -1,9 +1,9 @@
 -- Which of these types a stretch of a line has.
--- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last place, $5 text[] types
+-- parameters: $1 text topic, $2 text ordering key, $3 and $4 bigint first and last position, $5 text[] types
 -- returns: type
 -- locks: nothing
 SELECT wanted.type
   FROM unnest($5::text[]) AS wanted(type)
  WHERE EXISTS (SELECT FROM {schema}.events e
-                WHERE e.place IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.place BETWEEN $3 AND $4
+                WHERE e.position IS NOT NULL AND e.topic = $1 AND e.ordering_key = $2 AND e.position BETWEEN $3 AND $4
                   AND e.type = wanted.type)

@@ -7,7 +7,7 @@
 WITH alive AS MATERIALIZED (
     SELECT id FROM {schema}.workers WHERE id = $1::uuid AND state = 'running' FOR KEY SHARE
 ), member AS MATERIALIZED (
-    SELECT c.id, c.queue, row_number() OVER (PARTITION BY c.queue ORDER BY c.run_at, c.id) AS place
+    SELECT c.id, c.queue, row_number() OVER (PARTITION BY c.queue ORDER BY c.run_at, c.id) AS position
       FROM {schema}.commands c
      WHERE c.suspect_group = $2::uuid AND c.run_at <= now()
        AND CASE WHEN c.suspect_group IS NOT NULL  -- implies the predicate of no other index
@@ -21,7 +21,7 @@ WITH alive AS MATERIALIZED (
           WHERE c.id BETWEEN member.id AND member.id
             AND CASE WHEN c.id IS NOT NULL THEN c.status = 'pending' AND c.suspect_group = $2::uuid END
             FOR UPDATE SKIP LOCKED) held
-     WHERE member.place <= (SELECT room.rows FROM unnest($4::text[], $5::integer[]) AS room(queue, rows)
+     WHERE member.position <= (SELECT room.rows FROM unnest($4::text[], $5::integer[]) AS room(queue, rows)
                              WHERE room.queue = member.queue)
      LIMIT $6
 )

@@ -1,8 +1,8 @@
 -- Lines of sequential topics that stand still: behind a dead letter, those first that have for longest,
--- behind an event that nobody handles, and behind a head that waits for its retry while others are filed
+-- behind an event that nobody handles, and behind a head that waits for its retry while others are lined up
 -- behind it.
 -- parameters: $1 text topic (null: any), $2 integer lines, and so many of each topic (and type) are looked at
--- returns: topic, key, held_by (dead letter, retry, no handler), id, event_id, type, attempts, length (filed
+-- returns: topic, key, held_by (dead letter, retry, no handler), id, event_id, type, attempts, length (lined up
 --          rows), age (seconds: since the dead letter became one, since the other was written, since what
 --          nobody handles was due), next_at (null: not by itself), error
 -- locks: nothing
@@ -27,11 +27,11 @@ WITH RECURSIVE dead(topic) AS (
           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND (e.topic, e.type) > (again.topic, again.type)
           ORDER BY e.topic, e.type LIMIT 1) following
      WHERE $1 IS NULL OR following.topic = $1
-), held(held_by, id, since, place, topic, key) AS (
+), held(held_by, id, since, position, topic, key) AS (
     SELECT 'dead letter', first.*
       FROM dead
      CROSS JOIN LATERAL (
-         SELECT e.id, e.updated_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
+         SELECT e.id, e.updated_at, e.position, e.topic, e.ordering_key FROM {schema}.events e
           WHERE e.head::integer = 1 AND e.status LIKE 'failed' AND e.topic = dead.topic
           ORDER BY e.updated_at, e.id LIMIT $2) first
      WHERE $1 IS NULL OR dead.topic = $1
@@ -43,7 +43,7 @@ WITH RECURSIVE dead(topic) AS (
           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = again.topic AND e.type = again.type
           ORDER BY e.run_at, e.id LIMIT 1) kind
      CROSS JOIN LATERAL (
-         SELECT e.id, e.created_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
+         SELECT e.id, e.created_at, e.position, e.topic, e.ordering_key FROM {schema}.events e
           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = again.topic AND e.type = again.type
             AND e.run_at > now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
           ORDER BY e.run_at, e.id LIMIT $2) first
@@ -57,18 +57,18 @@ WITH RECURSIVE dead(topic) AS (
           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = kept.topic AND e.type = kept.type
           ORDER BY e.run_at, e.id LIMIT 1) kind
      CROSS JOIN LATERAL (
-         SELECT e.id, e.run_at, e.place, e.topic, e.ordering_key FROM {schema}.events e
+         SELECT e.id, e.run_at, e.position, e.topic, e.ordering_key FROM {schema}.events e
           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = kept.topic AND e.type = kept.type
             AND e.run_at <= now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
           ORDER BY e.run_at, e.id LIMIT $2) first
 ), shown AS MATERIALIZED (
-    SELECT held.*, last.place - held.place + 1 AS length
+    SELECT held.*, last.position - held.position + 1 AS length
       FROM held
      CROSS JOIN LATERAL (
-         SELECT e.place FROM {schema}.events e
-          WHERE e.place IS NOT NULL AND e.topic = held.topic AND e.ordering_key = held.key
-          ORDER BY e.place DESC LIMIT 1) last
-     WHERE held.held_by <> 'retry' OR last.place > held.place
+         SELECT e.position FROM {schema}.events e
+          WHERE e.position IS NOT NULL AND e.topic = held.topic AND e.ordering_key = held.key
+          ORDER BY e.position DESC LIMIT 1) last
+     WHERE held.held_by <> 'retry' OR last.position > held.position
      ORDER BY held.since, held.id LIMIT $2
 )
 SELECT shown.topic, shown.key, shown.held_by, e.id, e.event_id, e.type, e.attempts, shown.length,

@@ -2,11 +2,11 @@
 -- Of two statuses, since a plan that was made while the table was empty would take «status = 'pending'»
 -- for an invitation to walk over the whole index of pending rows.
 -- parameters: $1 bigint id
--- returns: as claim_events.sql, one row at most, lane = 0; of an event in a line also bucket and place;
+-- returns: as claim_events.sql, one row at most, lane = 0; of an event in a line also bucket and position;
 --          ready (true), behind (false): the caller has seen to that
 -- locks: the row, FOR UPDATE until the transaction ends
 SELECT {claimed event}, 0 AS lane,
-       e.bucket, e.place, true AS ready, false AS behind
+       e.bucket, e.position, true AS ready, false AS behind
   FROM {schema}.events e
  WHERE e.id = $1 AND e.status IN ('pending', 'waiting')
    FOR UPDATE SKIP LOCKED

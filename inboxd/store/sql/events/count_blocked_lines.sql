@@ -37,13 +37,13 @@ WITH RECURSIVE dead(topic) AS (
           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = again.topic AND e.type = again.type
           ORDER BY e.run_at, e.id LIMIT 1) kind
      CROSS JOIN LATERAL (
-         SELECT e.place, e.ordering_key, e.created_at FROM {schema}.events e
+         SELECT e.position, e.ordering_key, e.created_at FROM {schema}.events e
           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = again.topic AND e.type = again.type
             AND e.run_at > now() AND e.mode = 'sequential' AND kind.mode = 'sequential'
           ORDER BY e.run_at, e.id LIMIT $1) first
      WHERE EXISTS (SELECT FROM {schema}.events e
-                    WHERE e.place IS NOT NULL AND e.topic = again.topic AND e.ordering_key = first.ordering_key
-                      AND e.place > first.place OFFSET 0)
+                    WHERE e.position IS NOT NULL AND e.topic = again.topic AND e.ordering_key = first.ordering_key
+                      AND e.position > first.position OFFSET 0)
     UNION ALL
     SELECT kept.topic, 'no handler', first.run_at
       FROM kept

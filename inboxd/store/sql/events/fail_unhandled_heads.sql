@@ -7,7 +7,7 @@
 UPDATE {schema}.events e
    SET status = 'failed', errors = coalesce(e.errors, '[]') || (jsonb_build_object('at', clock_timestamp()) || $2::jsonb),
        fingerprint = 'no-handler:' || e.type, updated_at = clock_timestamp(),
-       place = CASE WHEN given.skips THEN NULL ELSE e.place END, head = NOT given.skips
+       position = CASE WHEN given.skips THEN NULL ELSE e.position END, head = NOT given.skips
   FROM (SELECT h.id, coalesce(t.rules ->> 'on_failure' = 'skip', false) AS skips
           FROM {schema}.events h LEFT JOIN {schema}.topics t ON t.name = h.topic
          WHERE h.id = ANY ($1::bigint[])) given

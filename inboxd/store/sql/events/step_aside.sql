@@ -2,4 +2,4 @@
 -- parameters: $1 bigint[] ids
 -- returns: nothing (the command tag counts the rows)
 -- locks: the rows, and those that become the heads; the caller has their buckets
-UPDATE {schema}.events SET place = NULL, head = false WHERE id = ANY ($1::bigint[])
+UPDATE {schema}.events SET position = NULL, head = false WHERE id = ANY ($1::bigint[])

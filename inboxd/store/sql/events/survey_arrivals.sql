@@ -4,13 +4,13 @@
 -- locks: nothing
 WITH RECURSIVE lane(topic, bucket, first, mode, type, created_at) AS (
     (SELECT topic, bucket, id, mode, type, created_at FROM {schema}.events
-      WHERE status = 'waiting' AND place IS NULL ORDER BY topic, bucket, id LIMIT 1)
+      WHERE status = 'waiting' AND position IS NULL ORDER BY topic, bucket, id LIMIT 1)
     UNION ALL
     SELECT following.*
       FROM lane
      CROSS JOIN LATERAL (
          SELECT e.topic, e.bucket, e.id, e.mode, e.type, e.created_at FROM {schema}.events e
-          WHERE e.status = 'waiting' AND e.place IS NULL AND (e.topic, e.bucket) > (lane.topic, lane.bucket)
+          WHERE e.status = 'waiting' AND e.position IS NULL AND (e.topic, e.bucket) > (lane.topic, lane.bucket)
           ORDER BY e.topic, e.bucket, e.id LIMIT 1) following
 )
 SELECT topic, bucket, first, mode, type, extract(epoch FROM clock_timestamp() - created_at)::double precision AS age

@@ -1,4 +1,4 @@
--- Dead letters with an ordering key run again in their place, since it is a place in a line; as if for the
+-- Dead letters with an ordering key run again in their place, since it is a position in a line; as if for the
 -- first time; what went wrong before stays listed. A deadline that has passed is lifted. A row whose unique
 -- key another unsettled command holds, or whose batch was cancelled, is left alone.
 -- parameters: $1 bigint[] ids, $2 text actor, $3 text reason

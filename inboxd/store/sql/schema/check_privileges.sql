@@ -22,7 +22,7 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE'),
     ('intakes', 'SELECT INSERT UPDATE DELETE')
 ), changed(object, columns) AS (VALUES  -- what became of a row; what it says is not the daemon's to change
-    ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, place, head'),
+    ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, position, head'),
     ('commands', 'priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at, '
                  'cancel_requested, errors, fingerprint, progress, updated_at, suspect_group, '
                  'lone_crashes, alone_fence'),

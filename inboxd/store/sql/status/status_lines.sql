@@ -1,8 +1,8 @@
 -- What waits in the lines of each topic, counted no further than a limit. Topics are found by loose index
--- scans, of what has arrived and of what is filed.
+-- scans, of what has arrived and of what is lined up.
 -- parameters: $1 integer limit of each count
 -- returns: topic, arrived (events that were not met yet), oldest (seconds since the oldest of them was
---          written), filed (events that wait in their line), blocked (lines
+--          written), lined_up (events that wait in their line), blocked (lines
 --          whose head is a dead letter), blocked_for (seconds since the first of those died), kept (lines
 --          whose head nobody handles), kept_for (seconds since the first of those was due), late (as oldest,
 --          without what is paused; null: nothing). Known limit: of each bucket the first is judged; behind one of a
@@ -10,21 +10,21 @@
 -- locks: nothing
 WITH RECURSIVE arriving(topic, bucket, type, created_at) AS (  -- the first of each bucket, as in survey_arrivals
     (SELECT topic, bucket, type, created_at FROM {schema}.events
-      WHERE status = 'waiting' AND place IS NULL ORDER BY topic, bucket, id LIMIT 1)
+      WHERE status = 'waiting' AND position IS NULL ORDER BY topic, bucket, id LIMIT 1)
     UNION ALL
     SELECT following.*
       FROM arriving
      CROSS JOIN LATERAL (SELECT e.topic, e.bucket, e.type, e.created_at FROM {schema}.events e
-                          WHERE e.status = 'waiting' AND e.place IS NULL
+                          WHERE e.status = 'waiting' AND e.position IS NULL
                             AND (e.topic, e.bucket) > (arriving.topic, arriving.bucket)
                           ORDER BY e.topic, e.bucket, e.id LIMIT 1) following
 ), heading(topic) AS (
-    (SELECT topic FROM {schema}.events WHERE place IS NOT NULL ORDER BY topic LIMIT 1)
+    (SELECT topic FROM {schema}.events WHERE position IS NOT NULL ORDER BY topic LIMIT 1)
     UNION ALL
     SELECT following.topic
       FROM heading
      CROSS JOIN LATERAL (SELECT e.topic FROM {schema}.events e
-                          WHERE e.place IS NOT NULL AND e.topic > heading.topic
+                          WHERE e.position IS NOT NULL AND e.topic > heading.topic
                           ORDER BY e.topic LIMIT 1) following
 ), waiting(topic, type) AS (
     (SELECT topic, type FROM {schema}.events WHERE head::integer = 1 AND status LIKE 'waiting' ORDER BY topic, type LIMIT 1)
@@ -37,13 +37,13 @@ WITH RECURSIVE arriving(topic, bucket, type, created_at) AS (  -- the first of e
 ), nobodys(topic, type) AS MATERIALIZED (
     SELECT topic, type FROM waiting WHERE {schema}.is_unhandled(topic, type)
 )
-SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, filed.count AS filed,
+SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, lined_up.count AS lined_up,
        blocked.count AS blocked, blocked.seconds AS blocked_for, kept.count AS kept, kept.seconds AS kept_for,
        oldest.late
   FROM (SELECT topic FROM arriving UNION SELECT topic FROM heading) AS found
  CROSS JOIN LATERAL (
      SELECT count(*) FROM (SELECT FROM {schema}.events e
-                            WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic = found.topic
+                            WHERE e.status = 'waiting' AND e.position IS NULL AND e.topic = found.topic
                             LIMIT $1) AS few) arrived
  LEFT JOIN (
      SELECT first.topic, extract(epoch FROM clock_timestamp() - min(first.created_at))::double precision AS seconds,
@@ -54,7 +54,7 @@ SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, filed.co
        FROM arriving first GROUP BY first.topic) oldest ON oldest.topic = found.topic
  CROSS JOIN LATERAL (
      SELECT count(*) FROM (SELECT FROM {schema}.events e
-                            WHERE e.place IS NOT NULL AND e.topic = found.topic LIMIT $1) AS few) filed
+                            WHERE e.position IS NOT NULL AND e.topic = found.topic LIMIT $1) AS few) lined_up
  CROSS JOIN LATERAL (
      SELECT count(*), extract(epoch FROM clock_timestamp() - min(few.updated_at))::double precision AS seconds
        FROM (SELECT e.updated_at FROM {schema}.events e

@@ -1,5 +1,5 @@
 -- How many events wait in the lines of topics. Of each topic only so many of the rows that have arrived, and of
--- those that are filed, are looked at.
+-- those that are lined up, are looked at.
 -- parameters: $1 text[] topics, $2 text type (null: any), $3 integer limit of each look
 -- returns: count
 -- locks: nothing
@@ -7,8 +7,8 @@ SELECT count(*)
   FROM unnest($1::text[]) AS line(topic)
  CROSS JOIN LATERAL (
      (SELECT e.type, e.status FROM {schema}.events e
-       WHERE e.status = 'waiting' AND e.place IS NULL AND e.topic = line.topic LIMIT $3)
+       WHERE e.status = 'waiting' AND e.position IS NULL AND e.topic = line.topic LIMIT $3)
      UNION ALL
      (SELECT e.type, e.status FROM {schema}.events e
-       WHERE e.place IS NOT NULL AND e.topic = line.topic LIMIT $3)) AS few
+       WHERE e.position IS NOT NULL AND e.topic = line.topic LIMIT $3)) AS few
  WHERE few.status = 'waiting' AND ($2::text IS NULL OR few.type = $2)

@@ -8,7 +8,7 @@ WITH gone AS (
      WHERE t.undeclared_at < clock_timestamp()
                              - greatest(interval '7 days', (t.rules ->> 'dedup_window')::interval)
        AND NOT EXISTS (SELECT FROM {schema}.events e
-                        WHERE e.topic = t.name AND e.status = 'waiting' AND e.place IS NULL OFFSET 0)
+                        WHERE e.topic = t.name AND e.status = 'waiting' AND e.position IS NULL OFFSET 0)
        AND NOT EXISTS (SELECT FROM {schema}.events e WHERE e.topic = t.name AND e.head OFFSET 0)
     RETURNING name
 ), pauses AS (

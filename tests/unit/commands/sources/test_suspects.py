@@ -323,7 +323,7 @@ async def test_only_a_run_clears(error: Exception, unrun: bool) -> None:
     parts: Any = MagicMock()
     parts.fleet.differs = False
     run = CommandRun(
-        parts, settler, judge, MagicMock(), say=MagicMock(), keeps_place=lambda _: True
+        parts, settler, judge, MagicMock(), say=MagicMock(), keeps_position=lambda _: True
     )
     await run._failed(
         {"id": 1, "fence": 1, "type": "t", "queue": "q", "ordering_key": None, "waited": 0.0},  # type: ignore[typeddict-item]

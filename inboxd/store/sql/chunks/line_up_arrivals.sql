@@ -1,4 +1,4 @@
--- Give arrivals of a batch topic their places at the ends of their lines, each with its own due time as
+-- Give arrivals of a batch topic their positions at the ends of their lines, each with its own due time as
 -- run_at, so that whichever becomes the head says by itself when its chunk is due. What was a dead letter
 -- before (it has errors, and was replayed) comes in front of its line, and is due now. What no chunk of any
 -- living worker takes goes to its lane, where it is kept, instead of waiting for a chunk.
@@ -18,7 +18,7 @@ WITH arrived AS MATERIALIZED (
                 WHERE w.state IN ('running', 'draining') AND w.subscriptions @> ARRAY[$1 || E'\n' || e.type]
                   AND (cardinality(w.served_topics) = 0 OR $1 = ANY (w.served_topics))) AS strange
       FROM {schema}.events e
-     WHERE e.topic = $1 AND e.status = 'waiting' AND e.place IS NULL
+     WHERE e.topic = $1 AND e.status = 'waiting' AND e.position IS NULL
        AND (e.bucket, e.id) > ($2::smallint, $3::bigint) AND (e.bucket, e.id) <= ($2::smallint, $4::bigint)
      ORDER BY e.bucket, e.id LIMIT $5
 ), taken AS MATERIALIZED (
@@ -27,20 +27,20 @@ WITH arrived AS MATERIALIZED (
                              AND created_at >= ($7::timestamptz[])[cardinality($7::timestamptz[])]),
                          9223372036854775807)
 ), line AS MATERIALIZED (
-    SELECT grown.ordering_key, front.id AS head, coalesce(front.place, 1) AS first, filed.place AS last
+    SELECT grown.ordering_key, front.id AS head, coalesce(front.position, 1) AS first, lined_up.position AS last
       FROM (SELECT ordering_key, bool_or(again) AS again FROM taken WHERE NOT strange GROUP BY ordering_key) grown
       LEFT JOIN LATERAL (
-         SELECT l.place FROM {schema}.events l
-          WHERE l.place IS NOT NULL AND l.topic = $1 AND l.ordering_key = grown.ordering_key
-          ORDER BY l.place DESC LIMIT 1) filed ON true
+         SELECT l.position FROM {schema}.events l
+          WHERE l.position IS NOT NULL AND l.topic = $1 AND l.ordering_key = grown.ordering_key
+          ORDER BY l.position DESC LIMIT 1) lined_up ON true
       LEFT JOIN LATERAL (
-         SELECT h.id, h.place FROM {schema}.events h
+         SELECT h.id, h.position FROM {schema}.events h
           WHERE grown.again AND h.head AND h.topic = $1 AND h.ordering_key = grown.ordering_key
           LIMIT 1) front ON true
-), placed AS MATERIALIZED (
+), positioned AS MATERIALIZED (
     SELECT a.id, a.again, line.head,
            CASE WHEN a.again THEN line.first - 1 - count(*) OVER side + row_number() OVER (side ORDER BY a.id)
-                ELSE coalesce(line.last, 0) + row_number() OVER (side ORDER BY a.id) END AS place,
+                ELSE coalesce(line.last, 0) + row_number() OVER (side ORDER BY a.id) END AS position,
            line.last IS NULL
            AND row_number() OVER (PARTITION BY a.ordering_key ORDER BY a.again DESC, a.id) = 1 AS leads,
            CASE WHEN a.again THEN clock_timestamp()
@@ -50,14 +50,14 @@ WITH arrived AS MATERIALIZED (
       FROM taken a JOIN line USING (ordering_key)
      WHERE NOT a.strange
     WINDOW side AS (PARTITION BY a.ordering_key, a.again)
-), filed AS (
+), lined_up AS (
     UPDATE {schema}.events e
-       SET mode = 'batch', place = placed.place, head = placed.leads, run_at = placed.due_at
-      FROM placed WHERE e.id BETWEEN placed.id AND placed.id
+       SET mode = 'batch', position = positioned.position, head = positioned.leads, run_at = positioned.due_at
+      FROM positioned WHERE e.id BETWEEN positioned.id AND positioned.id
     RETURNING e.ordering_key, e.id
 ), aside AS (  -- the trigger of heads finds who comes first now
     UPDATE {schema}.events e SET head = false
-     WHERE e.id = ANY (ARRAY(SELECT head FROM placed WHERE again AND head IS NOT NULL))
+     WHERE e.id = ANY (ARRAY(SELECT head FROM positioned WHERE again AND head IS NOT NULL))
 ), turned_away AS (
     UPDATE {schema}.events e
        SET mode = 'batch', status = 'pending', run_at = clock_timestamp(), updated_at = clock_timestamp()
@@ -65,4 +65,4 @@ WITH arrived AS MATERIALIZED (
     RETURNING NULL::text AS ordering_key, e.id
 )
 SELECT ordering_key, (sum(count(*)) OVER ())::integer AS rows, max(max(id)) OVER () AS last
-  FROM (SELECT * FROM filed UNION ALL SELECT * FROM turned_away) met GROUP BY ordering_key
+  FROM (SELECT * FROM lined_up UNION ALL SELECT * FROM turned_away) met GROUP BY ordering_key

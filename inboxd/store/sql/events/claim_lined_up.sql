@@ -1,19 +1,19 @@
--- Take the filed rows of lines whose heads are due, each line from its head on, in the order of places.
+-- Take the lined-up rows of lines whose heads are due, each line from its head on, in the order of positions.
 -- The caller holds the buckets since an earlier statement.
 -- parameters: arrays, one entry a line: $1 text[] topics, $2 text[] ordering keys; then $3 integer rows
--- returns: as claim_events.sql; bucket, lane (position in the arrays, from 1), place; ready: it is due and
+-- returns: as claim_events.sql; bucket, lane (position in the arrays, from 1), position; ready: it is due and
 --          no dead letter; behind (false)
 -- locks: nothing: whoever changes the rows has the bucket first
 SELECT {claimed event},
-       e.bucket, e.place, e.status = 'waiting' AND e.run_at <= now() AS ready, false AS behind, line.lane
+       e.bucket, e.position, e.status = 'waiting' AND e.run_at <= now() AS ready, false AS behind, line.lane
   FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS line(topic, key, lane)
  CROSS JOIN LATERAL (
-     SELECT h.place, h.status, h.run_at FROM {schema}.events h
+     SELECT h.position, h.status, h.run_at FROM {schema}.events h
       WHERE h.head AND h.topic = line.topic AND h.ordering_key = line.key LIMIT 1) head
  CROSS JOIN LATERAL (
      SELECT * FROM {schema}.events e
       WHERE head.status = 'waiting' AND head.run_at <= now()
-        AND e.place IS NOT NULL AND e.topic = line.topic AND e.ordering_key = line.key AND e.place >= head.place
-      ORDER BY e.place
+        AND e.position IS NOT NULL AND e.topic = line.topic AND e.ordering_key = line.key AND e.position >= head.position
+      ORDER BY e.position
       LIMIT $3) e
  LIMIT $3

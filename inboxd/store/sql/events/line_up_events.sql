@@ -1,4 +1,4 @@
--- Give rows that have just arrived, and cannot be processed now, their places at the ends of their lines,
+-- Give rows that have just arrived, and cannot be processed now, their positions at the ends of their lines,
 -- in the order of ids. Where a line was empty, the first one is its head.
 -- parameters: $1 bigint[] ids; of a line, all that are given come before all that arrived and are not
 -- returns: nothing (the command tag counts the rows)
@@ -7,13 +7,13 @@ WITH met AS MATERIALIZED (
     SELECT e.id, e.topic, e.ordering_key,
            row_number() OVER (PARTITION BY e.topic, e.ordering_key ORDER BY e.id) AS n
       FROM {schema}.events e
-     WHERE e.id = ANY ($1::bigint[]) AND e.place IS NULL AND e.mode <> 'single'
+     WHERE e.id = ANY ($1::bigint[]) AND e.position IS NULL AND e.mode <> 'single'
 )
 UPDATE {schema}.events e
-   SET place = coalesce(line.place, 0) + met.n, head = line.place IS NULL AND met.n = 1
+   SET position = coalesce(line.position, 0) + met.n, head = line.position IS NULL AND met.n = 1
   FROM met
   LEFT JOIN LATERAL (
-     SELECT l.place FROM {schema}.events l
-      WHERE l.place IS NOT NULL AND l.topic = met.topic AND l.ordering_key = met.ordering_key
-      ORDER BY l.place DESC LIMIT 1) line ON true
+     SELECT l.position FROM {schema}.events l
+      WHERE l.position IS NOT NULL AND l.topic = met.topic AND l.ordering_key = met.ordering_key
+      ORDER BY l.position DESC LIMIT 1) line ON true
  WHERE e.id BETWEEN met.id AND met.id
