@@ -40,17 +40,17 @@ def migrate(
     plan = migrations.pending(ran, to)
     if not given.json:
         _show_plan(database.schema_name, ran, plan)
-    if plan and not check:
+    runs = bool(plan) and not check
+    if runs:
         if not (yes or given.json) and sys.stdin.isatty():
             typer.confirm("Run them now?", abort=True)
         plan = anyio.run(migrations.migrate, database, to)
-    version = ran.version
-    if plan.migrations and not check:
-        version = plan.migrations[-1].version
+        ran = anyio.run(_applied, database)
     if given.json:
-        _print_json(database.schema_name, version, plan, check=check)
-    elif plan and not check:
-        typer.echo(f"Done: schema {database.schema_name!r} is at version {version}.")
+        _print_json(database.schema_name, ran.version, "pending" if check else "ran", plan)
+    elif runs:
+        end = "Done" if plan else "Done by another run of inboxd migrate"
+        typer.echo(f"{end}: schema {database.schema_name!r} is at version {ran.version}.")
     if plan and check:
         raise typer.Exit(Exit.PROBLEMS)
 
@@ -73,8 +73,8 @@ def _show_plan(schema: str, ran: "SchemaState", plan: "MigrationPlan") -> None:
         typer.echo(textwrap.fill(f"  functions: {names}", 80, subsequent_indent="    "))
 
 
-def _print_json(schema: str, version: int, plan: "MigrationPlan", *, check: bool) -> None:
-    names = [{"version": each.version, "name": each.name} for each in plan.migrations]
+def _print_json(schema: str, version: int, what: str, plan: "MigrationPlan") -> None:
+    numbered = [{"version": each.version, "name": each.name} for each in plan.migrations]
     functions = [each.name for each in plan.functions]
-    found = {"schema": schema, "version": version}
-    print_json({**found, "pending" if check else "ran": names, "functions": functions})
+    files = {"migrations": numbered, "functions": functions}
+    print_json({"schema": schema, "version": version, what: files})

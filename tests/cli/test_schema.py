@@ -6,6 +6,8 @@ import anyio
 import pytest
 
 from inboxd.embedded import Server
+from inboxd.settings import Database as Settings
+from inboxd.store import migrations
 from inboxd.store.migrations import code_version
 from tests.cli.conftest import Cli
 from tests.support import Database, ExternalServer, create, drop
@@ -32,15 +34,15 @@ def test_migrate_shows_the_plan_and_runs_it(cli: Cli) -> None:
 
 def test_migrate_in_steps(cli: Cli) -> None:
     first = cli("migrate", "--to", 1, "--json").json
-    ran = [{"version": 1, "name": "tables"}]
-    assert first == {"schema": "inboxd", "version": 1, "ran": ran, "functions": []}
+    ran = {"migrations": [{"version": 1, "name": "tables"}], "functions": []}
+    assert first == {"schema": "inboxd", "version": 1, "ran": ran}
     pending = cli("migrate", "--check", "--json")
     assert pending.code == 1
-    assert (pending.json["version"], pending.json["pending"][0]["version"]) == (1, 2)
-    assert "accept_event" in pending.json["functions"]
+    assert (pending.json["version"], pending.json["pending"]["migrations"][0]["version"]) == (1, 2)
+    assert "accept_event" in pending.json["pending"]["functions"]
     done = cli("migrate", "--json").json
     assert done["version"] == code_version()
-    assert done["functions"] == pending.json["functions"]
+    assert done["ran"] == pending.json["pending"]
     for impossible in (1, 999):
         result = cli("migrate", "--to", impossible)
         assert result.code == 2
@@ -57,9 +59,27 @@ def test_a_function_alone_is_pending(cli: Cli, database: Database) -> None:
         f"Schema 'inboxd' is at version {code_version()}; pending: functions",
         "  functions: release",
     ]
+    pending = {"migrations": [], "functions": ["release"]}
+    assert cli("migrate", "--check", "--json").json["pending"] == pending
     assert "inboxd migrate" in cli("check").out
     assert cli("migrate").code == 0
     assert cli("migrate", "--check").code == 0
+    nothing: dict[str, list[object]] = {"migrations": [], "functions": []}
+    assert cli("migrate", "--check", "--json").json["pending"] == nothing
+
+
+def test_a_run_that_another_was_faster_than_says_so(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = migrations.migrate
+
+    async def overtaken(settings: Settings, to: int | None = None) -> migrations.MigrationPlan:
+        await run(settings)
+        return await run(settings, to)
+
+    monkeypatch.setattr(migrations, "migrate", overtaken)
+    done = f"Done by another run of inboxd migrate: schema 'inboxd' is at version {code_version()}."
+    assert done in cli("migrate").out
 
 
 def test_a_schema_from_before_the_first_release_is_to_be_made_anew(
