@@ -12,30 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from inboxd.cli import columns
 from inboxd.cli.groups import Options
 from inboxd.cli.options import (
-    Acting,
-    DryRun,
+    Careful,
     Force,
     Since,
     Tenant,
-    Yes,
     actor,
     named_in,
     read_id,
     read_since,
-)
-from inboxd.cli.output import (
-    CREATED,
-    ERROR,
-    ID,
-    LANE,
-    STATUS,
-    TENANT,
-    TYPE,
-    Table,
-    print_json,
-    print_table,
 )
 from inboxd.errors import UsageError
 from inboxd.model.wording import plural
@@ -90,18 +77,14 @@ def row_filter(table: "HotTable", *more: str) -> type[RowFilter]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Careful(Acting):
+class ActingOnMany(Careful):
     """How an action on many rows is done."""
 
-    dry_run: DryRun = False
-    rate: Annotated[
-        float | None, typer.Option(metavar="N", help="At most so many rows a second.")
-    ] = None
-    yes: Yes = False
+    rate: Annotated[float | None, typer.Option(metavar="N", help="At most N rows a second.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActingOnRows(Careful):
+class ActingOnRows(ActingOnMany):
     """How an action on rows that are named or match is done."""
 
     everything: Annotated[
@@ -111,7 +94,10 @@ class ActingOnRows(Careful):
 
 
 _DONE = {"replay": "Replayed", "dismiss": "Dismissed", "cancel": "Cancelled"}
-_SAMPLE = (ID, TYPE, LANE, STATUS, TENANT, CREATED, ERROR)
+_SAMPLE = (
+    *("id", "type", "in", "status", "tenant", "created"),
+    "error",
+)
 
 
 def act(
@@ -136,12 +122,12 @@ def act(
         act_on_all(table, action, Selection(**filters), given, force=given.force)
 
 
-def _on_named(table: "HotTable", action: "Action", ids: "list[RowId]", given: Careful) -> None:
+def _on_named(table: "HotTable", action: "Action", ids: "list[RowId]", given: ActingOnMany) -> None:
     from inboxd import operations
 
     if given.dry_run:
         found = given.ask(lambda session: operations.preview(session, table, action, ids))
-        _print_preview(table, action, found, json=given.json)
+        _print_preview(table, action, found, given)
         return
     done = given.do(operations.act, table, action, ids)
     pairs = zip(done.ids, done.new_ids or done.ids, strict=True)
@@ -164,7 +150,12 @@ def _as_json(action: "Action", done: "Done") -> dict[str, Any]:
 
 
 def act_on_all(
-    table: "HotTable", action: "Action", wanted: "Selection", given: Careful, *, force: bool = False
+    table: "HotTable",
+    action: "Action",
+    wanted: "Selection",
+    given: ActingOnMany,
+    *,
+    force: bool = False,
 ) -> None:
     """Do it to all that match; print how many, and before that what they are."""
     from inboxd import operations
@@ -188,12 +179,13 @@ def act_on_all(
     def tell(done: int) -> None:
         typer.echo(f"\r{plural(done, table.removesuffix('s'))}", nl=False, err=True)
 
-    if given.dry_run or (sys.stdin.isatty() and not (given.yes or given.json)):
+    def show() -> bool:
         found = given.ask(look)
-        _print_preview(table, action, found, json=given.json)
-        if given.dry_run or not found.count:
-            return
-        typer.confirm(f"{action.capitalize()} them now?", abort=True)
+        _print_preview(table, action, found, given)
+        return found.count > 0
+
+    if not given.agreed(show, f"{action.capitalize()} them now?"):
+        return
     on_page = tell if sys.stderr.isatty() else None
     terms = operations.Terms(actor=actor(), reason=given.reason, rate=given.rate, on_page=on_page)
     count = given.ask(do)
@@ -212,12 +204,11 @@ def names_of(table: "HotTable", wanted: "Filter | Selection") -> "Iterator[tuple
 
 
 def _print_preview(
-    table: "HotTable", action: "Action", found: "ActionPreview", *, json: bool
+    table: "HotTable", action: "Action", found: "ActionPreview", given: ActingOnMany
 ) -> None:
-    if json:
-        print_json({"action": action, "count": found.count, "sample": found.sample})
-        return
-    if found.sample:
-        print_table(Table(_SAMPLE, found.sample))
     what = plural(found.count, table.removesuffix("s"))
-    typer.echo(f"{what} would be {_DONE[action].lower()}.")
+    given.print(
+        {"action": action, "count": found.count, "sample": found.sample},
+        [columns.table(_SAMPLE, found.sample)] if found.sample else [],
+        [f"{what} would be {_DONE[action].lower()}."],
+    )

@@ -7,18 +7,13 @@ from typing import Annotated
 
 import typer
 
+from inboxd.cli import columns
 from inboxd.cli.options import Looking, Paging, Since, read_since
-from inboxd.cli.output import BY, ID, WHY, Table, TableColumn
+from inboxd.cli.output import TableColumn
 
 _COLUMNS = (
-    *(
-        ID,
-        TableColumn("at", kind="time"),
-        BY,
-        TableColumn("action"),
-        TableColumn("target", cut="right"),
-    ),
-    *(TableColumn("rows", "count", kind="number"), WHY),
+    *("id", TableColumn("at", kind="time"), "by", "action", TableColumn("target", cut="right")),
+    *(TableColumn("rows", "count", kind="number"), "why"),
 )
 
 
@@ -49,5 +44,5 @@ def audit(
             limit=page.limit,
         )
     )
-    next_ = found[-1]["id"] if len(found) == page.limit else None
-    given.print({"audit": found, "next": next_}, Table(_COLUMNS, found))
+    document = {"audit": found, "next": page.next(found)}
+    given.print(document, [columns.table(_COLUMNS, found)])

@@ -4,13 +4,15 @@ Known limit: of a batch the first hundred dead letters and steps are shown; `inb
 draws what is in it.
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli.actions import Careful, act_on_all
+from inboxd.cli import columns
+from inboxd.cli.actions import ActingOnMany, act_on_all
 from inboxd.cli.groups import CommandGroup, Options
 from inboxd.cli.options import (
     Acting,
@@ -24,33 +26,15 @@ from inboxd.cli.options import (
     read_id,
     read_since,
 )
-from inboxd.cli.output import (
-    ATTEMPTS,
-    CREATED,
-    ERROR,
-    ID,
-    STATUS,
-    TENANT,
-    TOOK,
-    TYPE,
-    Table,
-    TableColumn,
-    numbers,
-    print_fields,
-    print_json,
-    print_tables,
-)
+from inboxd.cli.output import Fields, Part, TableColumn
 from inboxd.cli.show import WAITS
 from inboxd.errors import NotFound
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from inboxd.operations.batches import Kind
+    from inboxd.operations.batches import BatchEnded, Kind
     from inboxd.store.session import Session
-
-batches = CommandGroup(no_args_is_help=True, help="Look at batches, cancel, close.")
-workflows = CommandGroup(no_args_is_help=True, help="Look at workflows, cancel, resume.")
 
 _SHOWN = 100
 _FIRST = (
@@ -67,21 +51,21 @@ def _status(row: dict[str, Any]) -> str:
     return f"{row['status']}, {'open' if row['expired_at'] is None else 'expired'}"
 
 
-_LIST = (
-    ID,
-    TableColumn("name", cut="left"),
-    TableColumn("status", _status),
-    *numbers("size"),
-    *numbers("unsettled", "succeeded", "failed", "cancelled", "skipped", extra=True),
-    *(TENANT, CREATED, TOOK),
+_LIST: columns.Columns = (
+    *("id", TableColumn("name", cut="left"), TableColumn("status", _status)),
+    *columns.numbers("size"),
+    *columns.numbers("unsettled", "succeeded", "failed", "cancelled", "skipped", extra=True),
+    *("tenant", "created", "took"),
 )
-_STEP = (TableColumn("step", "name", cut="left"), TableColumn("kind"), ID, TYPE, STATUS, ATTEMPTS)
-_TABLES = {
-    "steps": (*_STEP, TableColumn("waits for", "waits", cut="right"), ERROR),
+_TABLES: dict[str, columns.Columns] = {
+    "steps": (
+        *(TableColumn("step", "name", cut="left"), "kind", "id", "type", "status", "attempts"),
+        *(TableColumn("waits for", "waits", cut="right"), "error"),
+    ),
     "waits_for": WAITS,
-    "waiting": (TableColumn("waits for it", "condition"), TYPE, ID, STATUS),
-    "created": (TableColumn("brought about", "kind"), TYPE, ID, STATUS),
-    "failures": (TableColumn("dead letter", "id", kind="number"), TYPE, ATTEMPTS, ERROR),
+    "waiting": (TableColumn("waits for it", "condition"), "type", "id", "status"),
+    "created": (TableColumn("brought about", "kind"), "type", "id", "status"),
+    "failures": (TableColumn("dead letter", "id", kind="number"), "type", "attempts", "error"),
 }
 
 
@@ -104,44 +88,59 @@ class OfBatches(OfWorkflows):
     open: Annotated[bool, typer.Option("--open", help="Only those that are filled still.")] = False
 
 
-@batches.command("list", epilog=examples("inboxd batches list --status failed --since 1d"))
-def list_batches(wanted: OfBatches, page: Paging, given: Looking) -> None:
-    """List batches, newest first, with the totals of each status; workflows have their own list."""
-    _print_list("batch", "batches", wanted, page, given)
+def batch_commands(kind: "Kind") -> CommandGroup:
+    """The group of commands for batches, or for workflows."""
+    what = f"{kind}es" if kind == "batch" else f"{kind}s"
+    ends = "close" if kind == "batch" else "resume"
+    app = CommandGroup(no_args_is_help=True, help=f"Look at {what}, cancel, {ends}.")
+    own = "; workflows have their own list" if kind == "batch" else ""
+    parts = (
+        "its counts, its dead letters, what it brought about and what waits for it"
+        if kind == "batch"
+        else "its steps, what each waits for, what waits for the whole"
+    )
+
+    @app.command(
+        "list",
+        options={"wanted": OfBatches if kind == "batch" else OfWorkflows},
+        help=f"List {what}, newest first, with the totals of each status{own}.",
+        epilog=examples(f"inboxd {what} list --status failed --since 1d"),
+    )
+    def _list(*, wanted: Any, page: Paging, given: Looking) -> None:
+        _print_list(kind, what, wanted, page, given)
+
+    @app.command(
+        "show", help=f"Show one {kind}: {parts}.", epilog=examples(f"inboxd {what} show 3")
+    )
+    def _show(id: Id, given: Looking) -> None:
+        wanted = read_id(id)
+        found = given.ask(lambda session: _details(session, wanted, _only(kind)))
+        given.print(found, _parts(found))
+
+    @app.command(
+        "cancel",
+        help=f"Cancel a {kind} as a whole: what has not begun ends, what runs is asked to end.",
+        epilog=examples(f"inboxd {what} cancel 3 --reason 'sent twice'"),
+    )
+    def _cancel(id: Id, given: Acting) -> None:
+        from inboxd import operations
+
+        cancel = partial(operations.cancel_batch, kind=_only(kind))
+        _tell_end("cancelled", given.do(cancel, read_id(id)), given)
+
+    return app
 
 
-@workflows.command("list", epilog=examples("inboxd workflows list --status failed"))
-def list_workflows(wanted: OfWorkflows, page: Paging, given: Looking) -> None:
-    """List workflows, newest first, with the totals of each status."""
-    _print_list("workflow", "workflows", wanted, page, given)
+def _only(kind: "Kind") -> "Kind | None":
+    """What a row must be: a workflow is a batch as well."""
+    return kind if kind == "workflow" else None
 
 
-@batches.command("show", epilog=examples("inboxd batches show 3"))
-def show_batch(id: Id, given: Looking) -> None:
-    """Show one batch: its counts, its dead letters, what it brought about and what waits for it."""
-    _print_one(id, given, kind=None)
-
-
-@workflows.command("show", epilog=examples("inboxd workflows show 4"))
-def show_workflow(id: Id, given: Looking) -> None:
-    """Show one workflow: its steps, what each waits for, what waits for the whole."""
-    _print_one(id, given, kind="workflow")
-
-
-@batches.command("cancel", epilog=examples("inboxd batches cancel 3 --reason 'sent twice'"))
-def cancel_batch(id: Id, given: Acting) -> None:
-    """Cancel a batch as a whole: what has not begun ends, what runs is asked to end."""
-    _end("cancelled", id, given, kind=None)
-
-
-@workflows.command("cancel", epilog=examples("inboxd workflows cancel 4 --reason 'wrong school'"))
-def cancel_workflow(id: Id, given: Acting) -> None:
-    """Cancel a workflow as a whole: what has not begun ends, what runs is asked to end."""
-    _end("cancelled", id, given, kind="workflow")
+batches, workflows = batch_commands("batch"), batch_commands("workflow")
 
 
 @workflows.command("resume", epilog=examples("inboxd workflows resume 4 --reason 'address mended'"))
-def resume(id: Id, given: Careful) -> None:
+def resume(id: Id, given: ActingOnMany) -> None:
     """Go on from where a workflow failed: its dead letters run again, and the rest follows."""
     from inboxd import operations
 
@@ -153,7 +152,9 @@ def resume(id: Id, given: Careful) -> None:
 @batches.command("close", epilog=examples("inboxd batches close 3 --reason 'its filler is gone'"))
 def close(id: Id, given: Acting) -> None:
     """Close an open batch, also one that has expired, so that it can end."""
-    _end("closed", id, given, kind=None)
+    from inboxd import operations
+
+    _tell_end("closed", given.do(operations.close_batch, read_id(id)), given)
 
 
 def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, given: Looking) -> None:
@@ -170,33 +171,28 @@ def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, give
         **of,
     )
 
-    async def look(session: "Session") -> dict[str, Any]:
-        found = [dict(row) for row in await batch_listing.rows(session, filter_)]
-        next_ = found[-1]["id"] if len(found) == page.limit else None
-        return {what: found, "totals": await batch_listing.totals(session, filter_), "next": next_}
+    async def look(session: "Session") -> tuple[list[dict[str, Any]], dict[str, int]]:
+        rows = await batch_listing.rows(session, filter_)
+        return [dict(row) for row in rows], await batch_listing.totals(session, filter_)
 
-    found = given.ask(look)
-    if not given.json:
-        counts = found["totals"]
-        of_all = {"total": sum(counts.values()), **counts}
-        typer.echo(", ".join(f"{count:,} {status}" for status, count in of_all.items()))
-    given.print(found, Table(_LIST, found[what]))
+    found, totals = given.ask(look)
+    of_all = {"total": sum(totals.values()), **totals}
+    given.print(
+        {what: found, "totals": totals, "next": page.next(found)},
+        [columns.table(_LIST, found)],
+        [", ".join(f"{count:,} {status}" for status, count in of_all.items())],
+    )
 
 
-def _print_one(id: str, given: Looking, *, kind: "Kind | None") -> None:
-    wanted = read_id(id)
-    found = given.ask(lambda session: _details(session, wanted, kind))
-    if given.json:
-        print_json(found)
-        return
+def _parts(found: dict[str, Any]) -> Iterator[Part]:
+    """What `_details` found, for a person."""
     origin = " ".join(str(found[k]) for k in ("origin_kind", "origin_id") if found[k] is not None)
-    fields = {name.replace("_", " "): found[name] for name in _FIRST}
-    print_fields("", {**fields, "origin": origin})
+    yield Fields({name.replace("_", " "): found[name] for name in _FIRST} | {"origin": origin})
     if found["failed_at"] is not None and found["status"] == "succeeded":
-        typer.echo("\nHealed: it had failed before. What ran then (otherwise, finally) stays run.")
-    typer.echo()
-    tables = (Table(columns, found[key]) for key, columns in _TABLES.items() if found[key])
-    print_tables(tables, wide=given.wide)
+        yield "Healed: it had failed before. What ran then (otherwise, finally) stays run."
+    for key, shown in _TABLES.items():
+        if found[key]:
+            yield columns.table(shown, found[key])
 
 
 async def _details(session: "Session", id: "int | UUID", kind: "Kind | None") -> dict[str, Any]:
@@ -229,14 +225,6 @@ async def _details(session: "Session", id: "int | UUID", kind: "Kind | None") ->
     }
 
 
-def _end(
-    what: Literal["cancelled", "closed"], id: str, given: Acting, *, kind: "Kind | None"
-) -> None:
-    from inboxd import operations
-
-    end = (
-        operations.close_batch if what == "closed" else partial(operations.cancel_batch, kind=kind)
-    )
-    done = given.do(end, read_id(id))
+def _tell_end(what: str, done: "BatchEnded", given: Acting) -> None:
     told = f"{what.capitalize()}: {done.id} {done.name}, {done.unsettled:,} had not ended"
     given.tell({what: done.id, "unsettled": done.unsettled}, told)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from inboxd.cli import columns
 from inboxd.cli.exits import Exit, exit_code
 from inboxd.cli.findings import FindingLine, print_findings
 from inboxd.cli.options import Looking
-from inboxd.cli.output import Table, TableColumn, print_json, print_table
+from inboxd.cli.output import TableColumn, print_json, print_parts
 from inboxd.errors import DatabaseError, PluginError, SchemaError, SettingsError
 from inboxd.model.wording import plural
 
@@ -80,8 +81,7 @@ def check(
         print_json({"settings": keyed, "checks": [asdict(line) for line in (*wrong, *lines)]})
     else:
         if listed:
-            print_table(Table(_SETTINGS, listed), wide=given.wide)
-            typer.echo()
+            print_parts([columns.table(_SETTINGS, listed), ""], wide=given.wide)
         print_findings(
             FindingLine("Checks", line.subject, line.verdict, line.found, line.remedy)
             for line in lines

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from inboxd.cli import columns
 from inboxd.cli.options import Acting, Force, Looking, actor, named_in
-from inboxd.cli.output import BY, WHY, Table, TableColumn
+from inboxd.cli.output import TableColumn
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ Kind = Annotated[
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 
 _SINCE = TableColumn("paused", "paused_at", kind="time")
-_PAUSED = (TableColumn("kind"), TableColumn("name", cut="left"), _SINCE, BY, WHY)
+_PAUSED = ("kind", TableColumn("name", cut="left"), _SINCE, "by", "why")
 
 
 def pause(kind: Kind, name: Name, *, force: Force = False, given: Acting) -> None:
@@ -55,7 +56,7 @@ def paused(given: Looking) -> None:
 
     found = given.ask(lambda session: controls.read(session.connection, session.sql))
     rows = [dict(row) for row in found]
-    given.print({"paused": rows}, Table(_PAUSED, rows))
+    given.print({"paused": rows}, [columns.table(_PAUSED, rows)])
 
 
 def _tell(done: str, kind: str, name: str, waiting: int, given: Acting) -> None:

@@ -4,15 +4,15 @@ Promises: `--dry-run` makes the very declaration, tells what it would change, an
 limit: of what a deployment no longer declares nothing is removed, that goes after its week.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from inboxd.cli.lanes import count
+from inboxd.cli import columns
 from inboxd.cli.options import Looking, ask
-from inboxd.cli.output import Table, TableColumn, print_json, print_table
+from inboxd.cli.output import Part, TableColumn
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _CHANGES = (
 )
 _WAITING = (
     TableColumn("type", lambda each: each[0], cut="left"),
-    TableColumn("events that wait", lambda each: count(each[1]), kind="number"),
+    TableColumn("events that wait", lambda each: columns.count(each[1]), kind="number"),
     TableColumn("would go to", lambda each: each[2], cut="right"),
 )
 
@@ -90,10 +90,7 @@ def declare(
         return await _declare(session, declaration, patience)
 
     told = ask(settings, run, patient=True)
-    if given.json:
-        _print_json(told, dry_run=dry_run)
-    else:
-        _print(told, dry_run=dry_run, wide=given.wide)
+    given.print(_document(told, dry_run=dry_run), _parts(told, dry_run=dry_run))
 
 
 def _declaration(settings: "Settings") -> "WorkerDeclaration":
@@ -159,32 +156,30 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return f"changed: {', '.join(key for key in after if before.get(key) != after[key])}"
 
 
-def _print(told: _Told, *, dry_run: bool, wide: bool) -> None:
+def _parts(told: _Told, *, dry_run: bool) -> Iterator[Part]:
     if told.changes:
-        print_table(Table(_CHANGES, told.changes), wide=wide)
+        yield columns.table(_CHANGES, told.changes)
     else:
-        typer.echo("Nothing would change." if dry_run else "Nothing has changed.")
+        yield "Nothing would change." if dry_run else "Nothing has changed."
     if told.waiting:
-        print_table(Table(_WAITING, told.waiting), wide=wide)
+        yield columns.table(_WAITING, told.waiting)
     if told.taken:
         were = "was taken into its topics" if told.taken == 1 else "were taken into their topics"
-        typer.echo(f"{plural(told.taken, 'event')} that waited {were}.")
+        yield f"{plural(told.taken, 'event')} that waited {were}."
     if told.left:
-        typer.echo(
-            f"Not finished: {', '.join(told.left)}. Somebody who wrote events before this"
-            " has not ended yet; a worker goes on when he has. `inboxd doctor` names him."
+        yield (
+            f"Not finished: {', '.join(told.left)}. A transaction that wrote events before this"
+            " is open still; a worker goes on when it has ended. `inboxd doctor` names it."
         )
 
 
-def _print_json(told: _Told, *, dry_run: bool) -> None:
-    changes = [each._asdict() for each in told.changes]
-    if dry_run:
-        from inboxd.store.listing import COUNTED
+def _document(told: _Told, *, dry_run: bool) -> dict[str, object]:
+    from inboxd.store.listing import COUNTED
 
-        waiting = [
-            {"type": type_, "events": events, "topics": list(to)}
-            for type_, events, to in told.waiting
-        ]
-        print_json({"changes": changes, "counted_to": COUNTED, "waiting": waiting})
-        return
-    print_json({"changes": changes, "taken": told.taken, "not_finished": list(told.left)})
+    changes = [each._asdict() for each in told.changes]
+    if not dry_run:
+        return {"changes": changes, "taken": told.taken, "not_finished": list(told.left)}
+    waiting = [
+        {"type": type_, "events": events, "topics": list(to)} for type_, events, to in told.waiting
+    ]
+    return {"changes": changes, "counted_to": COUNTED, "waiting": waiting}

@@ -5,13 +5,14 @@ is nobody to ask it refuses. Known limit: as `inboxd.operations.erase` has it.
 """
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Acting, DryRun, actor
-from inboxd.cli.output import print_fields, print_json
+from inboxd.cli.options import Careful, actor
+from inboxd.cli.output import Fields, print_json
 from inboxd.errors import UnknownName, UsageError
 from inboxd.model.wording import plural
 
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from inboxd.operations.erase import About
     from inboxd.store.erase import Subject
     from inboxd.store.session import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erasing(Careful):
+    """How an erasure is done."""
+
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody can be asked.")
+    ] = False
 
 
 def erase(
@@ -36,14 +46,10 @@ def erase(
             "--unsettled", help="Cancel what waits, and ask for the end of what runs, as well."
         ),
     ] = False,
-    dry_run: DryRun = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask; needed where nobody can be asked.")
-    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="End with 0 though no row is about it.")
     ] = False,
-    given: Acting,
+    given: Erasing,
 ) -> None:
     """Erase payloads, results, errors, keys and bodies of a tenant's or an entity's rows.
 
@@ -52,17 +58,20 @@ def erase(
     from inboxd.operations.erase import subject_of, survey
 
     subject = subject_of(tenant, entity_type, entity_id)
-    asks = sys.stdin.isatty() and not (yes or given.json)
-    if not (yes or dry_run or asks):
+    if not (given.yes or given.dry_run or given.asks):
         raise UsageError("there is no way back from an erasure: give --yes, or --dry-run to look.")
-    if dry_run or asks:
+
+    def show() -> bool:
         found = given.ask(lambda session: survey(session, subject, _tell))
-        _show(found, json=given.json)
+        counts = _counts(found)
+        fields = {name.replace("_", " "): n for name, n in counts.items()}
+        given.print({"would_erase": counts}, [Fields(fields, "It would reach")])
         if not found.total:
             _tell_of_nothing(subject, force=force)
-        if dry_run or not found.total:
-            return
-        typer.confirm("Erase them now? There is no way back.", abort=True)
+        return found.total > 0
+
+    if not given.agreed(show, "Erase them now? There is no way back."):
+        return
     about, left = _erase(subject, given, unsettled=unsettled)
     nothing = not (about.total or left)
     if given.json:
@@ -79,7 +88,7 @@ def erase(
         raise typer.Exit(Exit.PROBLEMS)
 
 
-def _erase(subject: "Subject", given: Acting, *, unsettled: bool) -> "tuple[About, int]":
+def _erase(subject: "Subject", given: Careful, *, unsettled: bool) -> "tuple[About, int]":
     from inboxd.operations import Terms
     from inboxd.operations.erase import erase as do
 
@@ -103,14 +112,6 @@ def _tell(share: float, found: int) -> None:
     """How far it is, for whoever watches."""
     if sys.stderr.isatty():
         typer.echo(f"\r{share:.0%} of history, {plural(found, 'row')}", nl=share >= 1, err=True)
-
-
-def _show(found: "About", *, json: bool) -> None:
-    counts = _counts(found)
-    if json:
-        print_json({"would_erase": counts})
-        return
-    print_fields("It would reach", {name.replace("_", " "): n for name, n in counts.items()})
 
 
 def _counts(about: "About") -> dict[str, Any]:

@@ -3,26 +3,17 @@
 Known limit: a group is the exception's type and line; what the rows say besides is seen by `show`.
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Looking, examples
-from inboxd.cli.output import (
-    CREATED,
-    ERROR,
-    ID,
-    LANE,
-    TENANT,
-    TYPE,
-    Table,
-    TableColumn,
-    print_fields,
-    print_json,
-    print_table,
-)
+from inboxd.cli.output import Fields, Part, TableColumn
 from inboxd.cli.output import show as shown
 from inboxd.model.wording import plural
 
@@ -47,7 +38,7 @@ _LIST = (
     TableColumn("last", "last_at", kind="time"),
     TableColumn("newest error", "error", cut="right"),
 )
-_SAMPLE = (ID, TYPE, LANE, TENANT, CREATED, ERROR)
+_SAMPLE = ("id", "type", "in", "tenant", "created", "error")
 
 
 @app.command("list", epilog=examples("inboxd failures list", "inboxd failures list --json"))
@@ -61,10 +52,9 @@ def list_(
 
     found = given.ask(failures)
     groups = [asdict(group) for group in found[:limit]]
-    given.print({"groups": groups}, Table(_LIST, groups))
-    if not given.json:
-        total = plural(sum(group.count for group in found), "dead letter")
-        typer.echo(f"{total} in {plural(len(found), 'group')}.", err=True)
+    total = plural(sum(group.count for group in found), "dead letter")
+    told = f"{total} in {plural(len(found), 'group')}."
+    given.print({"groups": groups}, [columns.table(_LIST, groups)], [told])
 
 
 @app.command(epilog=examples("inboxd failures show 5f2c1e0d9a7b3344"))
@@ -81,15 +71,15 @@ def show(group: _GroupName, given: Looking) -> None:
         ]
 
     found = given.ask(look)
-    if given.json:
-        print_json({"groups": [{**asdict(each), "sample": few.sample} for each, few in found]})
-        return
-    for each, few in found:
-        name = each.fingerprint
-        print_fields(f"Group {name}", _fields(each))
-        typer.echo()
-        print_table(Table(_SAMPLE, few.sample), wide=given.wide)
-        typer.echo(f"Run them again: inboxd {_table(each)} replay --group {name} --dry-run")
+    document = {"groups": [{**asdict(each), "sample": few.sample} for each, few in found]}
+    given.print(document, chain.from_iterable(starmap(_parts, found)))
+
+
+def _parts(group: "Group", found: "ActionPreview") -> Iterator[Part]:
+    name = group.fingerprint
+    yield Fields(_fields(group), f"Group {name}")
+    yield columns.table(_SAMPLE, found.sample)
+    yield f"Run them again: inboxd {_table(group)} replay --group {name} --dry-run"
 
 
 def _table(group: "Group") -> "HotTable":

@@ -5,15 +5,15 @@ terminal; a day that is not over is never dropped. Known limit: retention is tha
 which this command reads, which workers elsewhere may not share.
 """
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Acting, DryRun, Looking, Yes, actor, examples
-from inboxd.cli.output import Table, TableColumn, print_json, print_table
+from inboxd.cli.options import Acting, Careful, Looking, actor, examples
+from inboxd.cli.output import TableColumn
 from inboxd.model.wording import plural, size
 
 if TYPE_CHECKING:
@@ -49,21 +49,17 @@ def list_(
     listed, keep = given.ask(look), kept(given.settings)
     going = {each.part for each in served(listed, keep)}
     found = [{**_plain(each), "due": each.part in going} for each in listed]
-    if given.json:
-        print_json({"retention": dict(keep), "partitions": found})
-        return
     hidden = [] if all_ else [each for each in found if _is_dull(each)]
-    shown = [each for each in found if all_ or not _is_dull(each)]
-    print_table(Table(_LIST, shown), wide=given.wide)
+    told = []
     if hidden:
         last = max(each["from"] for each in hidden)
-        typer.echo(
-            f"{len(hidden)} more {'is' if len(hidden) == 1 else 'are'} empty, up to "
-            f"{last:%Y-%m-%d}: --all shows them."
-        )
+        are = "is" if len(hidden) == 1 else "are"
+        told.append(f"{len(hidden)} more {are} empty, up to {last:%Y-%m-%d}: --all shows them.")
     for table, age in keep.items():
-        keeps = "ever" if age is None else plural(age.days, "day")
-        typer.echo(f"{table}: kept for {keeps}")
+        told.append(f"{table}: kept for {'ever' if age is None else plural(age.days, 'day')}")
+    shown = [each for each in found if each not in hidden]
+    document = {"retention": dict(keep), "partitions": found}
+    given.print(document, [columns.table(_LIST, shown)], told)
 
 
 @app.command("make", epilog=examples("inboxd history make --days 30"))
@@ -113,10 +109,8 @@ def drop(
     no_export: Annotated[
         bool, typer.Option("--no-export", help="Not even where the settings say history.export.")
     ] = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
     *,
-    given: Acting,
+    given: Careful,
 ) -> None:
     """Drop partitions now, whatever retention says; payloads that rows need are kept."""
     from inboxd.maintenance.partitions import manual
@@ -134,16 +128,18 @@ def drop(
             for each in await manual.chosen(session, parts, to_drop=True)
         }
 
-    asks = sys.stdin.isatty() and not (yes or given.json)
-    if dry_run or asks:
+    def show() -> bool:
         wanted = given.ask(choose)
-        if given.json:
-            print_json({"partitions": wanted, "export": writer is not None})
-        else:
-            _print_wanted(wanted, exported=writer is not None)
-        if dry_run:
-            return
-        typer.confirm("Let them go now?", abort=True)
+        also = "exported and " if writer is not None else ""
+        given.print(
+            {"partitions": wanted, "export": writer is not None},
+            [columns.table((_LIST[0], *_SIZE), wanted)],
+            [f"They would be {also}dropped."],
+        )
+        return True
+
+    if not given.agreed(show, "Let them go now?"):
+        return
     done = given.ask(do, patient=True)
     told = (
         f"Dropped: {part}" if gone else f"Kept, since rows need it: {part}; try later"
@@ -169,11 +165,6 @@ def _plain(each: "Partition") -> dict[str, Any]:
 def _is_dull(each: dict[str, Any]) -> bool:
     """Nothing is in it, and nothing happens to it."""
     return bool(each["empty"]) and each["state"] == "attached" and not each["due"]
-
-
-def _print_wanted(wanted: list[dict[str, Any]], *, exported: bool) -> None:
-    print_table(Table((_LIST[0], *_SIZE), wanted))
-    typer.echo(f"They would be {'exported and ' if exported else ''}dropped.")
 
 
 def _about(rows: int | None) -> str:

@@ -6,18 +6,19 @@ that cannot be read is refused before anything is asked of the database.
 
 import getpass
 import socket
-from collections.abc import Awaitable, Callable, Collection, Mapping
+import sys
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from uuid import UUID
 
 import typer
 
 from inboxd.cli.groups import Options
-from inboxd.cli.output import Table, print_json, print_tables, show
+from inboxd.cli.output import Part, print_json, print_parts, remark
 from inboxd.errors import UsageError
 from inboxd.model.lifecycle import Status
 
@@ -65,9 +66,6 @@ Statuses = Annotated[
         help=f"Only this status ({', '.join(Status)}); may be given several times.",
     ),
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Change nothing: say what it would be done to.")
-]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")
 ]
@@ -91,11 +89,20 @@ class Asking(Options):
 
     def tell(self, document: Mapping[str, object], *lines: str) -> None:
         """Print the document as JSON, or the lines."""
+        self.print(document, ["\n".join(lines)] if lines else [])
+
+    def print(
+        self, document: Mapping[str, object], parts: Iterable[Part], remarks: Iterable[str] = ()
+    ) -> None:
+        """Print the document as JSON; or its parts, what is to be said of them, how it goes on."""
         if self.json:
             print_json(document)
-        else:
-            for line in lines:
-                typer.echo(show(line))
+            return
+        print_parts(parts, wide=isinstance(self, Looking) and self.wide)
+        for each in remarks:
+            remark(each)
+        if (next_ := document.get("next")) is not None:
+            remark(f"There may be more: add --after {next_}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,15 +112,6 @@ class Looking(Asking):
     wide: Annotated[
         bool, typer.Option("--wide", help="Show all columns and whole values, however wide.")
     ] = False
-
-    def print(self, document: Mapping[str, object], *tables: Table) -> None:
-        """The document as JSON, or the tables; and how a list with `next` goes on."""
-        if self.json:
-            print_json(document)
-            return
-        print_tables(tables, wide=self.wide)
-        if (next_ := document.get("next")) is not None:
-            typer.echo(f"There may be more: add --after {next_}", err=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +129,27 @@ class Acting(Asking):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Careful(Acting):
+    """What every command has that shows before what it would do."""
+
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing: say what it would be done to.")
+    ] = False
+    yes: Yes = False
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody is asked before anything is done."""
+        return may_ask(yes=self.yes, json=self.json)
+
+    def agreed(self, show: Callable[[], bool], question: str) -> bool:
+        """Whether it is to be done; where it is asked, after `show`, which says if there is any."""
+        if not (self.dry_run or self.asks):
+            return True
+        return show() and not self.dry_run and typer.confirm(question, abort=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Paging(Options):
     """Which part of a list."""
 
@@ -141,6 +160,15 @@ class Paging(Options):
         int | None,
         typer.Option(metavar="ID", min=1, help="Go on below this row number: the last one listed."),
     ] = None
+
+    def next(self, rows: Sequence[Mapping[str, Any]]) -> int | None:
+        """Below which row the next page begins; None: there is none."""
+        return rows[-1]["id"] if len(rows) == self.limit else None
+
+
+def may_ask(*, yes: bool, json: bool) -> bool:
+    """Whether a person can be asked, and has not said yes already."""
+    return sys.stdin.isatty() and not (yes or json)
 
 
 def examples(*lines: str) -> str:

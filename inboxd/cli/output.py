@@ -54,25 +54,6 @@ class TableColumn:
         return found
 
 
-def numbers(*titles: str, extra: bool = False) -> tuple[TableColumn, ...]:
-    """Columns of numbers."""
-    return tuple(TableColumn(title, kind="number", extra=extra) for title in titles)
-
-
-# Columns of many tables.
-ID = TableColumn("id", kind="number")
-TYPE = TableColumn("type", cut="left")
-LANE = TableColumn("in", "lane", cut="left")
-STATUS = TableColumn("status")
-ATTEMPTS = TableColumn("attempts", kind="number", extra=True)
-TENANT = TableColumn("tenant", cut="right", extra=True)
-CREATED = TableColumn("created", "created_at", kind="time")
-TOOK = TableColumn("took", "duration", kind="span", extra=True)
-ERROR = TableColumn("error", cut="right")
-BY = TableColumn("by", "actor", cut="right")
-WHY = TableColumn("why", "reason", cut="right")
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows below their columns' titles, with a title of its own where there are several tables."""
@@ -142,19 +123,61 @@ class Table:
         return cells, [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
 
 
-def print_table(table: Table, *, wide: bool = False) -> None:
-    """Print it as whoever reads it can take it."""
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Names and values below each other, those without a value left out."""
+
+    values: Mapping[str, object]
+    heading: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """As a terminal and a pipe show it."""
+        if self.heading:
+            yield show(self.heading)
+        width = max(map(len, self.values), default=0)
+        for name, value in self.values.items():
+            if value is not None:
+                text = value if isinstance(value, str) else show(value)
+                first, *rest = [show(line) for line in text.splitlines()] or [""]
+                yield f"  {name:<{width}}  {first}"
+                yield from (f"  {'':<{width}}  {line}" for line in rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON value below its name, as it is: a payload is the row's own."""
+
+    name: str
+    value: object
+
+    def lines(self) -> Iterator[str]:
+        """As a terminal and a pipe show it."""
+        yield f"{self.name}:"
+        yield from json_text(self.value, indent=True).splitlines()
+
+
+Part = Table | Fields | Document | str
+
+
+def print_parts(parts: Iterable[Part], *, wide: bool = False) -> None:
+    """Print them as whoever reads it can take it, with an empty line between two."""
     width = None if wide else terminal_width()
-    for line in table.lines(width) if on_terminal() else table.plain():
-        typer.echo(line)
-
-
-def print_tables(tables: Iterable[Table], *, wide: bool = False) -> None:
-    """Print them with an empty line between two."""
-    for place, table in enumerate(tables):
+    for place, part in enumerate(parts):
         if place:
             typer.echo()
-        print_table(table, wide=wide)
+        if isinstance(part, Table):
+            lines = part.lines(width) if on_terminal() else part.plain()
+        elif isinstance(part, str):
+            lines = map(show, part.split("\n"))
+        else:
+            lines = part.lines()
+        for line in lines:
+            typer.echo(line)
+
+
+def remark(text: str) -> None:
+    """Say something beside what is printed: to people, since a pipe gets rows alone."""
+    typer.echo("\n".join(map(show, text.split("\n"))), err=True)
 
 
 def on_terminal() -> bool:
@@ -167,24 +190,17 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def print_json(value: object, *, indent: bool = False) -> None:
-    """One JSON document, on a line of its own unless a person reads it."""
+def print_json(value: object) -> None:
+    """One JSON document on a line of its own."""
+    typer.echo(json_text(value))
+
+
+def json_text(value: object, *, indent: bool = False) -> str:
+    """One JSON document; with an indent, for a person."""
     import orjson
 
     option = orjson.OPT_INDENT_2 if indent else 0
-    typer.echo(orjson.dumps(value, default=_plain, option=option).decode())
-
-
-def print_fields(heading: str, fields: Mapping[str, object]) -> None:
-    """Names and values below each other, those without a value left out."""
-    if heading:
-        typer.echo(f"\n{heading}")
-    width = max(map(len, fields), default=0)
-    for name, value in fields.items():
-        if value is not None:
-            text = value if isinstance(value, str) else show(value)
-            lines = [show(line) for line in text.splitlines()] or [""]
-            typer.echo(f"  {name:<{width}}  " + f"\n  {'':<{width}}  ".join(lines))
+    return orjson.dumps(value, default=_plain, option=option).decode()
 
 
 def show(value: object) -> str:

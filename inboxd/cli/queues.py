@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.lanes import IN_LINE, UNMET, count, counted
 from inboxd.cli.options import Looking, examples
-from inboxd.cli.output import (
-    ATTEMPTS,
-    ID,
-    TYPE,
-    Table,
-    TableColumn,
-    print_fields,
-    print_json,
-    print_table,
-)
+from inboxd.cli.output import Fields, TableColumn
 from inboxd.model.wording import span
 
 if TYPE_CHECKING:
@@ -31,9 +22,9 @@ app = CommandGroup(no_args_is_help=True, help="Look at queues, their limits and 
 _KEYS = (
     TableColumn("key", cut="right"),
     TableColumn("blocked by", "held_by"),
-    *(ID, TYPE, ATTEMPTS),
+    *("id", "type", "attempts"),
     TableColumn("next time", "next_at", kind="time"),
-    counted("behind", legend="due commands that wait for it"),
+    columns.counted("behind", legend="due commands that wait for it"),
     TableColumn("waiting for", "oldest", kind="span"),
 )
 
@@ -47,9 +38,11 @@ def list_(given: Looking) -> None:
     found = given.ask(lambda session: queues.listed(session, settings.queues))
     for row in found:
         row["limits"] = _limits(settings.queues.get(row["queue"]))
-    given.print({"counted_to": listing.COUNTED, "queues": found}, Table(_LIST, found))
-    if not given.json:
-        typer.echo("Limits: the settings that this command reads. Give all workers the same.")
+    given.print(
+        {"counted_to": listing.COUNTED, "queues": found},
+        [columns.table(_LIST, found)],
+        ["Limits: the settings that this command reads. Give all workers the same."],
+    )
 
 
 @app.command("show", epilog=examples("inboxd queues show email", "inboxd queues show email --json"))
@@ -83,15 +76,12 @@ def show(
             f"and no settings{hint}"
         )
     row = rows[name] | {"limits": _limits(own)}
-    if given.json:
-        print_json({"counted_to": listing.COUNTED, **row, "blocked_keys": keys})
-        return
     fields = {each.title: each.of(row) for each in _LIST[1:]}
     fields["limits"] = fields["limits"] or "none in these settings"
-    print_fields(f"Queue {name}", fields)
-    if keys:
-        typer.echo()
-        print_table(Table(_KEYS, keys), wide=given.wide)
+    given.print(
+        {"counted_to": listing.COUNTED, **row, "blocked_keys": keys},
+        [Fields(fields, f"Queue {name}"), *([columns.table(_KEYS, keys)] if keys else [])],
+    )
 
 
 def _limits(queue: "Queue | None") -> dict[str, Any]:
@@ -104,7 +94,7 @@ def _blocked(row: dict[str, Any]) -> str | None:
     from inboxd.store.queues import HOLDERS
 
     parts = [
-        f"{count(each['keys'], HOLDERS)} by {held_by} ({span(each['oldest'])})"
+        f"{columns.count(each['keys'], HOLDERS)} by {held_by} ({span(each['oldest'])})"
         for held_by, each in row["blocked"].items()
     ]
     return ", ".join(parts) or None
@@ -116,13 +106,13 @@ def _told(limits: dict[str, Any]) -> str:
 
 _LIST = (
     TableColumn("queue", cut="left"),
-    counted("running"),
-    counted("pending"),
-    IN_LINE,
-    counted("keys", extra=True, legend="ordering keys that have a line"),
+    columns.counted("running"),
+    columns.counted("pending"),
+    columns.IN_LINE,
+    columns.counted("keys", extra=True, legend="ordering keys that have a line"),
     TableColumn("blocked", _blocked, cut="right", legend="keys that stand still, and for how long"),
-    UNMET,
-    counted("failed"),
+    columns.UNMET,
+    columns.counted("failed"),
     TableColumn("oldest due", "oldest", kind="span"),
     TableColumn("limits", lambda row: _told(row["limits"]), cut="right"),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli import actions, show
+from inboxd.cli import actions, columns, show
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import (
     Acting,
@@ -24,18 +24,7 @@ from inboxd.cli.options import (
     read_id,
     read_until,
 )
-from inboxd.cli.output import (
-    ATTEMPTS,
-    CREATED,
-    ERROR,
-    ID,
-    STATUS,
-    TENANT,
-    TOOK,
-    TYPE,
-    Table,
-    TableColumn,
-)
+from inboxd.cli.output import TableColumn, remark
 from inboxd.cli.output import show as shown
 
 if TYPE_CHECKING:
@@ -103,7 +92,7 @@ def _add_looks(app: CommandGroup, table: "HotTable") -> None:
         filter_ = Filter(
             **wanted.given(), statuses=status or (), below=page.after, limit=page.limit
         )
-        _print_list(table, filter_, given)
+        _print_list(table, filter_, page, given)
 
     @app.command(
         "show",
@@ -171,22 +160,20 @@ def _examples(table: str, command: str, *lines: str) -> str:
     return examples(*(f"inboxd {table} {command} {line}" for line in lines))
 
 
-def _print_list(table: "HotTable", wanted: "Filter", given: Looking) -> None:
+def _print_list(table: "HotTable", wanted: "Filter", page: Paging, given: Looking) -> None:
     found, doubts = given.ask(lambda session: _page(session, given.settings, table, wanted))
-    for doubt in doubts:
-        typer.echo(doubt, err=True)
     lane = TableColumn("topic" if table == "events" else "queue", cut="left")
-    columns = (ID, TYPE, lane, STATUS, ATTEMPTS, TENANT, CREATED, TOOK, ERROR)
-    given.print(found, Table(columns, found[table]))
+    shown = ("id", "type", lane, "status", "attempts", "tenant", "created", "took", "error")
+    document = {table: found, "next": page.next(found)}
+    given.print(document, [columns.table(shown, found)])
+    for doubt in doubts:
+        remark(doubt)
 
 
 async def _page(
     session: "Session", settings: "Settings", table: "HotTable", wanted: "Filter"
-) -> tuple[dict[str, Any], list[str]]:
-    """A page of a list as JSON values: the rows, and where the next page starts.
-
-    And what to say of names that nobody declared, where no row was found.
-    """
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A page of a list; and what to say of names that nobody declared, where no row was found."""
     from inboxd import operations
     from inboxd.store import listing
 
@@ -195,5 +182,4 @@ async def _page(
         await operations.unknown(session, kind, name, also=named_in(settings, kind))
         for kind, name in (() if rows else actions.names_of(table, wanted))
     ]
-    next_ = rows[-1]["id"] if len(rows) == wanted.limit else None
-    return {table: rows, "next": next_}, [each for each in told if each]
+    return rows, [each for each in told if each]

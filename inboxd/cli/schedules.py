@@ -5,9 +5,10 @@ Known limit: it shows what workers have declared; what the settings say now is s
 
 from typing import Any
 
+from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Looking, examples
-from inboxd.cli.output import Table, TableColumn
+from inboxd.cli.output import TableColumn
 
 app = CommandGroup(no_args_is_help=True, help="Look at schedules.")
 
@@ -35,4 +36,4 @@ def list_(given: Looking) -> None:
     from inboxd.store import schedules
 
     found = [dict(row) for row in given.ask(schedules.listed)]
-    given.print({"schedules": found}, Table(_COLUMNS, found))
+    given.print({"schedules": found}, [columns.table(_COLUMNS, found)])

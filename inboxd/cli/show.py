@@ -5,6 +5,7 @@ daemon reads only with `--verbose`; JSON has all of those.
 Known limit: of what a row created, a hundred are shown; `inboxd trace` counts them all.
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,20 +13,9 @@ from uuid import UUID
 
 import typer
 
+from inboxd.cli import columns
 from inboxd.cli.options import Asking, read_id
-from inboxd.cli.output import (
-    BY,
-    ID,
-    LANE,
-    STATUS,
-    TYPE,
-    WHY,
-    Table,
-    TableColumn,
-    print_fields,
-    print_json,
-    print_tables,
-)
+from inboxd.cli.output import Document, Fields, Part, TableColumn
 from inboxd.cli.output import show as shown
 from inboxd.errors import NotFound
 from inboxd.model.lifecycle import Status
@@ -72,7 +62,7 @@ def _named(row: dict[str, Any]) -> str:
     return f"{row['kind']} {row['id']}"
 
 
-WAITS = (TableColumn("waits for", _named), TYPE, STATUS, TableColumn("condition"))
+WAITS = (TableColumn("waits for", _named), "type", "status", "condition")
 _RETRY = (
     TableColumn("handler", lambda rule: rule["handler"] or "(nobody)", cut="left"),
     TableColumn("attempts", "made", kind="number"),
@@ -82,14 +72,14 @@ _RETRY = (
     TableColumn("from", "source", cut="right"),
 )
 _TABLES = {
-    "elsewhere": (TableColumn("also in", "topic", cut="left"), ID, STATUS),
+    "elsewhere": (TableColumn("also in", "topic", cut="left"), "id", "status"),
     "retry": _RETRY,
     "waits_for": WAITS,
     "replays": (
-        *(TableColumn("replayed", "at", kind="time"), BY, WHY),
+        *(TableColumn("replayed", "at", kind="time"), "by", "why"),
         TableColumn("as", "new_id", kind="number"),
     ),
-    "children": (TableColumn("created", _named), TYPE, LANE, STATUS),
+    "children": (TableColumn("created", _named), "type", "in", "status"),
 }
 
 
@@ -99,10 +89,7 @@ def print_one(table: "HotTable", id: str, given: Showing) -> None:
     found = given.ask(
         lambda session: _details(session, settings, table, wanted, payload=given.payload)
     )
-    if given.json:
-        print_json(found)
-    else:
-        _print_details(found, verbose=given.verbose)
+    given.print(found, _parts(found, verbose=given.verbose))
 
 
 async def _details(
@@ -154,24 +141,25 @@ async def _suspicion(session: "Session", row: dict[str, Any]) -> dict[str, Any] 
     }
 
 
-def _print_details(row: dict[str, Any], *, verbose: bool) -> None:
-    """Print what `_details` found, for a person."""
+def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
+    """What `_details` found, for a person."""
     hidden = _APART if verbose else _APART | _INTERNAL
     told = {key: row[key] for key in (*_FIRST, *sorted(row)) if key in row.keys() - hidden}
-    print_fields("", {key.replace("_", " "): _read(key, told[key]) for key in told})
+    yield Fields({key.replace("_", " "): _read(key, told[key]) for key in told})
     if _is_skipped(row):
-        typer.echo("\nSkipped: it was not needed, since what it waited for ended otherwise.")
-    _print_suspicion(row["suspect"])
-    print_fields("Lineage", _lineage(row))
-    typer.echo()
-    print_tables(Table(columns, row[key]) for key, columns in _TABLES.items() if row.get(key))
+        yield "Skipped: it was not needed, since what it waited for ended otherwise."
+    if row["suspect"] is not None:
+        yield _suspicion_told(row["suspect"])
+    yield Fields(_lineage(row), "Lineage")
+    for key, shown_columns in _TABLES.items():
+        if row.get(key):
+            yield columns.table(shown_columns, row[key])
     for error in row["errors"] or ():
         at = shown(_read("at", error.get("at")))
-        print_fields(f"Error at {at}", {k: v for k, v in error.items() if k != "at"})
+        yield Fields({k: v for k, v in error.items() if k != "at"}, f"Error at {at}")
     for key in ("headers", "payload", "progress", "result"):
         if row.get(key) is not None:
-            typer.echo(f"\n{key}:")
-            print_json(row[key], indent=True)
+            yield Document(key, row[key])
 
 
 def _read(key: str, value: Any) -> object:
@@ -188,10 +176,8 @@ def _is_skipped(row: dict[str, Any]) -> bool:
     return row["status"] == Status.CANCELLED and not row.get("cancel_requested")
 
 
-def _print_suspicion(suspect: dict[str, Any] | None) -> None:
-    """Say why a suspect waits, and how it runs."""
-    if suspect is None:
-        return
+def _suspicion_told(suspect: dict[str, Any]) -> str:
+    """Why a suspect waits, and how it runs."""
     where = suspect["died_on"] or "(unknown)"
     others = suspect["others"]
     how = "beside ordinary commands"
@@ -199,7 +185,7 @@ def _print_suspicion(suspect: dict[str, Any] | None) -> None:
         how = f"with {plural(others, 'other')} of its group, {how}"
     if suspect["alone"]:
         how = f"alone; deaths at which it ran alone: {suspect['deaths_alone']}"
-    typer.echo(f"\nSuspect: ran on worker {where} when it died. It runs {how}.")
+    return f"Suspect: ran on worker {where} when it died. It runs {how}."
 
 
 def _lineage(row: dict[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,14 @@ Promises: the look costs the same whatever the tables hold; counts stop at a lim
 Known limit: the throughput is what workers have written down, some seconds behind.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from inboxd.cli.lanes import IN_LINE, KEPT, UNMET, counted
+from inboxd.cli import columns
 from inboxd.cli.options import Looking
-from inboxd.cli.output import TYPE, Table, TableColumn, numbers, print_json, terminal_width
+from inboxd.cli.output import Table, TableColumn, print_json, terminal_width
 from inboxd.model.wording import plural, span
 
 if TYPE_CHECKING:
@@ -40,10 +41,13 @@ def _notes(lane: dict[str, Any]) -> str:
 
 
 _LEADS = TableColumn("leads", lambda row: "yes" if row["leads"] else "")
-_SUSPECTS = (*numbers("waiting", "running", "alone", "groups"), TableColumn("oldest", kind="span"))
+_SUSPECTS = (
+    *columns.numbers("waiting", "running", "alone", "groups"),
+    TableColumn("oldest", kind="span"),
+)
 _LIVING = (
     TableColumn("worker", "name", cut="left"),
-    TableColumn("state"),
+    "state",
     _LEADS,
     TableColumn("in flight", kind="number"),
     TableColumn("heartbeat", _heartbeat),
@@ -53,7 +57,7 @@ _WORKERS = (
     TableColumn("host", cut="left"),
     TableColumn("pid", kind="number"),
     TableColumn("version", extra=True),
-    TableColumn("state"),
+    "state",
     _LEADS,
     TableColumn("in flight", kind="number"),
     TableColumn("heartbeat", _heartbeat),
@@ -61,33 +65,33 @@ _WORKERS = (
     TableColumn("queues", cut="right", extra=True),
     TableColumn("topics", cut="right", extra=True),
 )
-_RARE = numbers("deferred", "cancelled", "ignored", extra=True)
-_DONE = (
-    *(TableColumn("kind"), TYPE),
+_RARE = columns.numbers("deferred", "cancelled", "ignored", extra=True)
+_DONE: columns.Columns = (
+    *("kind", "type"),
     TableColumn(
         "per second", lambda row: f"{row['succeeded'] / row['seconds']:.1f}", kind="number"
     ),
-    *(*numbers("succeeded", "retried", "failed"), *_RARE),
+    *(*columns.numbers("succeeded", "retried", "failed"), *_RARE),
     TableColumn("mean", kind="span"),
     TableColumn("longest", "maximum", kind="span", extra=True),
 )
-_PROGRESS = (
-    *(TableColumn("command", "id", kind="number"), TYPE),
+_PROGRESS: columns.Columns = (
+    *(TableColumn("command", "id", kind="number"), "type"),
     TableColumn("queue", cut="left", extra=True),
     TableColumn("progress", _share),
     TableColumn("note", cut="right"),
     TableColumn("runs for", "running", kind="span"),
     TableColumn("worker", cut="left", extra=True),
 )
-_LANES = (
-    TableColumn("kind"),
+_LANES: columns.Columns = (
+    "kind",
     TableColumn("topic/queue", lambda lane: lane.get("topic") or lane.get("queue"), cut="left"),
     TableColumn("type", _type, cut="left"),
-    *(counted(name) for name in ("pending", "due", "running", "failed")),
-    IN_LINE,
-    UNMET,
+    *(columns.counted(name) for name in ("pending", "due", "running", "failed")),
+    columns.IN_LINE,
+    columns.UNMET,
     TableColumn("oldest due", "oldest", kind="span"),
-    TableColumn("note", _notes, legend=f"kept: {KEPT}"),
+    TableColumn("note", _notes, legend=f"kept: {columns.KEPT}"),
 )
 
 
@@ -106,7 +110,7 @@ def status(
     if watch:
         raise given.ask(lambda session: _watch(session, minutes, interval, given))
     found = given.ask(lambda session: look(session, minutes))
-    given.print(found, *_tables(found, minutes))
+    given.print(found, _tables(found, minutes))
 
 
 def workers(
@@ -121,7 +125,7 @@ def workers(
 
     found = given.ask(lambda session: listing.workers(session, ended=ended, limit=_MOST_WORKERS))
     rows = [dict(row) for row in found]
-    given.print({"workers": rows}, Table(_WORKERS, rows))
+    given.print({"workers": rows}, [columns.table(_WORKERS, rows)])
 
 
 async def look(session: "Session", minutes: int) -> dict[str, Any]:
@@ -207,12 +211,16 @@ def _tables(found: dict[str, Any], minutes: int) -> list[Table]:
     """Those that have something to say; the workers and the lanes always have."""
     suspects = [found["suspects"]] if found["suspects"]["groups"] else []
     last = plural(minutes, "minute").removeprefix("1 ")
-    tables = [
-        Table(_SUSPECTS, suspects, "Suspects: commands that ran on a worker when it died"),
-        Table(_LIVING, found["workers"], f"Workers: {len(found['workers'])}"),
-        Table(_DONE, found["throughput"], f"Done in the last {last}"),
-        Table(_PROGRESS, found["progress"], "Progress of running commands"),
+    shown: list[tuple[str, columns.Columns, Sequence[Any]]] = [
+        ("Suspects: commands that ran on a worker when it died", _SUSPECTS, suspects),
+        (f"Workers: {len(found['workers'])}", _LIVING, found["workers"]),
+        (f"Done in the last {last}", _DONE, found["throughput"]),
+        ("Progress of running commands", _PROGRESS, found["progress"]),
         # Last, because it is the longest: a small screen cuts the end.
-        Table(_LANES, found["lanes"], "Lanes"),
+        ("Lanes", _LANES, found["lanes"]),
     ]
-    return [table for table in tables if table.rows or table.columns in (_LIVING, _LANES)]
+    return [
+        columns.table(of, rows, title)
+        for title, of, rows in shown
+        if rows or of in (_LIVING, _LANES)
+    ]

@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.lanes import KEPT, count, counted
 from inboxd.cli.options import Acting, Asking, Looking, examples, named_in
-from inboxd.cli.output import (
-    ATTEMPTS,
-    ERROR,
-    ID,
-    TYPE,
-    Table,
-    TableColumn,
-    print_fields,
-    print_json,
-)
+from inboxd.cli.output import Fields, TableColumn
 from inboxd.model.wording import plural, span
 
 if TYPE_CHECKING:
@@ -33,18 +24,18 @@ Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_de
 def _blocked(topic: dict[str, Any]) -> str | None:
     if not topic["blocked"]:
         return None
-    return f"{count(topic['blocked'])} ({span(topic['blocked_for'])})"
+    return f"{columns.count(topic['blocked'])} ({span(topic['blocked_for'])})"
 
 
 _LIST = (
     TableColumn("topic", cut="left"),
-    TableColumn("mode"),
-    counted("pending"),
-    counted("arrived", "new", extra=True, legend="have arrived and stand in no line yet"),
-    counted("lined_up", "in line", legend="wait behind others of the same ordering key"),
+    "mode",
+    columns.counted("pending"),
+    columns.counted("arrived", "new", extra=True, legend="have arrived and stand in no line yet"),
+    columns.counted("lined_up", "in line", legend="wait behind others of the same ordering key"),
     TableColumn("blocked", _blocked, legend="keys that stand still, and for how long"),
-    counted("kept", extra=True, legend=KEPT),
-    counted("failed"),
+    columns.counted("kept", extra=True, legend=columns.KEPT),
+    columns.counted("failed"),
     TableColumn("oldest due", "oldest", kind="span"),
     TableColumn("types", cut="left", extra=True),
 )
@@ -52,17 +43,15 @@ _BLOCKED = (
     TableColumn("topic", cut="left"),
     TableColumn("key", cut="right"),
     TableColumn("blocked by", "held_by"),
-    *(ID, TYPE, ATTEMPTS),
+    *("id", "type", "attempts"),
     TableColumn("length", kind="number", legend="events in line, the first one included"),
     TableColumn("for", "age", kind="span"),
     TableColumn("next time", "next_at", kind="time"),
-    ERROR,
+    "error",
 )
 _CHUNKS = (
-    TableColumn("key", cut="right"),
-    TableColumn("events", kind="number"),
-    TableColumn("since", kind="time"),
-    TableColumn("due", "due_at", kind="time"),
+    *(TableColumn("key", cut="right"), TableColumn("events", kind="number")),
+    *(TableColumn("since", kind="time"), TableColumn("due", "due_at", kind="time")),
     TableColumn("attempts", kind="number"),
 )
 
@@ -73,7 +62,7 @@ def list_(given: Looking) -> None:
     from inboxd.store import listing, topics
 
     found = given.ask(topics.listed)
-    given.print({"counted_to": listing.COUNTED, "topics": found}, Table(_LIST, found))
+    given.print({"counted_to": listing.COUNTED, "topics": found}, [columns.table(_LIST, found)])
 
 
 @app.command(
@@ -92,10 +81,8 @@ def show(name: Name, given: Asking) -> None:
         raise UnknownName(
             f"there is no topic {name!r}: nobody declares it, and no event waits in it{hint}"
         )
-    if given.json:
-        print_json({"counted_to": listing.COUNTED, **topic})
-    else:
-        print_fields(f"Topic {name}", _fields(topic))
+    document = {"counted_to": listing.COUNTED, **topic}
+    given.print(document, [Fields(_fields(topic), f"Topic {name}")])
 
 
 @app.command(
@@ -125,7 +112,7 @@ def blocked(
         return found
 
     found = given.ask(look)
-    given.print({"lines": found}, Table(_BLOCKED, found))
+    given.print({"lines": found}, [columns.table(_BLOCKED, found)])
 
 
 @app.command(
@@ -179,10 +166,10 @@ def chunks(
             raise NotFound(f"{what}: it is {mode}; see `inboxd topics list`.")
         hint = did_you_mean(name, known) or "; see `inboxd topics list`."
         raise UnknownName(f"{what}: nobody declares it{hint}")
-    given.print({"topic": name, "arrived": arrived, "chunks": found}, Table(_CHUNKS, found))
-    if arrived and not given.json:
-        have = "have arrived since and are" if arrived > 1 else "has arrived since and is"
-        typer.echo(f"{plural(arrived, 'event')} {have} in no chunk yet")
+    have = "have arrived since and are" if arrived > 1 else "has arrived since and is"
+    told = [f"{plural(arrived, 'event')} {have} in no chunk yet"] if arrived else []
+    document = {"topic": name, "arrived": arrived, "chunks": found}
+    given.print(document, [columns.table(_CHUNKS, found)], told)
 
 
 @app.command(
@@ -220,7 +207,7 @@ def _fields(topic: dict[str, Any]) -> dict[str, object]:
     }
     counts = (each for each in _LIST[2:] if each.title not in ("types", "kept"))
     fields |= {each.title: each.of(topic) for each in counts}
-    fields["kept"] = count(topic["kept"]) if topic["kept"] else None
+    fields["kept"] = columns.count(topic["kept"]) if topic["kept"] else None
     held_for = topic["held_for"]
     fields["takes in what waited, for"] = None if held_for is None else span(held_for)
     return {name: value for name, value in fields.items() if value not in (None, "")}

@@ -489,7 +489,7 @@ async def test_events_are_in_no_batch(database: Database) -> None:
 def test_at_a_terminal_it_asks_first(cli: Cli, sql: Sql) -> None:
     dead(sql, "commands")
     refused = cli("commands", "replay", "--all", stdin="n\n", terminal=True)
-    assert "1 command would be replayed" in refused.out
+    assert "1 command would be replayed" in refused.err
     assert set(statuses(sql).values()) == {"failed"}
     cli("commands", "replay", "--all", stdin="y\n", terminal=True)
     assert "pending" in statuses(sql).values()
@@ -551,7 +551,7 @@ def test_rows_that_are_named_may_be_tried_dry_and_at_a_rate(cli: Cli, sql: Sql) 
     waits = insert(sql, "commands", type="x")
     dry = cli("commands", "replay", first, second, "--dry-run", "--rate", "5")
     assert dry.code == 0
-    assert "2 commands would be replayed." in dry.out
+    assert "2 commands would be replayed." in dry.err
     found = cli("commands", "cancel", waits, "--dry-run", "--json").json
     assert (found["action"], found["count"], found["sample"][0]["id"]) == ("cancel", 1, waits)
     refused = cli("commands", "dismiss", first, waits, "--dry-run")

@@ -38,7 +38,7 @@ def test_the_list_says_what_retention_lets_go(cli: Cli, monkeypatch: pytest.Monk
     assert due["bytes"] > 8192
     assert due["rows"] is None, "nobody has analyzed it; 0 would say that it is empty"
     monkeypatch.setenv("INBOXD_HISTORY__COMMANDS", "forever")
-    out = cli("history", "list").out
+    out = cli("history", "list").err
     assert "events_history: kept for 30 days" in out
     assert "commands_history: kept for ever" in out
     assert "bodies: kept for ever" in out
@@ -52,15 +52,15 @@ def test_the_list_has_what_is_in_use_and_counts_the_rest(cli: Cli) -> None:
     every = cli("history", "list", "--json").json["partitions"]
     used = {each["partition"] for each in every if not each["empty"]}
     assert used == {f"events_history{day(40)}", f"events_history{day(20)}", f"bodies{day(40)}"}
-    out = cli("history", "list").out
-    shown = {each["partition"] for each in every if each["partition"] in out}
+    listed = cli("history", "list")
+    shown = {each["partition"] for each in every if each["partition"] in listed.out}
     assert shown == used
     last = max(each["from"] for each in every)[:10]
     hidden = len(every) - len(used)
-    assert f"{hidden} more are empty, up to {last}: --all shows them." in out
-    out = cli("history", "list", "--all").out
-    assert all(each["partition"] in out for each in every)
-    assert "more are empty" not in out
+    assert f"{hidden} more are empty, up to {last}: --all shows them." in listed.err
+    listed = cli("history", "list", "--all")
+    assert all(each["partition"] in listed.out for each in every)
+    assert "more are empty" not in listed.err
 
 
 def test_a_day_is_exported_by_hand_and_stays(

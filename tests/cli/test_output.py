@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from inboxd.cli import findings, output
-from inboxd.cli.output import Table, TableColumn, show
+from inboxd.cli.output import Fields, Table, TableColumn, show
 from tests.cli.conftest import Cli
 
 Sql = Callable[..., list[asyncpg.Record]]
@@ -201,3 +201,13 @@ def test_no_name_of_a_row_colours_the_terminal(cli: Cli, sql: Sql) -> None:
     conflict = cli(*emit, '{"other": 1}')
     assert conflict.code == 65
     assert "in topic \ufffd[31mred" in conflict.out
+
+
+def test_nothing_that_is_printed_of_a_name_colours_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output.print_parts([Fields({"name": "a\x1b[31m"}, "Of b\x1b[31m"), "Left: c\x1b[31m"])
+    output.remark("Kept: d\x1b[31m")
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out + err
+    assert out == "Of b\ufffd[31m\n  name  a\ufffd[31m\n\nLeft: c\ufffd[31m\n"

@@ -61,11 +61,13 @@ def test_what_waits_and_which_keys_stand_still(cli: Cli, sql: Sql) -> None:
     assert 89 < plain["blocked"]["dead letter"]["oldest"] < 120
     assert found["skip"]["limits"] == {"on_failure": "skip", "rate": "600/m"}
     assert found["idle"]["limits"] == {"total_concurrency": 7}
-    lines = cli("queues", "list").out.splitlines()
+    listed = cli("queues", "list")
+    lines = listed.out.splitlines()
     (line,) = [line for line in lines if "plain" in line]
     assert "1 by dead letter (1m3" in line
     assert any("total_concurrency 7" in line for line in lines)
-    assert "settings that this command reads" in lines[-1]
+    assert all("\t" in line for line in lines)
+    assert "settings that this command reads" in listed.err
 
     shown = cli("queues", "show", "plain", "--json").json
     dead, again = shown["blocked_keys"]
