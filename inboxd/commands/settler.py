@@ -200,7 +200,7 @@ class Settler:
         if lost := len(part) - len(held):
             self._disappoint(e.outcome.id for e in part if e.outcome.id not in held)
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
-        self._parts.metrics.settle_seconds.labels("command").observe(monotonic() - started)
+        self._parts.metrics.settle_duration.labels("command").observe(monotonic() - started)
 
     def _concerns_others(self, setbacks: Sequence[Setback]) -> bool:
         """Whether rows are claimable again at once, or wait for who can read them."""

@@ -239,7 +239,7 @@ class Incarnation:
         else:
             self._metrics.listener_connected.set(math.nan)  # 0 would be an alert
         for task in maintenance_tasks(parts, flags, self._hold, lambda: command_work.queues):
-            tasks.start_soon(repeat, *task)
+            tasks.start_soon(repeat, task.name, task.interval, task.run)
         tasks.start_soon(repeat, "gauges", 1.0, self._show_gauges)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as processing:

@@ -9,6 +9,7 @@ moment, so the statements of every task see to it that two do not harm each othe
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
+from typing import NamedTuple
 
 from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import WakeUp
@@ -41,10 +42,19 @@ _LOOKS_PER_LEASE = 6
 _INTAKE = 0.5
 # Seconds, at most, between two writings of what was counted.
 _COUNTS = 5.0
+# Of the tasks for what no living worker handles, those that read tables from their beginning.
+_SPARED = ("commands", "events")
 # Seconds between looks for what nobody has folded.
 _FOLD_SWEEP = 2.0
 
-MaintenanceTask = tuple[str, float, Run]
+
+class MaintenanceTask(NamedTuple):
+    """A task, its interval in seconds; sparing: it leaves runs out when they take long."""
+
+    name: str
+    interval: float
+    run: Run
+    sparing: bool = False
 
 
 def maintenance_tasks(
@@ -53,7 +63,7 @@ def maintenance_tasks(
     hold: Callable[[str | None], None],
     queues: Callable[[], Mapping[str, Queue]],
 ) -> Iterator[MaintenanceTask]:
-    """Each task: its name, its interval in seconds, and what it runs.
+    """Each task as it is repeated; a run that did not fail is noted in the metrics.
 
     `hold` stops and resumes claims; `queues`: the settings of queues as they are by now.
     """
@@ -67,19 +77,34 @@ def maintenance_tasks(
         on_returned=partial(_wake_all, flags),
     )
     leadership = Leadership(context)
-    yield "reap", lease / _LOOKS_PER_LEASE, reaper.reap
-    make = partial(make_partitions, context, hold, leadership.leads)
-    yield "history", interval, make
-    yield "folds", _FOLD_SWEEP, parts.folder.sweep
     notify = settings.wakeups.mode != "off"
     intakes = Intakes(parts.sql, partial(borrow, parts.pool), notify=notify)
-    yield "intakes", _INTAKE, intakes.take
-    yield "schedules", 1.0, partial(send_schedules, context, parts.me.schedules)
-    yield "statistics", min(interval, _COUNTS), partial(write_statistics, context)
-    yield "backlog", interval, sparingly(lambda: show_backlog(context, queues()))
+    task = MaintenanceTask
+    of_each_worker = (
+        task("reap", lease / _LOOKS_PER_LEASE, reaper.reap),
+        task("history", interval, partial(make_partitions, context, hold, leadership.leads)),
+        task("folds", _FOLD_SWEEP, parts.folder.sweep),
+        task("intakes", _INTAKE, intakes.take),
+        task("schedules", 1.0, partial(send_schedules, context, parts.me.schedules)),
+        task("statistics", min(interval, _COUNTS), partial(write_statistics, context)),
+        task("backlog", interval, lambda: show_backlog(context, queues()), sparing=True),
+    )
+    for each in of_each_worker:
+        yield _noted(context, each)
     freed = partial(_wake_all, {"events": flags["events"]})
-    for name, seconds, run in _of_the_leader(parts, context, leadership.leads, freed, intakes):
-        yield name, seconds, leadership.only(run)
+    for each in _of_the_leader(parts, context, leadership.leads, freed, intakes):
+        noted = _noted(context, each)
+        yield noted._replace(run=leadership.only(noted.run))
+
+
+def _noted(context: MaintenanceContext, task: MaintenanceTask) -> MaintenanceTask:
+    """The same task; its runs that do not fail are noted, those that are left out are not."""
+
+    async def run() -> None:
+        await task.run()
+        context.metrics.maintenance_success.labels(task.name).set_to_current_time()
+
+    return task._replace(run=sparingly(run) if task.sparing else run)
 
 
 def _of_the_leader(
@@ -97,21 +122,22 @@ def _of_the_leader(
     settings = parts.settings
     interval = settings.maintenance.interval.total_seconds()
     patience = settings.database.idle_in_transaction_timeout.total_seconds()
+    task = MaintenanceTask
     end = partial(end_stalled_sessions, context, settings.database)
-    yield "stalled sessions", min(interval, patience / 2), end
+    yield task("stalled sessions", min(interval, patience / 2), end)
     grace = settings.worker.unhandled_grace
     often = min(interval, grace.total_seconds() / 3)
     for name, run in _of_the_unhandled(parts, context, grace, freed, intakes):
-        yield f"unhandled {name}", often, run
-    yield "batches", interval, partial(expire_batches, context)
-    yield "undeclared schedules", interval, partial(expire_schedules, context)
-    yield "undeclared topics", interval, partial(expire_topics, context)
-    yield "retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go
-    yield "purge", interval, Purger(context, settings.history).purge
-    yield "duplicates", min(interval, _COUNTS), partial(report_duplicates, context)
+        yield task(f"unhandled {name}", often, run, sparing=name in _SPARED)
+    yield task("batches", interval, partial(expire_batches, context))
+    yield task("undeclared schedules", interval, partial(expire_schedules, context))
+    yield task("undeclared topics", interval, partial(expire_topics, context))
+    yield task("retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go)
+    yield task("purge", interval, Purger(context, settings.history).purge)
+    yield task("duplicates", min(interval, _COUNTS), partial(report_duplicates, context))
     sources = {name: source.window for name, source in settings.dedup.sources.items()}
     windows = Windows(settings.dedup.window, sources)
-    yield "dedup", 1.0, DedupPurger(context, windows).purge
+    yield task("dedup", 1.0, DedupPurger(context, windows).purge)
 
 
 def _of_the_unhandled(
@@ -124,8 +150,8 @@ def _of_the_unhandled(
     """The tasks for what no living worker handles; each has a judgement of its own."""
     judgement = partial(Judgement, context, grace, partial(_is_open, parts, intakes))
     choice = partial(EventChoice, of=parts.settings.unhandled)
-    yield "commands", sparingly(partial(fail_commands, judgement()))
-    yield "events", sparingly(partial(settle_events, choice(judgement())))
+    yield "commands", partial(fail_commands, judgement())
+    yield "events", partial(settle_events, choice(judgement()))
     yield "lines", UnhandledLines(choice(judgement()), freed).settle
     yield "chunks", partial(scatter_chunks, judgement())
 

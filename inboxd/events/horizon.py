@@ -57,7 +57,7 @@ class HorizonReader:
         reading = await lines.read_horizon(connection, self._sql)
         self._read_at = time.monotonic()
         self._took = self._read_at - started
-        self._metrics.horizon_seconds.observe(self._took)
+        self._metrics.horizon_duration.observe(self._took)
         return self.horizon.take(reading)
 
     def forget(self) -> None:

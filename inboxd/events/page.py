@@ -142,7 +142,7 @@ class EventPage:
         self.claim = await sources.claim(connection, most)
         self.results.order = None if self.claim is None else self.claim.order
         metrics = self._parts.metrics
-        metrics.claim_seconds.labels("event").observe(time.monotonic() - started)
+        metrics.claim_duration.labels("event").observe(time.monotonic() - started)
         metrics.page_rows.labels("event").observe(len(self.rows))
 
     # -------------------------------------------------------------------------------- failures

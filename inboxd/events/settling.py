@@ -148,7 +148,7 @@ class EventSettling:
         left = results.setbacks or (order is not None and order.lines)
         if left and self._parts.fleet.differs:  # some may wait for who can read or run them
             await wakeups.notify(connection, sql, "events")
-        self._parts.metrics.settle_seconds.labels("event").observe(time.monotonic() - started)
+        self._parts.metrics.settle_duration.labels("event").observe(time.monotonic() - started)
 
     def count(self, results: PageResults) -> None:
         """Count a page that has committed."""

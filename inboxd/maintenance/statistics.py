@@ -8,9 +8,8 @@ from collections.abc import Mapping
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.settings import Queue
-from inboxd.store import intakes, lines, queues, statistics
+from inboxd.store import intakes, lines, queues, schedules, statistics
 from inboxd.store.pools import borrow
-from inboxd.telemetry.metrics import BacklogSample
 
 
 async def write_statistics(context: MaintenanceContext) -> None:
@@ -27,14 +26,20 @@ async def write_statistics(context: MaintenanceContext) -> None:
 
 
 async def show_backlog(context: MaintenanceContext, settings: Mapping[str, Queue]) -> None:
-    """Show what is unsettled, and the blocked keys; `settings` are those of the queues."""
+    """Show what is unsettled or blocked, and the last run of each schedule.
+
+    `settings` are those of the queues.
+    """
     sql, metrics = context.sql, context.metrics
     async with borrow(context.pool) as connection:
-        seen = await statistics.backlog(connection, sql)
+        events = await statistics.event_backlog(connection, sql)
+        commands = await statistics.command_backlog(connection, sql)
         blocked = await queues.blocked(connection, sql, settings)
         standing = await lines.count_blocked(connection, sql)
         held = await intakes.held(connection, sql)
-    metrics.show_lanes(BacklogSample(*row) for row in seen)  # type: ignore[arg-type]
+        sent = await schedules.last_runs(connection, sql)
+    metrics.show_backlog(events, commands)
     metrics.show_blocked(blocked)
     metrics.show_blocked_lines(standing)
     metrics.held_topics.set(held)
+    metrics.show_schedules(sent)

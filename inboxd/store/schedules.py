@@ -122,6 +122,12 @@ async def exists(session: Session, name: str) -> bool:
     return found
 
 
+async def last_runs(connection: Connection, sql: Statements) -> dict[str, datetime]:
+    """The time of the run that was sent last, of each schedule that was ever sent."""
+    rows = await connection.fetch(sql["list_schedules"])
+    return {row["name"]: row["last_at"] for row in rows if row["last_at"] is not None}
+
+
 async def listed(session: Session) -> list[Row]:
     """All of them, with their next and last run."""
     return await session.connection.fetch(session.sql["list_schedules"])

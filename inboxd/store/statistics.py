@@ -7,26 +7,16 @@ counted up to a bound.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 from uuid import UUID
 
-from inboxd.store.connections import Connection, Row
+from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
+from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 
 # Counting further would cost more than the answer is worth: «100,000 or more».
 MOST_COUNTED = 100_000
 
 Counts = tuple[datetime, str, str, str, int, float, float]
-
-
-class Backlog(NamedTuple):
-    """Rows of one lane and status; age: of the oldest due one, in seconds, unless it is paused."""
-
-    kind: str
-    lane: str
-    status: str
-    rows: int
-    age: float | None
 
 
 async def add(
@@ -46,16 +36,20 @@ async def add_ignored(
     await add(connection, sql, worker, [(minute, "event", type_, "ignored", count, 0.0, 0.0)])
 
 
-async def backlog(connection: Connection, sql: Statements) -> list[Backlog]:
-    """What is unsettled, lane by lane; `kept` is what nobody handles."""
-    rows: list[Row] = []
-    for name in ("backlog_events", "backlog_commands"):
-        rows += await connection.fetch(sql[name], MOST_COUNTED)
-    found = [Backlog(*row) for row in rows]
+async def event_backlog(connection: Connection, sql: Statements) -> list[EventBacklog]:
+    """The unsettled events, lane by lane; those in lines are counted by their topic alone."""
+    rows = await connection.fetch(sql["backlog_events"], MOST_COUNTED)
+    found = [EventBacklog(*row) for row in rows]
     for row in await connection.fetch(sql["status_lines"], MOST_COUNTED):
-        name = f"{row['topic']}/lines"
-        found.append(Backlog("event", name, "pending", row["arrived"], row["late"]))
-        found.append(Backlog("event", name, "waiting", row["lined_up"], None))
-        if row["kept"]:
-            found.append(Backlog("event", name, "kept", row["kept"], row["kept_for"]))
+        topic = row["topic"]
+        found.append(EventBacklog(topic, "", "arrived", row["arrived"], row["late"]))
+        found.append(EventBacklog(topic, "", "in_line", row["lined_up"], None))
+        if row["kept"]:  # lines, whose events are among those in line
+            found.append(EventBacklog(topic, "", "kept", None, row["kept_for"]))
     return found
+
+
+async def command_backlog(connection: Connection, sql: Statements) -> list[CommandBacklog]:
+    """The unsettled commands, lane by lane."""
+    rows = await connection.fetch(sql["backlog_commands"], MOST_COUNTED)
+    return [CommandBacklog(*row) for row in rows]

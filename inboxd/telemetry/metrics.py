@@ -7,12 +7,13 @@ more than a no-op event does.
 """
 
 import platform
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import NamedTuple, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector
 
-from inboxd.telemetry.tally import OTHER, Kind, Tally
+from inboxd.telemetry.tally import OTHER, Tally
 
 MAX_LANES = 500
 _PARTITIONED = ("events_history", "commands_history", "bodies")
@@ -25,14 +26,38 @@ _ROW_BUCKETS = (0, 1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 _CHUNK_BUCKETS = (1, 2, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000, 1_000_000)
 
 
-class BacklogSample(NamedTuple):
-    """The backlog of one lane and status; `age` of its oldest due row in seconds, if one is due."""
+class EventBacklog(NamedTuple):
+    """Unsettled events; a label is empty where they are not counted by it.
 
-    kind: Kind
-    lane: str
-    status: str
-    rows: int
+    rows: None, if others count them too. age: of the oldest that is due, in seconds, if one is and
+    its lane is not paused.
+    """
+
+    topic: str
+    type: str
+    state: str
+    rows: int | None
     age: float | None
+
+
+class CommandBacklog(NamedTuple):
+    """Unsettled commands; the rest as of `EventBacklog`."""
+
+    queue: str
+    type: str
+    priority: str
+    state: str
+    rows: int | None
+    age: float | None
+
+
+class _Registry(CollectorRegistry):
+    """Leaves out the series `…_created`, which the client adds to each counter and histogram."""
+
+    def collect(self) -> Iterator[Metric]:
+        for family in super().collect():
+            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
+            yield family
 
 
 class Metrics:
@@ -40,7 +65,7 @@ class Metrics:
 
     def __init__(self, version: str) -> None:
         """Make all metrics at zero; `version` is inboxd's."""
-        self.registry = CollectorRegistry()
+        self.registry = _Registry()
         self.tally = Tally()
         self.registry.register(self.tally)
         ProcessCollector(registry=self.registry)
@@ -70,39 +95,47 @@ class Metrics:
 
     def _make_waiting(self) -> None:
         """What waits, and what holds it back."""
-        self.queue_age = self._gauge(
-            "inboxd_queue_age_seconds",
-            "Age of the oldest due row of a lane, unless it is paused.",
-            *("kind", "lane"),
+        self.event_backlog = self._gauge(
+            "inboxd_event_backlog_rows", "Unsettled events.", *EventBacklog._fields[:-2]
         )
-        self.backlog = self._gauge(
-            "inboxd_backlog_rows", "Unsettled rows of a lane.", "kind", "lane", "status"
+        self.event_age = self._gauge(
+            "inboxd_event_backlog_age_seconds",
+            "How long the oldest due event has waited, unless it is paused.",
+            *EventBacklog._fields[:-2],
         )
         self.kept_age = self._gauge(
-            "inboxd_kept_age_seconds",
-            "How long the oldest event of a lane has been due that nobody handles.",
-            "lane",
+            "inboxd_kept_event_age_seconds",
+            "How long the oldest event that no living worker handles has been due.",
+            *("topic", "type"),
+        )
+        self.command_backlog = self._gauge(
+            "inboxd_command_backlog_rows", "Unsettled commands.", *CommandBacklog._fields[:-2]
+        )
+        self.command_age = self._gauge(
+            "inboxd_command_backlog_age_seconds",
+            "How long the oldest due command has waited, unless it is paused.",
+            *CommandBacklog._fields[:-2],
         )
         self.ignored = self._counter(
             "inboxd_events_ignored",
-            "Events that nobody handles, and that the settings say to ignore.",
+            "Events that no living worker handles, and that the settings dismiss.",
             "type",
         )
         self._ignored: set[str] = set()
         self.blocked_keys = self._gauge(
             "inboxd_blocked_keys",
-            "Ordering keys that a dead letter or a retry holds while others stand behind it.",
+            "Ordering keys whose due commands wait behind a dead letter or a retry.",
             *("queue", "held_by"),
         )
         self.blocked_age = self._gauge(
             "inboxd_blocked_key_age_seconds",
-            "How long the command has been due that stands behind a blocked key for longest.",
+            "How long the oldest command behind a blocked key has been due.",
             *("queue", "held_by"),
         )
         self.held_back = self._counter(
             "inboxd_queue_held_back",
-            "Claims that could take nothing of a queue: full or rate (its limit over all workers),"
-            " or busy (another claim had it, or each key that was asked).",
+            "Claims that took nothing of a queue: its total_concurrency was reached (full), or its "
+            "rate, or another claim held it or its keys (busy).",
             *("queue", "reason"),
         )
         self.paused = self._gauge(
@@ -113,21 +146,21 @@ class Metrics:
         """What is claimed, handled and settled."""
         self.wakeups = self._counter(
             "inboxd_wakeups",
-            "Why a processor looked for rows: notify, poll, timer, sweep or reconnect.",
+            "Looks of a processor for rows, by cause: notify, poll, timer, sweep or reconnect.",
             *("kind", "cause"),
         )
-        self.claim_seconds = self._histogram(
-            "inboxd_claim_seconds", "What a claim took.", _STEP_BUCKETS, "kind"
+        self.claim_duration = self._histogram(
+            "inboxd_claim_duration_seconds", "Time that a claim took.", _STEP_BUCKETS, "kind"
         )
         self.page_rows = self._histogram(
             "inboxd_page_rows", "Rows that a claim returned.", _ROW_BUCKETS, "kind"
         )
         self.in_flight = self._gauge(
-            "inboxd_in_flight", "Rows that are being handled here.", "kind"
+            "inboxd_in_flight", "Rows that this worker is handling.", "kind"
         )
-        self.settle_seconds = self._histogram(
-            "inboxd_settle_seconds",
-            "What writing the outcomes of a page took.",
+        self.settle_duration = self._histogram(
+            "inboxd_settle_duration_seconds",
+            "Time that writing the outcomes of a page took.",
             _STEP_BUCKETS,
             "kind",
         )
@@ -136,41 +169,42 @@ class Metrics:
         """Sequential and batch topics."""
         self.blocked_lines = self._gauge(
             "inboxd_blocked_lines",
-            "Ordering keys of sequential topics that stand still behind a dead letter, a retry, or "
-            "an event that nobody handles.",
+            "Ordering keys of sequential topics that are blocked: by a dead letter, a retry, or an "
+            "event that no living worker handles.",
             *("topic", "held_by"),
         )
         self.blocked_line_age = self._gauge(
             "inboxd_blocked_line_age_seconds",
-            "How long the first of them stands still.",
+            "How long the ordering key that was blocked first has been blocked.",
             *("topic", "held_by"),
         )
         self.held_topics = self._gauge(
             "inboxd_held_topics",
             "Topics whose arrivals wait until a declaration has taken in what was written before.",
         )
-        self.horizon_seconds = self._histogram(
-            "inboxd_horizon_seconds",
-            "What a look at who may still commit events of sequential or batch topics took.",
+        self.horizon_duration = self._histogram(
+            "inboxd_horizon_duration_seconds",
+            "Time that a look at the transactions which may still commit events of sequential or "
+            "batch topics took.",
             _STEP_BUCKETS,
         )
         self.horizon_buckets = self._gauge(
             "inboxd_horizon_waiting_buckets",
-            "Buckets of sequential and batch topics whose next event waits for producers that are "
-            "open still.",
+            "Buckets of sequential and batch topics whose next event waits for a producer's open "
+            "transaction.",
         )
         self.chunk_events = self._histogram(
             "inboxd_chunk_events",
-            "Events in the chunks that were run, whatever became of them.",
+            "Events in the chunks that were run, whatever their outcome.",
             _CHUNK_BUCKETS,
             "topic",
         )
 
     def _make_care(self) -> None:
-        """What one worker does for all, and for those that died."""
+        """What workers do for all, and for those that died."""
         self.reaped = self._counter(
             "inboxd_reaped",
-            "Dead workers, the commands taken back from them, and sessions ended that had stopped.",
+            "Dead workers, commands taken back from them, and stalled sessions that were ended.",
             "kind",
         )
         _from_zero(self.reaped, "worker", "command", "session")
@@ -184,35 +218,45 @@ class Metrics:
             "not send.",
             *("schedule", "outcome"),
         )
+        self.schedule_success = self._gauge(
+            "inboxd_schedule_last_success_timestamp_seconds",
+            "Time of the last run of a schedule that was sent, by any worker.",
+            "schedule",
+        )
+        self.maintenance_success = self._gauge(
+            "inboxd_maintenance_last_success_timestamp_seconds",
+            "When this worker last ran a maintenance task without an error.",
+            "task",
+        )
         self.batches_expired = self._counter(
-            "inboxd_batches_expired", "Open batches that nobody closed in time."
+            "inboxd_batches_expired", "Open batches that were not closed in time."
         )
 
     def _make_dedup(self) -> None:
         self.duplicates = self._counter(
             "inboxd_duplicates",
-            "Events that were sent again and not written, by the dedup key.",
+            "Events that were sent again, and not written because of their dedup key.",
             "topic",
         )
         self.dedup_conflicts = self._counter(
             "inboxd_dedup_conflicts",
-            "Events that are dead letters, since their dedup key is that of one that said "
-            "something else.",
+            "Events that became dead letters, since another event has their dedup key and other "
+            "content.",
             "topic",
         )
         self.dedup_forgotten = self._counter(
-            "inboxd_dedup_forgotten", "Dedup keys whose window was over."
+            "inboxd_dedup_forgotten", "Dedup keys that were removed after their window."
         )
         self._repeated: set[str] = set()
         self._declared: set[str] = set()
 
     def _make_growth(self) -> None:
         self.partitions_ahead = self._gauge(
-            "inboxd_partitions_ahead_days",
+            "inboxd_partitions_ahead",
             "Days after today that have partitions; -1: today has none, and nothing is claimed.",
         )
         self.oldest_partition = self._gauge(
-            "inboxd_oldest_partition_seconds",
+            "inboxd_oldest_partition_age_seconds",
             "Time since the day of a table's oldest partition ended; shown by the leader.",
             "table",
         )
@@ -237,14 +281,14 @@ class Metrics:
 
     def _make_process(self, version: str) -> None:
         self.lease_age = self._gauge(
-            "inboxd_lease_age_seconds", "Time since this worker last showed that it lives."
+            "inboxd_lease_age_seconds", "Time since this worker last renewed its lease."
         )
         self.leader = self._gauge(
-            "inboxd_leader", "1 on the worker that does what one does for all."
+            "inboxd_leader", "1 on the worker that leads: it runs the maintenance for all."
         )
         self.listener_connected = self._gauge(
             "inboxd_listener_connected",
-            "1 while the listening connection stands; NaN: none is wanted (wakeups.mode).",
+            "1 while this worker listens for notifications; NaN: it need not (wakeups.mode).",
         )
         self.pool_connections = self._gauge(
             "inboxd_pool_connections", "Connections of a pool by state.", "pool", "state"
@@ -273,20 +317,20 @@ class Metrics:
         self._ignored.add(type_)
         self.ignored.labels(type_).inc(count)
 
-    def show_lanes(self, lanes: Iterable[BacklogSample]) -> None:
-        """Replace the shown backlog; beyond `MAX_LANES` only the fullest lanes are shown."""
-        self.backlog.clear()
-        self.queue_age.clear()
-        self.kept_age.clear()
-        ages: dict[tuple[str, str], float] = {}
-        for lane in sorted(lanes, key=lambda lane: -lane.rows)[:MAX_LANES]:
-            self.backlog.labels(lane.kind, lane.lane, lane.status).set(lane.rows)
-            if lane.status == "kept":
-                self.kept_age.labels(lane.lane).set(lane.age or 0.0)
-            elif lane.age is not None:
-                ages[lane.kind, lane.lane] = max(lane.age, ages.get((lane.kind, lane.lane), 0.0))
-        for (kind, name), age in ages.items():
-            self.queue_age.labels(kind, name).set(age)
+    def show_backlog(self, events: list[EventBacklog], commands: list[CommandBacklog]) -> None:
+        """Replace the shown backlog; of each kind, beyond `MAX_LANES` only the fullest lanes."""
+        seen, asked = _fullest(events), _fullest(commands)
+        kept = [each for each in seen if each.state == "kept"]
+        late = [each for each in seen if each.state != "kept"]
+        _replace(self.event_backlog, [(each[:-2], each.rows) for each in seen])
+        _replace(self.event_age, [(each[:-2], each.age) for each in late])
+        _replace(self.kept_age, [((each.topic, each.type), each.age or 0.0) for each in kept])
+        _replace(self.command_backlog, [(each[:-2], each.rows) for each in asked])
+        _replace(self.command_age, [(each[:-2], each.age) for each in asked])
+
+    def show_schedules(self, sent: Mapping[str, datetime]) -> None:
+        """Replace the shown schedules: the time of the last run of each."""
+        _replace(self.schedule_success, [((name,), at.timestamp()) for name, at in sent.items()])
 
     def show_blocked(self, blocked: Iterable[tuple[str, str, int, float]]) -> None:
         """Replace the shown blocked keys: (queue, held_by, keys, oldest)."""
@@ -304,7 +348,7 @@ class Metrics:
         self.retention_lag.clear()
 
     def show_blocked_lines(self, blocked: Iterable[tuple[str, str, int, float]]) -> None:
-        """Replace the shown lines that stand still: (topic, held_by, lines, oldest)."""
+        """Replace the shown blocked lines: (topic, held_by, lines, oldest)."""
         _show_blocked(self.blocked_lines, self.blocked_line_age, blocked)
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
@@ -325,10 +369,23 @@ def _from_zero(counter: Counter, *values: str) -> None:
         counter.labels(value)
 
 
+_Lane = TypeVar("_Lane", EventBacklog, CommandBacklog)
+
+
+def _fullest(lanes: list[_Lane]) -> list[_Lane]:
+    return sorted(lanes, key=lambda lane: -(lane.rows or 0))[:MAX_LANES]
+
+
+def _replace(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], float | None]]) -> None:
+    """Show these values of a gauge, by their labels, and no other; None is not shown."""
+    gauge.clear()
+    for labels, value in values:
+        if value is not None:
+            gauge.labels(*labels).set(value)
+
+
 def _show_blocked(keys: Gauge, age: Gauge, blocked: Iterable[tuple[str, str, int, float]]) -> None:
-    """Replace what stands still: (lane, held_by, keys, seconds of the oldest)."""
-    keys.clear()
-    age.clear()
-    for lane, held_by, count, oldest in sorted(blocked, key=lambda b: -b[3])[:MAX_LANES]:
-        keys.labels(lane, held_by).set(count)
-        age.labels(lane, held_by).set(oldest)
+    """Replace what is blocked: (queue or topic, held_by, keys, seconds of the oldest)."""
+    shown = sorted(blocked, key=lambda each: -each[3])[:MAX_LANES]
+    _replace(keys, [((name, held_by), count) for name, held_by, count, _ in shown])
+    _replace(age, [((name, held_by), oldest) for name, held_by, _, oldest in shown])

@@ -241,16 +241,16 @@ def _families() -> tuple[dict[str, CounterMetricFamily], dict[str, HistogramMetr
     }
     histograms = {
         "duration": histogram(
-            "inboxd_handler_duration_seconds", "What handlers took.", labels=["kind", "type"]
+            "inboxd_handler_duration_seconds", "Time that handlers took.", labels=["kind", "type"]
         ),
         "event": histogram(
-            "inboxd_event_latency_seconds",
-            "From an event's creation to the start of its handler.",
+            "inboxd_event_wait_duration_seconds",
+            "Time from an event's creation to the start of its handler.",
             labels=[],
         ),
         "command": histogram(
-            "inboxd_command_latency_seconds",
-            "From a command's creation to the start of its handler.",
+            "inboxd_command_wait_duration_seconds",
+            "Time from a command's creation to the start of its handler.",
             labels=["queue"],
         ),
     }

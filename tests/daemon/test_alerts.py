@@ -7,6 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from inboxd.store import statistics
+from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 from tests.daemon.inbox import Inbox
 from tests.support import Database, StartWorker
 from tests.support.rows import SQL, create_ledger, daemon_session
@@ -16,9 +17,11 @@ pytestmark = pytest.mark.anyio
 ALERTS = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
 # Gauges of what may not be there at all: no lane, nothing paused or blocked, not the leader.
 OF_WHAT_IS_THERE = {
-    *("inboxd_queue_age_seconds", "inboxd_backlog_rows", "inboxd_kept_age_seconds"),
+    *("inboxd_event_backlog_age_seconds", "inboxd_event_backlog_rows"),
+    *("inboxd_command_backlog_age_seconds", "inboxd_command_backlog_rows"),
+    "inboxd_kept_event_age_seconds",
     *("inboxd_blocked_keys", "inboxd_blocked_key_age_seconds", "inboxd_blocked_line_age_seconds"),
-    "inboxd_retention_lag_seconds",
+    *("inboxd_retention_lag_seconds", "inboxd_maintenance_last_success_timestamp_seconds"),
 }
 
 
@@ -88,20 +91,22 @@ async def test_what_is_paused_is_late_with_nobody(database: Database) -> None:
 
     async def late() -> set[str]:
         async with daemon_session(database) as connection:
-            seen = await statistics.backlog(connection, SQL)
-        assert sum(each.rows for each in seen if each.status in {"pending", "kept"}) == 14, seen
-        return {each.lane for each in seen if each.age is not None}
+            events = await statistics.event_backlog(connection, SQL)
+            commands = await statistics.command_backlog(connection, SQL)
+        seen: list[EventBacklog | CommandBacklog] = [*events, *commands]
+        assert sum(each.rows or 0 for each in seen) == 14, seen
+        return {"/".join(each[:-2]) for each in seen if each.age is not None}
 
-    lines = {f"{queue}/{type_}/keyed" for queue in "qr" for type_ in "ab"}
-    lanes = {f"{queue}/{type_}/0" for queue in "qr" for type_ in "ab"}
-    topics = {f"{topic}/{type_}" for topic in "tu" for type_ in "ab"}
-    everything = lines | lanes | topics | {"s/lines"}
+    lines = {f"{queue}/{type_}//in_line" for queue in "qr" for type_ in "ab"}
+    lanes = {f"{queue}/{type_}/0/pending" for queue in "qr" for type_ in "ab"}
+    topics = {f"{topic}/{type_}/pending" for topic in "tu" for type_ in "ab"}
+    everything = lines | lanes | topics | {"s//arrived"}
     assert await late() == everything
     for kind, name, part in (
-        ("type", "a", r"[qr]/a/.*|[tu]/a"),
+        ("type", "a", r"[qrtu]/a/.*"),
         ("queue", "q", r"q/.*"),
         ("topic", "t", r"t/.*"),
-        ("topic", "s", r"s/lines"),
+        ("topic", "s", r"s//arrived"),
     ):
         await database.execute("delete from inboxd.controls")
         await database.execute(

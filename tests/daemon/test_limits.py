@@ -97,14 +97,15 @@ async def test_metrics_agree_with_history(own: Inbox, start_worker: StartWorker)
     assert found[ran] == 10
     assert found['inboxd_attempts_total{kind="command",type="test.misbehave"}'] == 3
     assert found['inboxd_handler_duration_seconds_count{kind="event",type="test.ledger"}'] == 5
-    assert found["inboxd_event_latency_seconds_count"] == 5
-    assert found['inboxd_command_latency_seconds_count{queue="default"}'] == 13
+    assert found["inboxd_event_wait_duration_seconds_count"] == 5
+    assert found['inboxd_command_wait_duration_seconds_count{queue="default"}'] == 13
     assert found['inboxd_in_flight{kind="command"}'] == 0
     assert found["inboxd_listener_connected"] == 1
     assert found["inboxd_lease_age_seconds"] < 6
-    assert found['inboxd_claim_seconds_count{kind="event"}'] > 0
-    assert found['inboxd_settle_seconds_count{kind="command"}'] > 0
-    backlog = 'inboxd_backlog_rows{kind="command",lane="test.misbehave",status="failed"}'
+    assert found['inboxd_claim_duration_seconds_count{kind="event"}'] > 0
+    assert found['inboxd_settle_duration_seconds_count{kind="command"}'] > 0
+    labels = 'priority="",queue="",state="failed",type="test.misbehave"'
+    backlog = f"inboxd_command_backlog_rows{{{labels}}}"
 
     async def shows_the_dead_letter() -> bool:
         return (await _metrics(worker)).get(backlog) == 1

@@ -74,13 +74,15 @@ async def test_what_nobody_handles_is_kept_until_a_handler_comes(
     await worker.logged(KEPT)
 
     async def shown() -> bool:
-        labels = '{kind="event",lane="default/late.ledger",status="kept"}'
-        return await worker.metric(f"inboxd_backlog_rows{labels}") == 3
+        labels = '{state="kept",topic="default",type="late.ledger"}'
+        return await worker.metric(f"inboxd_event_backlog_rows{labels}") == 3
 
     await eventually(shown)
-    assert await worker.metric('inboxd_kept_age_seconds{lane="default/late.ledger"}') > 0
-    age = 'inboxd_queue_age_seconds{kind="event",lane="default/late.ledger"}'
-    assert await worker.metric(age) == 0, "that is what pages when work is late"
+    lane = 'topic="default",type="late.ledger"'
+    assert await worker.metric(f"inboxd_kept_event_age_seconds{{{lane}}}") > 0
+    for state in ("kept", "pending"):
+        age = f'inboxd_event_backlog_age_seconds{{state="{state}",{lane}}}'
+        assert await worker.metric(age) == 0, "that is what pages when work is late"
 
     async def command_is_dead() -> bool:
         status = "select status from inboxd.commands where id = $1"

@@ -68,10 +68,10 @@ async def visited(worker: Worker) -> None:
 
     Each visit begins with a look at who may still commit: the third one follows a whole visit.
     """
-    looks = await worker.metric("inboxd_horizon_seconds_count")
+    looks = await worker.metric("inboxd_horizon_duration_seconds_count")
 
     async def thrice() -> bool:
-        return await worker.metric("inboxd_horizon_seconds_count") >= looks + 3
+        return await worker.metric("inboxd_horizon_duration_seconds_count") >= looks + 3
 
     await eventually(thrice)
 

@@ -120,7 +120,7 @@ async def test_nothing_goes_that_is_to_stay_for_ever(database: Database) -> None
     metrics = await let_go(database, FOREVER)
     assert len(await parts(database)) == 3
     assert told(metrics, "inboxd_retention_lag_seconds", "events_history") == 0
-    oldest = told(metrics, "inboxd_oldest_partition_seconds", "events_history")
+    oldest = told(metrics, "inboxd_oldest_partition_age_seconds", "events_history")
     assert oldest is not None
     assert timedelta(days=398) < timedelta(seconds=oldest) < timedelta(days=400)
 

@@ -13,6 +13,7 @@ import pytest
 from inboxd.model.lane import BEGINNING, Key, Lane, Lanes
 from inboxd.store import commands, events, statistics, workers
 from inboxd.store.connections import Connection
+from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 from tests.plans.stand import undone
 from tests.support import Database
 from tests.support.plans import told, touched_by
@@ -102,15 +103,17 @@ async def test_the_backlog_is_counted_from_the_first_row_on(session: Connection)
     await emit(session, 5, "test.noop")
     await send(session, 7, "test.noop")
     once = [await walk(session, table) for table in KEYS]
-    found: list[statistics.Backlog] = []
+    found: list[EventBacklog | CommandBacklog] = []
 
     async def read() -> None:
-        found.extend(await statistics.backlog(session, SQL))
+        found.extend(await statistics.event_backlog(session, SQL))
+        found.extend(await statistics.command_backlog(session, SQL))
 
     # Of commands, those that run are counted, too: they have an index of their own.
     assert await pages(session, read()) < once[0] + 2.2 * once[1] + 3 * FEW
-    waiting = {each.lane: each.rows for each in found if each.age is not None}
-    assert waiting == {"default/test.noop": 5, "default/test.noop/0": 7}
+    waiting = {each[:-2]: each.rows for each in found if each.age is not None}
+    lane = ("default", "test.noop")
+    assert waiting == {(*lane, "kept"): 5, (*lane, "0", "pending"): 7}
 
 
 async def test_a_heartbeat_reads_nothing_of_what_ran(session: Connection) -> None:

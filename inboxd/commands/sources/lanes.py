@@ -59,7 +59,7 @@ class PlainLanes:
         if not lanes:
             return []
         room = {queue: free for queue, free in room.items() if free > 0}
-        with self._parts.metrics.claim_seconds.labels("command").time():
+        with self._parts.metrics.claim_duration.labels("command").time():
             async with borrow(self._parts.pool) as connection:
                 rows = await commands.claim(
                     connection, self._parts.sql, self._parts.me.id, room, lanes, most

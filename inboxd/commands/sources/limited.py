@@ -168,7 +168,7 @@ class LimitedQueues:
         if not self._has_room(ask.queue):
             return []
         room = min(most, self._room(ask.queue))
-        with self._parts.metrics.claim_seconds.labels("command").time():
+        with self._parts.metrics.claim_duration.labels("command").time():
             rows = await self._claim(ask, room)
         self._parts.metrics.page_rows.labels("command").observe(len(rows))
         advance(ask.lanes, rows)

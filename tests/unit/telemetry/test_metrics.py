@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from inboxd.telemetry import tally as tally_module
-from inboxd.telemetry.metrics import MAX_LANES, BacklogSample, Metrics
+from inboxd.telemetry.metrics import MAX_LANES, CommandBacklog, EventBacklog, Metrics
 from inboxd.telemetry.tally import OTHER, Statistic, Tally
 
 DOCS = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -72,7 +73,7 @@ def test_names_and_help_follow_the_rules(metrics: Metrics) -> None:
         assert not family.name.endswith(("_ms", "_milliseconds", "_count", "_sum", "_bucket"))
         assert family.documentation.endswith(".")
         if family.type == "histogram" and family.name not in _OF_ROWS:
-            assert family.name.endswith("_seconds")
+            assert family.name.endswith(("_duration_seconds", "_lag_seconds"))
 
 
 def test_exposition_is_parsed_again(metrics: Metrics) -> None:
@@ -97,8 +98,8 @@ def test_counts_and_histograms_of_rows(metrics: Metrics) -> None:
     assert sample("inboxd_handler_duration_seconds_bucket", labels | {"le": "+Inf"}) == 3
     assert sample("inboxd_handler_duration_seconds_count", labels) == 3
     assert sample("inboxd_handler_duration_seconds_sum", labels) == pytest.approx(400.202)
-    assert sample("inboxd_event_latency_seconds_count") == 3
-    assert sample("inboxd_command_latency_seconds_sum", {"queue": "email"}) == 2
+    assert sample("inboxd_event_wait_duration_seconds_count") == 3
+    assert sample("inboxd_command_wait_duration_seconds_sum", {"queue": "email"}) == 2
     assert sample("inboxd_attempts_total", labels) == 3
     assert sample("inboxd_attempts_total", {"kind": "command", "type": "c.d"}) is None
     assert sample("inboxd_failures_total", labels | {"error": "ValueError"}) == 1
@@ -178,23 +179,53 @@ def test_pages_nobody_folds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     assert tally._unfolded == 1
 
 
-def test_lanes_are_replaced_and_bounded(metrics: Metrics) -> None:
-    metrics.show_lanes([BacklogSample("event", "old", "pending", 5, 1.0)])
-    metrics.show_lanes(
-        [
-            BacklogSample("event", "news", "pending", 7, 3.0),
-            BacklogSample("event", "news", "failed", 2, None),
-            *(BacklogSample("command", f"q{n}", "pending", 1, None) for n in range(MAX_LANES + 10)),
-        ]
-    )
-    sample = metrics.registry.get_sample_value
-    labels = {"kind": "event", "lane": "news"}
-    assert sample("inboxd_backlog_rows", labels | {"status": "pending"}) == 7
-    assert sample("inboxd_queue_age_seconds", labels) == 3
-    old = {"kind": "event", "lane": "old", "status": "pending"}
-    assert sample("inboxd_backlog_rows", old) is None
-    family = next(f for f in own_families(metrics) if f.name == "inboxd_backlog_rows")
+def test_the_backlog_is_replaced_and_bounded(metrics: Metrics) -> None:
+    metrics.show_backlog([EventBacklog("old", "a", "pending", 5, 1.0)], [])
+    lanes = [CommandBacklog(f"q{n}", "a", "0", "pending", n, None) for n in range(MAX_LANES + 10)]
+    events = [
+        EventBacklog("news", "a", "pending", 7, 3.0),
+        EventBacklog("", "a", "failed", 2, None),
+        EventBacklog("late", "b", "kept", 4, 9.0),
+        EventBacklog("lines", "", "kept", None, 8.0),
+    ]
+    metrics.show_backlog(events, lanes)
+    shown = {
+        (
+            sample.name,
+            *(sample.labels.get(label) for label in ("topic", "type", "state")),
+        ): sample.value
+        for family in own_families(metrics)
+        for sample in family.samples
+        if "topic" in sample.labels
+    }
+    assert shown == {
+        ("inboxd_event_backlog_rows", "news", "a", "pending"): 7,
+        ("inboxd_event_backlog_age_seconds", "news", "a", "pending"): 3,
+        ("inboxd_event_backlog_rows", "", "a", "failed"): 2,
+        ("inboxd_event_backlog_rows", "late", "b", "kept"): 4,
+        # Late is what a worker could handle.
+        ("inboxd_kept_event_age_seconds", "late", "b", None): 9,
+        ("inboxd_kept_event_age_seconds", "lines", "", None): 8,
+    }
+    family = next(f for f in own_families(metrics) if f.name == "inboxd_command_backlog_rows")
     assert len(family.samples) == MAX_LANES
+    assert min(sample.value for sample in family.samples) == 10, "the fullest are shown"
+
+
+def test_schedules_are_replaced(metrics: Metrics) -> None:
+    metrics.show_schedules({"old": MINUTE})
+    metrics.show_schedules({"nightly": MINUTE})
+    name = "inboxd_schedule_last_success_timestamp_seconds"
+    assert value(metrics.registry, name, schedule="nightly") == MINUTE.timestamp()
+    assert value(metrics.registry, name, schedule="old") is None
+
+
+def test_no_series_says_when_another_was_born(metrics: Metrics) -> None:
+    metrics.wakeups.labels("event", "notify").inc()
+    metrics.claim_duration.labels("event").observe(1)
+    assert value(metrics.registry, "inboxd_claim_duration_seconds_count", kind="event") == 1
+    for encode in (generate_latest, openmetrics.generate_latest):
+        assert "_created" not in encode(metrics.registry).decode()
 
 
 def test_blocked_keys_are_replaced(metrics: Metrics) -> None:

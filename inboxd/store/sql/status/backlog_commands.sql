@@ -2,8 +2,8 @@
 -- those that wait for other rows by queue and type, dead letters by type, running ones. A lane is counted
 -- from its first row on: what is dead before it, under a held snapshot, is passed once.
 -- parameters: $1 integer: count no further than this
--- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none, or the lane
---          is paused: nobody is late)
+-- returns: queue, type, priority (each empty where rows are not counted by it), state, rows, age (seconds that
+--          the oldest due row has waited; null: none, or the lane is paused: nobody is late)
 -- locks: nothing
 WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
     (SELECT queue, type, priority, run_at, id FROM {schema}.commands
@@ -59,7 +59,7 @@ WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
             AND (c.queue, c.type) > (unmet.queue, unmet.type)
           ORDER BY c.queue, c.type LIMIT 1) following
 )
-SELECT 'command', lane.queue || '/' || lane.type || '/' || lane.priority, 'pending',
+SELECT lane.queue, lane.type, lane.priority::text, 'pending',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
          WHERE c.status = 'pending' AND c.crashes = 0 AND c.queue = lane.queue AND c.type = lane.type
            AND c.priority = lane.priority AND (c.run_at, c.id) >= (lane.run_at, lane.id)
@@ -70,23 +70,23 @@ SELECT 'command', lane.queue || '/' || lane.type || '/' || lane.priority, 'pendi
             THEN extract(epoch FROM clock_timestamp() - lane.run_at)::double precision END
   FROM lane
 UNION ALL
-SELECT 'command', failed.type, 'failed',
+SELECT '', failed.type, '', 'failed',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
          WHERE c.status = 'failed' AND c.type = failed.type LIMIT $1) AS counted),
        NULL
   FROM failed WHERE failed.type IS NOT NULL
 UNION ALL
-SELECT 'command', 'suspects', 'pending',
+SELECT '', '', '', 'suspect',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
          WHERE c.status = 'pending' AND c.crashes > 0 LIMIT $1) AS counted),
        NULL
 UNION ALL
-SELECT 'command', 'all', 'running',
+SELECT '', '', '', 'running',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c WHERE c.status = 'running' LIMIT $1)
            AS counted),
        NULL
 UNION ALL
-SELECT 'command', line.queue || '/' || line.type || '/keyed', 'pending',
+SELECT line.queue, line.type, '', 'in_line',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
          WHERE c.status LIKE 'waiting' AND c.needs = 0 AND c.ordering_key IS NOT NULL AND c.line_at IS NULL
            AND c.queue = line.queue AND c.type = line.type
@@ -99,7 +99,7 @@ SELECT 'command', line.queue || '/' || line.type || '/keyed', 'pending',
          ORDER BY c.run_at LIMIT 1)
   FROM line
 UNION ALL
-SELECT 'command', again.queue || '/' || again.type || '/again', 'pending',
+SELECT again.queue, again.type, '', 'again',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
          WHERE c.status LIKE 'waiting' AND (c.line_at IS NULL)::integer = 0
            AND c.queue = again.queue AND c.type = again.type
@@ -112,7 +112,7 @@ SELECT 'command', again.queue || '/' || again.type || '/again', 'pending',
          ORDER BY c.run_at LIMIT 1)
   FROM again
 UNION ALL
-SELECT 'command', unmet.queue || '/' || unmet.type || '/unmet', 'waiting',
+SELECT unmet.queue, unmet.type, '', 'unmet',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.commands c
          WHERE c.status = 'waiting' AND c.needs >= 1
            AND c.queue = unmet.queue AND c.type = unmet.type LIMIT $1) AS counted),

@@ -1,7 +1,7 @@
--- What is unsettled of the events: pending rows lane by lane, those that nobody handles as kept; dead letters
--- by type. A lane is counted from its first row on: what is dead before it, under a held snapshot, is passed once.
+-- What is unsettled of the events: pending rows lane by lane, those that no living worker handles as kept; dead
+-- letters by type. A lane is counted from its first row on: what is dead before it, under a held snapshot, is passed once.
 -- parameters: $1 integer: count no further than this
--- returns: kind, lane, status, rows, age (seconds that the oldest due row has waited; null: none, or the lane
+-- returns: topic, type, state, rows, age (seconds that the oldest due row has waited; null: none, or the lane
 --          is paused: nobody is late)
 -- locks: nothing
 WITH RECURSIVE lane(topic, type, run_at, id) AS (
@@ -21,7 +21,7 @@ WITH RECURSIVE lane(topic, type, run_at, id) AS (
              ORDER BY e.type LIMIT 1)
       FROM failed WHERE failed.type IS NOT NULL
 )
-SELECT 'event', lane.topic || '/' || lane.type,
+SELECT lane.topic, lane.type,
        CASE WHEN {schema}.is_unhandled(lane.topic, lane.type) THEN 'kept' ELSE 'pending' END,
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.events e
          WHERE e.status = 'pending' AND e.topic = lane.topic AND e.type = lane.type
@@ -32,7 +32,7 @@ SELECT 'event', lane.topic || '/' || lane.type,
             THEN extract(epoch FROM clock_timestamp() - lane.run_at)::double precision END
   FROM lane
 UNION ALL
-SELECT 'event', failed.type, 'failed',
+SELECT '', failed.type, 'failed',
        (SELECT count(*) FROM (SELECT 1 FROM {schema}.events e
          WHERE e.status = 'failed' AND e.type = failed.type LIMIT $1) AS counted),
        NULL

@@ -1,0 +1,126 @@
+"""What alerts and pages ask Prometheus for: metrics and labels that there are."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inboxd.telemetry.metrics import Metrics
+
+ROOT = Path(__file__).parents[3]
+ALERTS = ROOT / "deploy" / "alerts.yaml"
+METRICS = ROOT / "docs" / "metrics.md"
+# What Prometheus itself adds to each series.
+OF_THE_SCRAPE = {"instance", "job"}
+
+_SERIES = re.compile(r"(inboxd_\w+)(?:\{([^}]*)\})?")
+_MATCHER = re.compile(r'(\w+)(?:=~|!~|!=|=)"[^"]*"')
+# A name alone may be one of something else, such as a role.
+_A_METRIC = re.compile(r"\w+_(total|seconds|rows|keys|lines|days|topics)")
+_GROUPED = re.compile(r"\b(?:by|without) \(([^)]*)\) \(")
+
+
+def labels_of() -> dict[str, set[str]]:
+    """The labels of each series, by its name in PromQL."""
+    metrics = Metrics("1.2.3")
+    found = {"inboxd_build_info": {"version", "python"}}
+    for metric in (*vars(metrics).values(), *metrics.tally.describe()):
+        name = getattr(metric, "_name", getattr(metric, "name", ""))
+        if name:
+            labels = set(metric._labelnames)
+            found |= {name: labels, f"{name}_total": labels, f"{name}_bucket": labels | {"le"}}
+    return found
+
+
+LABELS = labels_of()
+
+
+def alerts() -> dict[str, tuple[str, str]]:
+    """Each alert's name, with its expression and the rest of it."""
+    parts = re.split(r"(?m)^      - alert: (\w+)$", ALERTS.read_text("utf-8"))[1:]
+    found = {}
+    for name, text in zip(parts[::2], parts[1::2], strict=True):
+        expression = re.match(r"(?s)\s*expr:(?: >-)?(.+?)\n        (?=for|labels)", text)
+        assert expression, name
+        found[name] = (" ".join(expression[1].split()), text[expression.end() :])
+    return found
+
+
+def mistakes(expression: str) -> Iterator[str]:
+    """What an expression asks for and there is not."""
+    for name, asked in _SERIES.findall(expression):
+        if name not in LABELS:
+            yield f"{name} is no metric"
+            continue
+        named = [_MATCHER.sub(r"\1", each.strip()) for each in asked.split(",") if each]
+        yield from (f"{name} has no label {each}" for each in named if each not in known(name))
+    for match in _GROUPED.finditer(expression):
+        grouped = {each.strip() for each in match[1].split(",") if each.strip()}
+        for name, _ in _SERIES.findall(argument(expression[match.end() :])):
+            missing = grouped - known(name)
+            yield from (f"{name} has no label {each} to group by" for each in sorted(missing))
+
+
+def known(name: str) -> set[str]:
+    return LABELS.get(name, set()) | OF_THE_SCRAPE
+
+
+def argument(text: str) -> str:
+    """What stands before the bracket that closes the one in front of the text."""
+    depth = 1
+    for place, sign in enumerate(text):
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if not depth:
+            return text[:place]
+    return text
+
+
+def kept_labels(expression: str) -> set[str]:
+    """The labels that the series of the answer have."""
+    grouped = re.findall(r"\bby \(([^)]*)\)", expression)
+    if grouped:
+        return {each.strip() for some in grouped for each in some.split(",")} - {"le"}
+    if re.match(r"(min|max|sum|absent)\b", expression):
+        return set()
+    return {label for name, _ in _SERIES.findall(expression) for label in known(name)}
+
+
+@pytest.mark.parametrize("alert", alerts())
+def test_an_alert_asks_for_what_there_is_and_shows_what_it_gets(alert: str) -> None:
+    expression, rest = alerts()[alert]
+    assert _SERIES.search(expression) or "up{" in expression
+    assert [*mistakes(expression)] == []
+    shown = set(re.findall(r"\$labels\.(\w+)", rest))
+    assert shown <= kept_labels(expression), shown - kept_labels(expression)
+
+
+def test_alerts_compare_with_states_that_are_on_the_page() -> None:
+    states = set(re.findall(r"(?m)^\| `(\w+)` \| .+ \| .+ \|$", METRICS.read_text("utf-8")))
+    asked = re.findall(r'state(?:!?=)"(\w+)"', ALERTS.read_text("utf-8"))
+    assert asked
+    assert set(asked) <= states
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_a_page_names_series_that_there_are(page: Path) -> None:
+    for expression in re.findall(r"`([^`\n]*inboxd_[^`\n]*)`", page.read_text("utf-8")):
+        names = [name for name, _ in _SERIES.findall(expression)]
+        if any(name in LABELS or _A_METRIC.fullmatch(name) for name in names):
+            assert [*mistakes(expression)] == [], expression
+
+
+@pytest.mark.parametrize(
+    ("expression", "mistake"),
+    [
+        ("inboxd_evnts_total > 0", "inboxd_evnts_total is no metric"),
+        ('inboxd_paused{lane="a"} > 0', "inboxd_paused has no label lane"),
+        (
+            "sum by (lane) (rate(inboxd_events_total[5m]))",
+            "inboxd_events_total has no label lane to group by",
+        ),
+        ("max by (le) (inboxd_paused)", "inboxd_paused has no label le to group by"),
+    ],
+)
+def test_what_there_is_not_is_found(expression: str, mistake: str) -> None:
+    assert [*mistakes(expression)] == [mistake]
