@@ -560,8 +560,8 @@ CREATE TABLE {schema}.leases (
     taken_at timestamptz NOT NULL DEFAULT now()
 );
 
--- upkeep: maintenance. alone: one worker at a time stops claiming for others' sake, to run a suspect alone.
-INSERT INTO {schema}.leases (name) VALUES ('upkeep'), ('alone');
+-- leader: maintenance. alone: one worker at a time stops claiming for others' sake, to run a suspect alone.
+INSERT INTO {schema}.leases (name) VALUES ('leader'), ('alone');
 
 -- Wake-ups: a NOTIFY when somebody must be woken, silence while a worker is claiming anyway. NOTIFY takes an
 -- instance-wide lock at commit, so a busy queue must not pay for it. A sequence per table holds a flag; sequences are

@@ -128,7 +128,7 @@ CREATE TRIGGER events_wait BEFORE UPDATE OF status ON {schema}.events FOR EACH R
 
 CREATE TRIGGER events_head_gone AFTER DELETE ON {schema}.events FOR EACH ROW
     WHEN (OLD.head) EXECUTE FUNCTION {schema}.succeed_head();
-CREATE TRIGGER events_head_aside AFTER UPDATE OF head ON {schema}.events FOR EACH ROW
+CREATE TRIGGER events_head_left AFTER UPDATE OF head ON {schema}.events FOR EACH ROW
     WHEN (OLD.head AND NOT NEW.head) EXECUTE FUNCTION {schema}.succeed_head();
 
 CREATE TRIGGER commands_wait BEFORE INSERT OR UPDATE OF status ON {schema}.commands FOR EACH ROW

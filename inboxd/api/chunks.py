@@ -31,7 +31,7 @@ Portions = Callable[[], AsyncIterator[Sequence[Event[Any]]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ChunkInfo:
     """What is known of a chunk before it is read; the names are those of `EventChunk`."""
 
     topic: str
@@ -46,18 +46,18 @@ class Facts:
 class _Chunk(Generic[P_co]):
     """What both views share."""
 
-    __slots__ = ("_facts", "_outcomes", "_portions")
+    __slots__ = ("_info", "_outcomes", "_portions")
 
-    def __init__(self, facts: Facts, portions: Portions) -> None:
+    def __init__(self, info: ChunkInfo, portions: Portions) -> None:
         """Show what `portions` gives, anew for each reading."""
-        self._facts = facts
+        self._info = info
         self._portions: Portions | None = portions
         # Their rows: of a long chunk, payloads that have been read must be able to go.
         self._outcomes: dict[int, tuple[Any, Reject | Retry]] = {}
 
     def __len__(self) -> int:
         """How many events the chunk holds; one read in portions counts the unreadable ones too."""
-        return self._facts.size
+        return self._info.size
 
     def __repr__(self) -> str:
         # Never the payloads: this text ends up in logs.
@@ -66,12 +66,12 @@ class _Chunk(Generic[P_co]):
     @property
     def topic(self) -> str:
         """The topic of all of them."""
-        return self._facts.topic
+        return self._info.topic
 
     @property
     def key(self) -> str:
         """What they have in common: the ordering key; empty where the topic has one chunk."""
-        return self._facts.key
+        return self._info.key
 
     @property
     def since(self) -> datetime:
@@ -79,7 +79,7 @@ class _Chunk(Generic[P_co]):
 
         Without cron, when its oldest event was written.
         """
-        return self._facts.since
+        return self._info.since
 
     @property
     def until(self) -> datetime:
@@ -87,17 +87,17 @@ class _Chunk(Generic[P_co]):
 
         Without cron, or if an operator asked for the chunk earlier, when it was taken.
         """
-        return self._facts.until
+        return self._info.until
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The expected types (`expect=[…]`) that have not come; empty: the set is complete."""
-        return self._facts.missing
+        return self._info.missing
 
     @property
     def short(self) -> int:
         """How many events are missing of those expected, by type or by number."""
-        return self._facts.short
+        return self._info.short
 
     def reject(self, event: Event[Any], reason: str = "") -> None:
         """Make a dead letter of this one event when the handler has ended; the others are done."""

@@ -12,7 +12,7 @@ from inboxd.errors import PayloadError
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedCommand
 
 D = TypeVar("D", CommandDraft, EventDraft)
@@ -22,7 +22,7 @@ class Ended(NamedTuple):
     """A command's outcome, and what its handler sent and emitted."""
 
     row: ClaimedCommand
-    outcome: Settlement | Setback
+    outcome: Settlement | Requeue
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
     planned: Sequence[Planned] = ()
     emitted: Sequence[tuple[EventDraft, Parent]] = ()

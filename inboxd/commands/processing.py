@@ -54,7 +54,7 @@ class CommandProcessing:
         self._order = PriorityOrder(_priorities(self.queues))
         self._key_runs = KeyRuns(self._admission.key_concurrency)
         judge = CommandJudge(parts)
-        self.settler = Settler(parts, judge.outcome, on_setback=wake, on_written=self._written)
+        self.settler = Settler(parts, judge.outcome, on_requeue=wake, on_written=self._written)
         self._lost_claims = LostClaims(parts, self._admission, self.settler)
         self._lanes = PlainLanes(parts, self._admission, self._order)
         self.progress = Progresses(parts.pool, parts.sql, parts.me.id)

@@ -24,10 +24,10 @@ from inboxd.commands.ended import Ended, succeeded
 from inboxd.commands.judge import CommandJudge
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import BlockingStepResults, StepResults
-from inboxd.engine import telling
+from inboxd.engine import row_log
 from inboxd.engine.execution import Stopped, Task
-from inboxd.engine.losses import Losses
-from inboxd.engine.outcomes import is_ours, name, setback
+from inboxd.engine.losses import LossExemptions
+from inboxd.engine.outcomes import is_ours, name, requeue
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import InboxdError, LeaseLost, Reject, TooNew
@@ -35,7 +35,7 @@ from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, is_passing
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.handler_connection import OwnTransaction
 from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry import tally
@@ -82,7 +82,7 @@ class CommandRun:
         self._bodies = bodies
         self._say = say
         self._keeps_position = keeps_position
-        self._losses = Losses()
+        self._losses = LossExemptions()
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
         self._results = StepResults(parts.pool, parts.sql)
@@ -185,8 +185,8 @@ class CommandRun:
         payload = await self._payload(handler, row)
         if self._halted is not None:
             raise Stopped(self._halted)
-        if telling.tells_starts():
-            telling.command_starts(row)
+        if row_log.logs_starts():
+            row_log.command_starts(row)
         try:
             value = await self._parts.executions.run(
                 task, "command", row["id"], handler, payload, context, limit, on_wait
@@ -232,12 +232,12 @@ class CommandRun:
 
         settlement = cast("Settlement", ended.outcome)
         await own.commit(settle)
-        self._parts.folder.hear((ended.row,))
+        self._parts.folder.on_settled((ended.row,))
         for batch in fold:
             self._parts.folder.note(batch)
-        if telling.tells_ends():
+        if row_log.logs_ends():
             sent = len(ended.sent) + len(ended.emitted)
-            telling.command_ended(ended.row, "succeeded", settlement.seconds, sent)
+            row_log.command_ended(ended.row, "succeeded", settlement.seconds, sent)
 
     async def _payload(self, handler: CommandHandler, row: ClaimedCommand) -> object:
         raw = row["payload"]
@@ -262,18 +262,18 @@ class CommandRun:
             return "unsuccessful"
         if isinstance(error, _Later):
             _log.warning("command is given back", type=row["type"], id=row["id"], reason=str(error))
-            again = Setback(row["id"], "pending", delay=_LATER, fence=row["fence"], unrun=True)
+            again = Requeue(row["id"], "pending", delay=_LATER, fence=row["fence"], unrun=True)
             self._settler.hand_over(Ended(row, self._with_position(row, again)))
             return "unsuccessful"
         outcome = self._judge.outcome(row, error)
-        again = setback(outcome, row, self._parts.me, row["fence"])
+        again = requeue(outcome, row, self._parts.me, row["fence"])
         if isinstance(error, TooNew):  # it never began: a suspect stays one
             again = replace(again, unrun=True)
         await self._settler.add(Ended(row, self._with_position(row, again)))
         self._count(row, name(outcome), seconds)
         return "left" if isinstance(outcome, LeftToPeer) else "unsuccessful"
 
-    def _with_position(self, row: ClaimedCommand, again: Setback) -> Setback:
+    def _with_position(self, row: ClaimedCommand, again: Requeue) -> Requeue:
         """What runs again holds its key; where there is no order to keep it lines up anew."""
         held = row["ordering_key"] is None or self._keeps_position(row["queue"])
         return again if held or again.status != "pending" else replace(again, status="waiting")
@@ -285,7 +285,7 @@ class CommandRun:
             await self._settler.add(Ended(row, ended))
             self._count(row, "cancelled", seconds)
         else:
-            again = Setback(row["id"], "pending", fence=row["fence"])
+            again = Requeue(row["id"], "pending", fence=row["fence"])
             self._settler.hand_over(Ended(row, self._with_position(row, again)))
         _log.info("command was stopped", type=row["type"], id=row["id"], reason=error.reason)
 

@@ -20,10 +20,10 @@ from inboxd.commands.ended import Ended
 from inboxd.commands.run import CommandRun, RunEnd
 from inboxd.commands.settler import Settler
 from inboxd.commands.sources.key_runs import KeyRuns
-from inboxd.engine.execution import Breath
+from inboxd.engine.execution import CooperativeYield
 from inboxd.model.outcome import explain
 from inboxd.store.commands import Settlement
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.logs import get_logger
 
@@ -63,7 +63,7 @@ class Runners:
         self._ready: deque[tuple[ClaimedCommand, float]] = deque()
         self._idle: deque[asyncio.Event] = deque()
         self._count = 0
-        self._breath = Breath()
+        self._cooperative_yield = CooperativeYield()
 
     def upcoming(self) -> Iterator[ClaimedCommand]:
         """What starts next."""
@@ -86,11 +86,11 @@ class Runners:
         self._key_runs.expect_no_more(self._settler.handed_over)
         now = monotonic()
         self._ready.extend((row, now) for row in rows)
-        self._breath.served()
+        self._cooperative_yield.served()
 
     def give_way(self) -> None:
         """Let who waits for what has just ended go on before the next command runs."""
-        self._breath.want()
+        self._cooperative_yield.want()
 
     def cancel(self, ids: frozenset[int]) -> None:
         """Stop commands whose cancellation was requested; those not started yet stop at once."""
@@ -128,7 +128,7 @@ class Runners:
         """Run what is leased, until runners are too many: the settings were lowered."""
         task = asyncio.current_task()
         while True:
-            self._breath.begin()
+            self._cooperative_yield.begin()
             while self._ready:
                 if self._count > self._admission.limits.concurrency:
                     return
@@ -146,7 +146,7 @@ class Runners:
                     self._ended(row, well=end == "succeeded")
                 if end == "left":
                     self._on_left()
-                await self._breath.take()
+                await self._cooperative_yield.take()
             self.next_runner()
             call = asyncio.Event()
             self._idle.append(call)
@@ -165,7 +165,7 @@ class Runners:
     def _to_its_line(self, rows: Iterable[ClaimedCommand]) -> None:
         """Give back what waited behind another of its key: it stands where it stood before."""
         for row in rows:
-            self._settler.hand_over(Ended(row, Setback(row["id"], "waiting", fence=row["fence"])))
+            self._settler.hand_over(Ended(row, Requeue(row["id"], "waiting", fence=row["fence"])))
             self._ended(row, well=False)
 
     def shorten(self) -> None:
@@ -180,5 +180,5 @@ class Runners:
         leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))
         for row in [row for row, _ in leased if which(row)]:
             self._run.drop(row)
-            self._settler.hand_over(Ended(row, Setback(row["id"], "pending", fence=row["fence"])))
+            self._settler.hand_over(Ended(row, Requeue(row["id"], "pending", fence=row["fence"])))
             self._ended(row, well=False)

@@ -17,15 +17,15 @@ from time import monotonic
 import anyio
 
 from inboxd.commands.ended import Ended
-from inboxd.engine import telling
-from inboxd.engine.outcomes import setback, site_of
+from inboxd.engine import row_log
+from inboxd.engine.outcomes import requeue, site_of
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, Unsuccessful, explain
 from inboxd.store import batches, commands, emitted, wakeups
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import is_passing
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.pools import lend, transaction
 from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.logs import get_logger
@@ -44,17 +44,17 @@ class Settler:
         parts: Parts,
         judge: Callable[[ClaimedCommand, Exception], Unsuccessful],
         *,
-        on_setback: Callable[[], None],
+        on_requeue: Callable[[], None],
         on_written: Callable[[], None],
     ) -> None:
         """Settle the commands of this worker; `judge` says what follows from an error.
 
-        `on_setback` tells the processor of its own retries, which move its timer; `on_written` is
+        `on_requeue` tells the processor of its own retries, which move its timer; `on_written` is
         called when what had gathered is written.
         """
         self._parts = parts
         self._judge = judge
-        self._on_setback = on_setback
+        self._on_requeue = on_requeue
         self._on_written = on_written
         self._gathered: list[Ended] = []
         self._work = anyio.Event()
@@ -173,54 +173,54 @@ class Settler:
         started = monotonic()
         sql, me = self._parts.sql, self._parts.me.id
         ends = [e.outcome for e in part if isinstance(e.outcome, Settlement)]
-        setbacks = [e.outcome for e in part if isinstance(e.outcome, Setback)]
+        requeues = [e.outcome for e in part if isinstance(e.outcome, Requeue)]
         pool, held = self._parts.pool, set[int]()
         async with lend(pool) as connection, AsyncExitStack() as stack:
             # A statement by itself is a transaction by itself, for two round trips less.
-            if setbacks or any(e.writes for e in part) or pool.preamble:
+            if requeues or any(e.writes for e in part) or pool.preamble:
                 await stack.enter_async_context(transaction(pool, connection))
             if ends:
                 held |= await commands.settle(connection, sql, me, ends)
-            if setbacks:
-                held |= await commands.set_back(connection, sql, me, setbacks)
+            if requeues:
+                held |= await commands.requeue(connection, sql, me, requeues)
             sent = [child for e in part if e.outcome.id in held for child in e.sent]
             planned = [plan for e in part if e.outcome.id in held for plan in e.planned]
             fold = await batches.write(connection, sql, sent, planned)
             events = [event for e in part if e.outcome.id in held for event in e.emitted]
             await emitted.write(connection, sql, events)
-            if self._concerns_others(setbacks):
+            if self._concerns_others(requeues):
                 await wakeups.notify(connection, sql, "commands")
-        self._parts.folder.hear(e.row for e in part)
+        self._parts.folder.on_settled(e.row for e in part)
         for batch in fold:
             self._parts.folder.note(batch)
-        if setbacks:
-            self._on_setback()
-        if telling.tells_ends():
+        if requeues:
+            self._on_requeue()
+        if row_log.logs_ends():
             _tell(part, held)
         if lost := len(part) - len(held):
-            self._disappoint(e.outcome.id for e in part if e.outcome.id not in held)
+            self._mark_lost(e.outcome.id for e in part if e.outcome.id not in held)
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
         self._parts.metrics.settle_duration.labels("command").observe(monotonic() - started)
 
-    def _concerns_others(self, setbacks: Sequence[Setback]) -> bool:
+    def _concerns_others(self, requeues: Sequence[Requeue]) -> bool:
         """Whether rows are claimable again at once, or wait for who can read them."""
         fleet = self._parts.fleet
-        return (fleet.differs and bool(setbacks)) or (
-            fleet.peers > 0 and any(_given_back(each) for each in setbacks)
+        return (fleet.differs and bool(requeues)) or (
+            fleet.peers > 0 and any(_given_back(each) for each in requeues)
         )
 
-    def _disappoint(self, ids: Iterable[int]) -> None:
+    def _mark_lost(self, ids: Iterable[int]) -> None:
         self._watched.update((each, False) for each in ids if each in self._watched)
 
     async def _refused(self, ended: Ended, error: Exception) -> None:
         """The database refuses this one outcome: a result, a time or a child it cannot store."""
-        self._disappoint([ended.outcome.id])
+        self._mark_lost([ended.outcome.id])
         outcome = self._judge(ended.row, error)
-        instead = setback(outcome, ended.row, self._parts.me, ended.outcome.fence)
-        if isinstance(ended.outcome, Setback):
-            # It was the setback that could not be written: a dead letter needs the least.
+        instead = requeue(outcome, ended.row, self._parts.me, ended.outcome.fence)
+        if isinstance(ended.outcome, Requeue):
+            # It was the requeue that could not be written: a dead letter needs the least.
             dead = Dead(explain(error, site_of(ended.row, None)))
-            instead = setback(dead, ended.row, self._parts.me, ended.outcome.fence)
+            instead = requeue(dead, ended.row, self._parts.me, ended.outcome.fence)
         try:
             await self._insist([Ended(ended.row, instead)])
         except Exception as again:  # noqa: BLE001 - logged
@@ -233,10 +233,10 @@ def _tell(part: Iterable[Ended], held: Container[int]) -> None:
         outcome = ended.outcome
         if isinstance(outcome, Settlement) and outcome.id in held:
             sent = len(ended.sent) + len(ended.emitted)
-            telling.command_ended(ended.row, outcome.status, outcome.seconds, sent)
+            row_log.command_ended(ended.row, outcome.status, outcome.seconds, sent)
 
 
-def _given_back(each: Setback) -> bool:
+def _given_back(each: Requeue) -> bool:
     """Whether a row is claimable again at once, without an INSERT that others would hear of."""
     return each.status != "failed" and each.delay is None and each.run_at is None
 

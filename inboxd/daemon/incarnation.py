@@ -27,12 +27,12 @@ from inboxd.daemon.declaring import WorkerDeclaration, declare
 from inboxd.daemon.maintenance import maintenance_tasks
 from inboxd.engine.batch_folder import Folder
 from inboxd.engine.controls import Controls
+from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
 from inboxd.engine.lease import Lease
 from inboxd.engine.listener import listen
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Processor
-from inboxd.engine.solitude import Solitude
 from inboxd.engine.wakeup import Fleet, WakeUp
 from inboxd.errors import InboxdError
 from inboxd.events.processing import EventProcessing
@@ -155,7 +155,7 @@ class Incarnation:
                 fleet=self._fleet,
                 folder=Folder(pool, self._sql),
                 controls=self._controls,
-                solitude=Solitude(
+                exclusive_run=ExclusiveRun(
                     on_change=partial(flags["events"].wake, "timer"), on_rest=self._events_rest
                 ),
             )

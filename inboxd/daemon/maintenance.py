@@ -26,7 +26,7 @@ from inboxd.maintenance.reaper import Reaper
 from inboxd.maintenance.schedules import send_schedules
 from inboxd.maintenance.sessions import end_stalled_sessions
 from inboxd.maintenance.statistics import show_backlog, write_statistics
-from inboxd.maintenance.unhandled.chunks import scatter_chunks
+from inboxd.maintenance.unhandled.chunks import release_chunks_to_lanes
 from inboxd.maintenance.unhandled.commands import fail_commands
 from inboxd.maintenance.unhandled.events import EventChoice, settle_events
 from inboxd.maintenance.unhandled.judgement import Judgement
@@ -153,7 +153,7 @@ def _of_the_unhandled(
     yield "commands", partial(fail_commands, judgement())
     yield "events", partial(settle_events, choice(judgement()))
     yield "lines", UnhandledLines(choice(judgement()), freed).settle
-    yield "chunks", partial(scatter_chunks, judgement())
+    yield "chunks", partial(release_chunks_to_lanes, judgement())
 
 
 def _is_open(parts: Parts, intakes: Intakes, kind: str, lane: str, type_: str) -> bool:
@@ -166,5 +166,5 @@ def _is_open(parts: Parts, intakes: Intakes, kind: str, lane: str, type_: str) -
 async def _wake_all(flags: Mapping[HotTable, WakeUp]) -> None:
     """Rows are claimable without an insert; a worker that died may have left producers silent."""
     for wakeup in flags.values():
-        wakeup.distrust("timer")
-        await wakeup.tell_others()
+        wakeup.invalidate("timer")
+        await wakeup.notify_peers()

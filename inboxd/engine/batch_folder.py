@@ -56,7 +56,7 @@ class Folder:
         self._work = asyncio.Event()
         self._under_way = 0
 
-    def hear(self, rows: Iterable[ClaimedCommand]) -> None:
+    def on_settled(self, rows: Iterable[ClaimedCommand]) -> None:
         """Commands have ended, and that has committed."""
         for row in rows:
             if row["batch_id"] is not None:

@@ -42,7 +42,7 @@ class Controls:
         """The names of this kind that are paused."""
         return [name for paused, name in self.paused if paused == kind]
 
-    def hear(self) -> None:
+    def on_notify(self) -> None:
         """A change was notified: read at once."""
         self._heard.set()
 

@@ -218,7 +218,7 @@ class Executions:
         return compose(handler.type, handler.name, handler.middleware, invoke)
 
 
-class Breath:
+class CooperativeYield:
     """Lets the event loop run now and then between handlers that never wait themselves."""
 
     __slots__ = ("_last", "_wanted")

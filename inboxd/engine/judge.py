@@ -7,10 +7,10 @@ and that what another worker can read is left to it. *See:* `inboxd.model.outcom
 from datetime import timedelta
 
 from inboxd.api.records import Handler
-from inboxd.engine import telling
+from inboxd.engine import row_log
 from inboxd.engine.outcomes import kind_of, site_of
 from inboxd.engine.parts import Parts
-from inboxd.engine.versions import FOR_ANOTHER, LeftToPeer, Versions
+from inboxd.engine.versions import FOR_ANOTHER, LeftToPeer, VersionExemptions
 from inboxd.model.backoff import Policy
 from inboxd.model.outcome import Unsuccessful, decide, failure_of
 from inboxd.store.rows import ClaimedRow
@@ -22,7 +22,7 @@ class Judge:
     def __init__(self, parts: Parts) -> None:
         """Tell the metrics of `parts`."""
         self._tally = parts.metrics.tally
-        self._versions = Versions(parts)
+        self._versions = VersionExemptions(parts)
 
     def outcome(
         self, error: BaseException, row: ClaimedRow, handler: Handler | None, policy: Policy
@@ -34,5 +34,5 @@ class Judge:
         age, site = timedelta(seconds=row["age"]), site_of(row, handler)
         outcome = decide(error, policy, row["attempts"], age, site=site)
         self._tally.fail(kind_of(row), row["type"], failure_of(outcome, error).kind)
-        telling.did_not_succeed(row, outcome, error, site.package)
+        row_log.did_not_succeed(row, outcome, error, site.package)
         return LeftToPeer.of(outcome) if left else outcome

@@ -177,13 +177,13 @@ class Lease:
         sent_at = time.monotonic()
         # In a transaction, since behind a pooler a statement needs one to keep its session.
         async with connection.transaction():
-            news = await workers.beat(
+            result = await workers.beat(
                 connection, self._sql, self._me.id, self._in_flight(), self._state
             )
-        if news is not None:
+        if result is not None:
             self.renewed_at = sent_at
         if self._home is not None and not self._home.is_closed():
-            self._home.call_soon_threadsafe(self._hear, news)
+            self._home.call_soon_threadsafe(self._on_beat, result)
 
     async def _break_silence(self, connection: Connection) -> None:
         for wakeup in self._wakeups:
@@ -203,15 +203,15 @@ class Lease:
 
     # --------------------------------------------------------------------------- the event loop
 
-    def _hear(self, news: workers.News | None) -> None:
-        if news is None:
+    def _on_beat(self, result: workers.BeatResult | None) -> None:
+        if result is None:
             self.dead = True
             return
-        self._fleet.peers, self._fleet.uniform = news.peers, news.uniform
-        if news.cancelled:
-            self._on_cancel(news.cancelled)
-        if news.last_death != self._last_death:
-            self._last_death = news.last_death
+        self._fleet.peers, self._fleet.uniform = result.peers, result.uniform
+        if result.cancelled:
+            self._on_cancel(result.cancelled)
+        if result.last_death != self._last_death:
+            self._last_death = result.last_death
             if not self._first_news:
                 self._on_death()
         self._first_news = False

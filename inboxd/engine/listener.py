@@ -40,7 +40,7 @@ async def listen(
         attempts = 0
         connected.set(1)
         for wakeup in flags.values():
-            wakeup.distrust("reconnect")
+            wakeup.invalidate("reconnect")
         on_joining()  # somebody may have, unheard
 
     while True:
@@ -49,7 +49,7 @@ async def listen(
                 parts.settings.database,
                 parts.sql,
                 on_wakeup=lambda table: flags[table].wake("notify"),
-                on_control=parts.controls.hear,
+                on_control=parts.controls.on_notify,
                 on_joining=on_joining,
                 on_connected=on_connected,
                 check_interval=max(_SHORTEST_CHECK, heartbeat),

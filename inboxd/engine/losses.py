@@ -11,7 +11,7 @@ _EXCUSED = 2
 _REMEMBERED = 10_000
 
 
-class Losses:
+class LossExemptions:
     """How often each row's connection was lost while it ran here."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from inboxd.model.outcome import (
     Succeeded,
     Unsuccessful,
 )
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedRow
 from inboxd.store.workers import WorkerIdentity
 from inboxd.telemetry import tally
@@ -63,11 +63,11 @@ def error_entry(failure: Failure, attempt: int, me: WorkerIdentity) -> str:
     return orjson.dumps(entry).decode()
 
 
-def setback(outcome: Unsuccessful, row: ClaimedRow, me: WorkerIdentity, fence: int = 0) -> Setback:
+def requeue(outcome: Unsuccessful, row: ClaimedRow, me: WorkerIdentity, fence: int = 0) -> Requeue:
     """What to write for a row that did not succeed."""
     if isinstance(outcome, Deferred):
-        return Setback(row["id"], "pending", delay=outcome.delay, run_at=outcome.until, fence=fence)
-    return Setback(
+        return Requeue(row["id"], "pending", delay=outcome.delay, run_at=outcome.until, fence=fence)
+    return Requeue(
         row["id"],
         "pending" if isinstance(outcome, Retrying) else "failed",
         spent=1,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from inboxd.engine.batch_folder import Folder
 from inboxd.engine.controls import Controls
+from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
-from inboxd.engine.solitude import Solitude
 from inboxd.engine.wakeup import Fleet
 from inboxd.model.backoff import Policy
 from inboxd.registry.registry import Registry
@@ -36,4 +36,4 @@ class Parts:
     fleet: Fleet
     folder: Folder
     controls: Controls
-    solitude: Solitude
+    exclusive_run: ExclusiveRun

@@ -30,7 +30,7 @@ class LeftToPeer(Deferred):
         return cls(outcome.until, outcome.delay)
 
 
-class Versions:
+class VersionExemptions:
     """Since when each row was left to another worker."""
 
     def __init__(self, parts: Parts) -> None:

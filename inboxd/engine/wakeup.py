@@ -92,7 +92,7 @@ class WakeUp:
         self._armed_at = None
         self._pages = 0
 
-    def distrust(self, cause: Cause) -> None:
+    def invalidate(self, cause: Cause) -> None:
         """The flag may have changed, as when somebody died: before the next sleep it is set."""
         self._armed_at = None
         self.wake(cause)
@@ -107,7 +107,7 @@ class WakeUp:
         elif self.silent_since is not None:
             await self._speak()
         if full_page and self._fleet.peers and self._pages == 1:
-            await self.tell_others()
+            await self.notify_peers()
 
     async def _be_silent(self) -> None:
         already = self.silent_since is not None
@@ -123,7 +123,7 @@ class WakeUp:
     async def _speak(self) -> None:
         await self._set(Flag.NOTIFY)
         self.silent_since = None
-        await self.tell_others()
+        await self.notify_peers()
 
     def raised(self, since: float) -> None:
         """The flag was set to 1: the page of `since` took too long. A newer silence goes on."""
@@ -186,7 +186,7 @@ class WakeUp:
         self._woken = anyio.Event()
         return cause
 
-    async def tell_others(self) -> None:
+    async def notify_peers(self) -> None:
         """Rows became claimable without an INSERT, or there are more than one worker takes."""
         async with borrow(self._pool) as connection:
             await self.notify(connection)

@@ -7,7 +7,7 @@ Owns what `quarantine` asks of an event. Promises that its line stands still unt
 from dataclasses import replace
 from datetime import timedelta
 
-from inboxd.engine.outcomes import setback, site_of
+from inboxd.engine.outcomes import requeue, site_of
 from inboxd.engine.parts import Parts
 from inboxd.events.page import EventPage, PageFailure
 from inboxd.events.page_run import PageRun
@@ -102,7 +102,7 @@ class LoneEvent(EventPage):
         crashes = row["crashes"]
         site = site_of(row, None)
         failure = self._quarantine.convict(crashes, site, event_id=row["event_id"])
-        dead = replace(setback(Dead(failure), row, self._parts.me), crashes=crashes)
-        self.results.setbacks.append(dead)
+        dead = replace(requeue(Dead(failure), row, self._parts.me), crashes=crashes)
+        self.results.requeues.append(dead)
         if self.results.order is not None:
-            self.results.order.set_back(row, dead=True)
+            self.results.order.requeue(row, dead=True)

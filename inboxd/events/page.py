@@ -2,7 +2,7 @@
 
 Owns what a page is, wherever its rows come from (`sources`). Promises (promise 2): the handlers'
 effects, the commands that they sent and the settlements commit together or not at all; and a page
-that did not commit knows why: it has set back the event that spoiled it, or says how many rows may
+that did not commit knows why: it has requeued the event that spoiled it, or says how many rows may
 be tried without it, until that event stands alone. See: `processing`, which asks for pages;
 `page_run`, `settling`.
 """
@@ -18,7 +18,7 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.page_order import PageOrder
 from inboxd.events.page_run import PageRun
-from inboxd.events.settling import EventSettling, PageResults, Spoiled
+from inboxd.events.settling import EventSettling, PageFailedBy, PageResults
 from inboxd.events.sources.source import Claim, PageSources
 from inboxd.model.outcome import explain
 from inboxd.store import events
@@ -34,7 +34,7 @@ _log = get_logger(__name__)
 class PageFailure:
     """Why a page did not commit, and what follows.
 
-    blamed: an event was set back; settled: its id, unless somebody else has it. most: as many rows
+    blamed: an event was requeued; settled: its id, unless somebody else has it. most: as many rows
     may do. broken: the connection was lost in it. outage: no event is at fault; later.
     """
 
@@ -161,7 +161,7 @@ class EventPage:
 
     async def _sort_out(self, error: Exception, *, lost: bool) -> PageFailure:
         error = self.results.spoiled or error
-        if isinstance(error, Spoiled):
+        if isinstance(error, PageFailedBy):
             if lost and self._settling.losses.excuse(error.row["id"]):
                 # If it is an outage, the next page will tell by failing to begin.
                 _log.warning("a page lost its connection", rows=len(self.rows), reason=str(error))
@@ -176,10 +176,12 @@ class EventPage:
             row = suspects[0]
             handlers = self._parts.registry.handlers_of(row["topic"], row["type"])
             # A chunk of one has none: its topic's rule is for it.
-            return await self._blame(Spoiled(row, next(iter(handlers), None), error), broken=lost)
+            return await self._blame(
+                PageFailedBy(row, next(iter(handlers), None), error), broken=lost
+            )
         return PageFailure(most=len(self._before(suspects[len(suspects) // 2])), broken=lost)
 
-    async def _blame(self, spoiled: Spoiled, *, broken: bool = False) -> PageFailure:
+    async def _blame(self, spoiled: PageFailedBy, *, broken: bool = False) -> PageFailure:
         """Fail the one event, on a connection that works: in an outage nobody is blamed."""
         assert self.claim is not None  # noqa: S101 - it has rows
         async with (
@@ -192,7 +194,7 @@ class EventPage:
             if row is not None:
                 outcome = self._settling.judge(spoiled.error, row, spoiled.handler)
                 results = self._afresh()
-                self._settling.set_back(row, outcome, results)
+                self._settling.requeue(row, outcome, results)
                 await self._settling.write(connection, results)
         # Else its lost session may hold it still.
         return PageFailure(blamed=True, settled=None if row is None else row["id"], broken=broken)

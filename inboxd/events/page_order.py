@@ -3,7 +3,7 @@
 Owns the rule of order within one page (promise 5): after an event of a line that cannot be settled
 now, no later one of that line is run; those that have just arrived are lined up behind it. Promises
 that every row that was met and not settled has a position when the page commits, or is a dead
-letter that stepped aside. Known limit: it trusts that rows of a line come in their order.
+letter that left its line. Known limit: it trusts that rows of a line come in their order.
 """
 
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ from inboxd.store.rows import ClaimedEvent
 
 @dataclass(slots=True)
 class PageOrder:
-    """One page's lines. lined_up: arrivals that have to be; aside: dead letters that leave them."""
+    """One page's lines. lined_up: arrivals that have to be; leaving: dead letters that go."""
 
     parts: Parts
     lined_up: list[int] = field(default_factory=list)
-    aside: list[int] = field(default_factory=list)
+    leaving: list[int] = field(default_factory=list)
     lines: set[tuple[str, str | None]] = field(default_factory=set)
     # What is served, as it was found at first; a change of the controls ends the page.
     _serves: dict[tuple[str, str], bool] = field(default_factory=dict)
@@ -39,12 +39,12 @@ class PageOrder:
             found = self._serves[topic, type_] = serves(self.parts, topic, type_)
         return found
 
-    def set_back(self, row: ClaimedEvent, *, dead: bool) -> None:
+    def requeue(self, row: ClaimedEvent, *, dead: bool) -> None:
         """The event did not succeed: it waits where it is, or it is a dead letter."""
         topic = self.parts.registry.topics.get(row["topic"])
         if dead and topic is not None and topic.on_failure == "skip":
             if row["position"] is not None:
-                self.aside.append(row["id"])
+                self.leaving.append(row["id"])
         else:
             self.stop(row)
 

@@ -17,11 +17,11 @@ from inboxd.api.context import EventContext
 from inboxd.api.messages import Event
 from inboxd.api.payload import decode, wrap_event
 from inboxd.api.records import EventHandler
-from inboxd.engine import telling
-from inboxd.engine.execution import Breath, Task
+from inboxd.engine import row_log
+from inboxd.engine.execution import CooperativeYield, Task
 from inboxd.engine.outcomes import is_ours
 from inboxd.engine.parts import Parts
-from inboxd.events.settling import EventSettling, Outgoing, PageResults, Spoiled
+from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults
 from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store import bodies
@@ -78,8 +78,8 @@ class PageRun:
         version = controls.version
         limits = self._settling.limits
         ends = time.monotonic() + limits.page_time.total_seconds()
-        breath, task = Breath(), asyncio.current_task()
-        starts_are_told, results.tells = telling.tells_starts(), telling.tells_ends()
+        cooperative_yield, task = CooperativeYield(), asyncio.current_task()
+        starts_are_logged, results.tells = row_log.logs_starts(), row_log.logs_ends()
         for portion in bodies.portions(rows, limits.page_bytes):
             payloads = await bodies.read(connection, self._parts.sql, portion)
             for row in await bodies.complete(connection, self._parts.sql, portion):
@@ -87,10 +87,10 @@ class PageRun:
                 if results.order is not None and not results.order.may_run(row):
                     continue
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
-                if starts_are_told:
-                    telling.event_starts(row)
+                if starts_are_logged:
+                    row_log.event_starts(row)
                 await self._run_one(task, connection, row, raw, results)
-                await breath.take()
+                await cooperative_yield.take()
                 if (
                     len(results.sent) + len(results.emitted) >= _MOST_SENT
                     or time.monotonic() > ends
@@ -128,7 +128,7 @@ class PageRun:
             await savepoint.undo()
             if savepoint.broken:
                 # Remembered: the driver raises an error of its own when the transaction is left.
-                results.spoiled = Spoiled(row, handler, error)
+                results.spoiled = PageFailedBy(row, handler, error)
                 raise results.spoiled from error
             if connection.is_closed():
                 raise
@@ -140,10 +140,10 @@ class PageRun:
             if sent.drafts or sent.events or sent.plans:
                 sent.note(_parent(row), results)
             if results.tells:
-                told = partial(telling.event_succeeded, row, seconds, len(sent))
+                told = partial(row_log.event_succeeded, row, seconds, len(sent))
                 results.told.append(told)
         else:
-            self._settling.set_back(row, outcome, results)
+            self._settling.requeue(row, outcome, results)
 
     async def _handle(
         self,

@@ -101,7 +101,7 @@ class EventProcessing:
 
         Chunks run in tasks of their own, and are only begun here.
         """
-        if self._parts.solitude.wanted:
+        if self._parts.exclusive_run.wanted:
             return await self._rest()
         begun = self._chunks.start()
         page = await self._page()
@@ -124,7 +124,7 @@ class EventProcessing:
         await self._quarantine.give_back()
         failed = await self._end_behind()
         if failed is None and not self._chunks.is_visiting:
-            self._parts.solitude.rest()
+            self._parts.exclusive_run.rest()
         return failed or Page(0, again=_SOON)
 
     def _chunk_was_left(self) -> None:

@@ -13,8 +13,8 @@ from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.api.groups import Plan
 from inboxd.api.records import EventHandler
 from inboxd.engine.judge import Judge
-from inboxd.engine.losses import Losses
-from inboxd.engine.outcomes import name, setback
+from inboxd.engine.losses import LossExemptions
+from inboxd.engine.outcomes import name, requeue
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import InboxdError
@@ -29,7 +29,7 @@ from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
 
 
-class Spoiled(InboxdError):
+class PageFailedBy(InboxdError):
     """A transaction cannot commit because of one event, or of a chunk that begins with it."""
 
     def __init__(
@@ -46,14 +46,14 @@ class PageResults:
     """What a page has to write, and what it has counted; spoiled: by whom, if it is known."""
 
     done: list[tuple[int, float]] = field(default_factory=list)
-    setbacks: list[events.Setback] = field(default_factory=list)
+    requeues: list[events.Requeue] = field(default_factory=list)
     sent: list[tuple[CommandDraft, Parent]] = field(default_factory=list)
     emitted: list[tuple[EventDraft, Parent]] = field(default_factory=list)
     planned: list[Planned] = field(default_factory=list)
     # Batches to fold once the page has committed.
     fold: list[int] = field(default_factory=list)
     counts: list[tuple[str, Outcome, float, float]] = field(default_factory=list)
-    spoiled: Spoiled | None = None
+    spoiled: PageFailedBy | None = None
     # Of events in lines: which lines stand still, and what is lined up for that.
     order: PageOrder | None = None
     # What is said in the log once the page has committed; tells: whether of single events.
@@ -100,7 +100,7 @@ class EventSettling:
         """Settle as the worker of `parts`."""
         self.limits = parts.settings.events
         self._parts = parts
-        self.losses = Losses()
+        self.losses = LossExemptions()
         self._judge = Judge(parts)
 
     def reload(self, limits: Limits) -> None:
@@ -118,17 +118,18 @@ class EventSettling:
         """What follows from an error, by the handler's own rule."""
         return self._judge.outcome(error, row, handler, self.policy(row["topic"], handler))
 
-    def set_back(self, row: ClaimedEvent, outcome: Unsuccessful, results: PageResults) -> None:
+    def requeue(self, row: ClaimedEvent, outcome: Unsuccessful, results: PageResults) -> None:
         """Note what becomes of an event that did not succeed, and of the line that it is in."""
-        results.setbacks.append(setback(outcome, row, self._parts.me))
+        results.requeues.append(requeue(outcome, row, self._parts.me))
         results.left_to_peer |= isinstance(outcome, LeftToPeer)
         if results.order is not None:
-            results.order.set_back(row, dead=isinstance(outcome, Dead))
+            results.order.requeue(row, dead=isinstance(outcome, Dead))
 
     async def write(self, connection: Connection, results: PageResults) -> None:
         """Insert what the handlers sent, and settle: a fixed number of statements.
 
-        Rows of lines come last: what steps aside or is lined up then finds its line as it will be.
+        Rows of lines come last: what leaves its line or is lined up then finds its line as it will
+        be.
         """
         started = time.monotonic()
         sql, me = self._parts.sql, self._parts.me.id
@@ -136,16 +137,16 @@ class EventSettling:
             results.fold += await batches.write(connection, sql, results.sent, results.planned)
         if results.done:
             await events.settle(connection, sql, results.done, me)
-        if results.setbacks:
-            await events.set_back(connection, sql, results.setbacks)
+        if results.requeues:
+            await events.requeue(connection, sql, results.requeues)
         order = results.order
-        if order is not None and order.aside:
-            await lines.step_aside(connection, sql, order.aside)
+        if order is not None and order.leaving:
+            await lines.leave_line(connection, sql, order.leaving)
         if order is not None and order.lined_up:
             await lines.line_up(connection, sql, order.lined_up)
         if results.emitted:  # last: who waits for its keys, or in its lines, waits less
             await emitted.write(connection, sql, results.emitted)
-        left = results.setbacks or (order is not None and order.lines)
+        left = results.requeues or (order is not None and order.lines)
         if left and self._parts.fleet.differs:  # some may wait for who can read or run them
             await wakeups.notify(connection, sql, "events")
         self._parts.metrics.settle_duration.labels("event").observe(time.monotonic() - started)

@@ -15,7 +15,7 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-_NAME = "upkeep"  # the row that the migrations made
+_NAME = "leader"  # the row that the migrations made
 
 
 class Leadership:

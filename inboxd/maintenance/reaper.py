@@ -77,7 +77,7 @@ class Reaper:
             raise
         others = [(row["id"], row["heartbeat"]) for row in living if row["id"] != context.me]
         for worker, heartbeat in self._watch.look(others, monotonic()):
-            returned = await workers.bury(
+            returned = await workers.declare_dead(
                 context.pool, context.sql, worker, heartbeat, self._crash_limit
             )
             if returned is not None:

@@ -195,7 +195,7 @@ async def common_in(
     return common
 
 
-async def settle_stretch(
+async def settle(
     connection: Connection, sql: Statements, stretch: PositionRange, seconds: float, worker: UUID
 ) -> list[tuple[str, int]]:
     """Move what is left of a stretch into history; how many of which type."""
@@ -206,7 +206,7 @@ async def settle_stretch(
     return found
 
 
-async def fail_stretch(
+async def fail(
     connection: Connection,
     sql: Statements,
     stretch: PositionRange,
@@ -219,16 +219,16 @@ async def fail_stretch(
         await connection.execute(sql["fail_chunk"], *piece, error, fingerprint, crashes)
 
 
-async def hasten(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
+async def make_due(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
     """Let whichever event of a stretch comes to be the head be due."""
     for piece in _pieces(stretch):
-        await connection.execute(sql["hasten_chunk"], *piece)
+        await connection.execute(sql["make_chunk_due"], *piece)
 
 
-async def scatter(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
+async def release_to_lanes(connection: Connection, sql: Statements, stretch: PositionRange) -> None:
     """Let the events of a stretch be run alone, from their lanes."""
     for piece in _pieces(stretch):
-        await connection.execute(sql["scatter_chunk"], *piece)
+        await connection.execute(sql["release_chunk_to_lanes"], *piece)
 
 
 async def oldest_arrival(
@@ -263,9 +263,9 @@ async def flush(session: Session, topic: str, key: str | None, most: int) -> lis
     return [row[0] for row in rows]
 
 
-async def scatter_topic(
+async def release_topic_to_lanes(
     connection: Connection, sql: Statements, topic: str, rows: int, grace: timedelta
 ) -> int:
     """Let a page of a topic's events that nobody serves be run alone; how many."""
-    tag = await connection.execute(sql["scatter_topic"], topic, rows, grace)
+    tag = await connection.execute(sql["release_topic_to_lanes"], topic, rows, grace)
     return int(tag.split()[-1])

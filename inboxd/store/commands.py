@@ -1,4 +1,4 @@
-"""The commands table: survey, claim, settle, set back, insert.
+"""The commands table: survey, claim, settle, requeue, insert.
 
 Owns the arrays that the statements take. Promises that every write states the claim (worker and
 fence) that it rests on, and returns or raises by the rows that it really changed (promise 3).
@@ -18,7 +18,7 @@ from inboxd.model.lane import Lane, Sighting
 from inboxd.model.lineage import Lineage
 from inboxd.store.arrays import columns, cursors, filled, sparse
 from inboxd.store.connections import Connection
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.pages import pages
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.statements import Statements
@@ -164,16 +164,16 @@ async def settle_own(
         raise
 
 
-async def set_back(
-    connection: Connection, sql: Statements, worker: UUID, setbacks: Sequence[Setback]
+async def requeue(
+    connection: Connection, sql: Statements, worker: UUID, requeues: Sequence[Requeue]
 ) -> set[int]:
     """Write retries, deferrals, releases and dead letters; returns the ids whose claim held."""
     rows = await connection.fetch(
-        sql["fail_commands"],
-        *columns(setbacks, "id", "fence", "status", "spent", "delay", "run_at"),
-        *columns(setbacks, "error", "fingerprint"),
+        sql["requeue_commands"],
+        *columns(requeues, "id", "fence", "status", "spent", "delay", "run_at"),
+        *columns(requeues, "error", "fingerprint"),
         worker,
-        *columns(setbacks, "unrun"),
+        *columns(requeues, "unrun"),
     )
     return {row[0] for row in rows}
 
@@ -216,7 +216,7 @@ async def _free_of_others(
     unique = [draft for draft, _ in sent if draft.unique_key is not None]
     try:
         stays = await connection.fetchval(
-            sql["make_way"],
+            sql["resolve_unique_keys"],
             *columns(unique, "type", "unique_key", "on_conflict"),
         )
     except asyncpg.PostgresError as error:

@@ -20,7 +20,7 @@ from inboxd.store.statements import Statements
 
 
 @dataclass(frozen=True, slots=True)
-class Setback:
+class Requeue:
     """What becomes of a row whose handlers did not succeed, ready to be written.
 
     status: `pending` (retry, deferral, release) or `failed`. spent: attempts. delay in seconds from
@@ -81,12 +81,12 @@ async def settle(
         raise LeaseLost(f"{len(done) - moved} of {len(done)} events were settled by somebody else")
 
 
-async def set_back(connection: Connection, sql: Statements, setbacks: Sequence[Setback]) -> None:
+async def requeue(connection: Connection, sql: Statements, requeues: Sequence[Requeue]) -> None:
     """Write the retries, deferrals and dead letters of a page."""
     await connection.execute(
-        sql["fail_events"],
-        *columns(setbacks, "id", "status", "spent", "delay", "run_at"),
-        *columns(setbacks, "error", "fingerprint", "crashes"),
+        sql["requeue_events"],
+        *columns(requeues, "id", "status", "spent", "delay", "run_at"),
+        *columns(requeues, "error", "fingerprint", "crashes"),
     )
 
 

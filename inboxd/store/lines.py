@@ -173,9 +173,9 @@ async def line_up(connection: Connection, sql: Statements, ids: Sequence[int]) -
     await connection.execute(sql["line_up_events"], ids)
 
 
-async def step_aside(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
+async def leave_line(connection: Connection, sql: Statements, ids: Sequence[int]) -> None:
     """Let dead letters leave their lines."""
-    await connection.execute(sql["step_aside"], ids)
+    await connection.execute(sql["leave_line"], ids)
 
 
 async def fail_heads(

@@ -120,7 +120,7 @@ async def matching(
     """
     statement = f"match_dead_{table}" if set(wanted.statuses) == {"failed"} else f"match_{table}"
     async with session.connection.transaction():
-        await session.connection.execute(session.sql["walk_in_order"])
+        await session.connection.execute(session.sql["order_by_index"])
         rows = await session.connection.fetch(
             session.sql[statement], *wanted.arguments(), above, last, limit
         )

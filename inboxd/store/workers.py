@@ -45,7 +45,7 @@ class WorkerIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class BeatResult:
     """What a heartbeat brings back."""
 
     peers: int
@@ -130,12 +130,12 @@ async def declared(
 
 async def beat(
     connection: Connection, sql: Statements, worker: UUID, in_flight: int, state: str
-) -> News | None:
+) -> BeatResult | None:
     """Renew the lease; None when this worker was declared dead."""
     row = await connection.fetchrow(sql["beat"], worker, in_flight, state)
     if row is None:
         return None
-    return News(row["peers"], row["uniform"], row["last_death"], frozenset(row["cancelled"]))
+    return BeatResult(row["peers"], row["uniform"], row["last_death"], frozenset(row["cancelled"]))
 
 
 async def leave(connection: Connection, sql: Statements, worker: UUID) -> None:
@@ -177,7 +177,7 @@ async def unhandled(
     return {(row["topic"], row["type"]): row["visited"] for row in rows}
 
 
-async def bury(
+async def declare_dead(
     pool: Pool, sql: Statements, worker: UUID, heartbeat: int, crash_limit: int
 ) -> list[ReturnedCommand] | None:
     """Declare a worker dead and take back its commands, in one transaction.
@@ -190,8 +190,8 @@ async def bury(
             held = await connection.fetchval(sql["lock_worker"], worker, heartbeat)
             if held is None:
                 return None
-            await connection.execute(sql["bury_worker"], worker)
-            returned = await connection.fetch(sql["return_commands"], worker, crash_limit)
+            await connection.execute(sql["declare_dead"], worker)
+            returned = await connection.fetch(sql["reap_commands"], worker, crash_limit)
             return cast("list[ReturnedCommand]", returned)
     except asyncpg.LockNotAvailableError:
         return None

@@ -29,7 +29,7 @@ Level = Literal["debug", "info", "warning", "error"]
 Style = Literal["auto", "json", "console"]
 
 REMOVED = "[removed]"
-# The logger of single rows (`inboxd.engine.telling`), which speaks only where that is wanted.
+# The logger of single rows (`inboxd.engine.row_log`), which speaks only where that is wanted.
 ROWS = "inboxd.rows"
 _SECRET_KEYS = frozenset(
     {"payload", "body", "password", "dsn", "secret", "token", "authorization", "cookie"}

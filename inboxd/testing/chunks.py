@@ -21,7 +21,7 @@ from inboxd.api.handlers import Handlers
 from inboxd.api.messages import Event
 from inboxd.api.records import EventHandler
 from inboxd.errors import NoHandler, UsageError
-from inboxd.events.chunks.due_chunk import facts_of
+from inboxd.events.chunks.due_chunk import info_of
 from inboxd.events.chunks.reading import Unread, read_rows
 from inboxd.model.backoff import Exponential
 from inboxd.model.outcome import Outcome, Succeeded, decide
@@ -74,7 +74,7 @@ async def run_chunk(
 
     make: Any = EventChunk if handler.runs.executor == "loop" else BlockingEventChunk
     types = {event.type for event in read}
-    given_chunk = make(facts_of(handler, cast("Any", rows[0]), len(read), types), portions)
+    given_chunk = make(info_of(handler, cast("Any", rows[0]), len(read), types), portions)
     context = context_of(registry, handler.runs, rows[0], connection, None, [])
     judge = partial(_judge, handler.runs)
     try:

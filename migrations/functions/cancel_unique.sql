@@ -1,5 +1,5 @@
 -- Cancel the unsettled command of a unique key, unless it runs.
--- called by: make_way
+-- called by: resolve_unique_keys
 -- roles: none
 -- locks: that row
 CREATE OR REPLACE FUNCTION {schema}.cancel_unique(of_type text, key text) RETURNS void

@@ -5,7 +5,7 @@
 -- cancelled, unless it runs), reject (the call fails).
 -- called by: the daemon, producers
 -- roles: producer, worker
--- locks: the new row; with a unique key, what make_way locks
+-- locks: the new row; with a unique key, what resolve_unique_keys locks
 CREATE OR REPLACE FUNCTION {schema}.send_command(
     type text, payload jsonb DEFAULT '{}', queue text DEFAULT NULL, command_id uuid DEFAULT NULL,
     schema_version integer DEFAULT 1, priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL,

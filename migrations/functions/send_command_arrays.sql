@@ -7,7 +7,7 @@
 -- meanwhile; it is NULL when that row was settled meanwhile.
 -- called by: send_command, send_commands, producers
 -- roles: producer, worker
--- locks: the new rows; with unique keys, what make_way locks
+-- locks: the new rows; with unique keys, what resolve_unique_keys locks
 CREATE OR REPLACE FUNCTION {schema}.send_command_arrays(
     types text[], payloads jsonb[], queues text[] DEFAULT NULL, command_ids uuid[] DEFAULT NULL,
     schema_versions integer[] DEFAULT NULL, priorities integer[] DEFAULT NULL,
@@ -30,7 +30,7 @@ BEGIN
         cardinality(causation_ids), cardinality(traceparents), cardinality(ordering_keys),
         cardinality(unique_keys), cardinality(on_conflicts));
     IF unique_keys IS NOT NULL THEN
-        stays := {schema}.make_way(types, unique_keys, on_conflicts);
+        stays := {schema}.resolve_unique_keys(types, unique_keys, on_conflicts);
     END IF;
     RETURN QUERY
     WITH given AS MATERIALIZED (

@@ -3,7 +3,7 @@
 --
 -- The caller should hold the bucket's lock already; who does not gets it here, so that no arrival is lined up behind a
 -- head that is gone. The next is looked for behind the one that is gone: before it, only dead entries can be.
--- called by: trigger events_head_aside, trigger events_head_gone
+-- called by: trigger events_head_left, trigger events_head_gone
 -- roles: none
 -- locks: the line's bucket; the next head
 CREATE OR REPLACE FUNCTION {schema}.succeed_head() RETURNS trigger

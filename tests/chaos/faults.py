@@ -84,7 +84,7 @@ class Faults:
             "insist": self._insist,
             "pause": self._pause,
             "stutter": self._pause,
-            "bury": self._bury,
+            "declare_dead": self._declare_dead,
             "isolate": self._isolate,
             "half_open": self._half_open,
             "cut": self._cut,
@@ -121,13 +121,13 @@ class Faults:
         finally:
             service.signal(signal.SIGCONT)
 
-    async def _bury(self, fault: Fault) -> None:
+    async def _declare_dead(self, fault: Fault) -> None:
         """Declare a worker dead that lives and does not know: only the fence stops it now."""
 
         async def buried() -> bool:  # what it does just now is a sign of life
             living = await self.database.fetch(_LIVING, fault.target)
             return None not in [
-                await workers.bury(pool, SQL, row["id"], row["heartbeat"], CRASH_LIMIT)
+                await workers.declare_dead(pool, SQL, row["id"], row["heartbeat"], CRASH_LIMIT)
                 for row in living
             ]
 

@@ -12,8 +12,8 @@ from inboxd_testplugin.chaos import CHUNK
 from tests.chaos.fleet import AT_ONCE, PER_SECOND
 
 # A trace with its row, and with when its producer wrote it: of one call in the order of ids. What
-# steps aside comes later: what was replayed, what failed in a chunk, and the events of a chunk that
-# ran at deaths, which are run alone.
+# leaves its line comes later: what was replayed, what failed in a chunk, and the events of a chunk
+# that ran at deaths, which are run alone.
 _TRAIL = """
     traces as (
         select l.place, l.line, l.chunk, l.began, l.ended, r.kind, r.lane, r.id, r.key, r.script,

@@ -23,7 +23,7 @@ _CALM = 200
 # 69 and 75: the database was away at the start, or went away in it; 143: told twice to stop; -15:
 # told before it could hear.
 _EXPLAINED = (0, -signal.SIGKILL, -signal.SIGTERM, 69, 75, 143)
-_OF_A_LEASE = ("pause", "isolate", "bury")
+_OF_A_LEASE = ("pause", "isolate", "declare_dead")
 
 _UNSETTLED = """
 select 'event' as kind, id, type, status, attempts, crashes, run_at, now() as now,

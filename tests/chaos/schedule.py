@@ -21,7 +21,7 @@ Kind = Literal[
     "insist",
     "pause",
     "stutter",
-    "bury",
+    "declare_dead",
     "isolate",
     "half_open",
     "cut",
@@ -54,7 +54,7 @@ _LASTS: MappingProxyType[Kind, tuple[float, float]] = MappingProxyType(
 # What a session of the daemon is for: the end of its application_name; "" is all of them.
 PURPOSES = ("daemon", "handlers", "listener", "heartbeat", "")
 # What hurts processes, and what hurts connections; the rest hurts the server and everybody.
-_OF_PROCESSES: tuple[Kind, ...] = ("kill", "term", "insist", "pause", "stutter", "bury")
+_OF_PROCESSES: tuple[Kind, ...] = ("kill", "term", "insist", "pause", "stutter", "declare_dead")
 _OF_CONNECTIONS: tuple[Kind, ...] = ("isolate", "half_open", "cut")
 _OF_SESSIONS: tuple[Kind, ...] = ("half_open", "cut", "terminate")
 

@@ -126,7 +126,7 @@ def _time(second: int) -> str:
 
 _GOOD = [
     *_DONE,
-    # In a line: in order, and what steps aside and is replayed comes late.
+    # In a line: in order, and what leaves its line and is replayed comes late.
     *_lined(2),
     *_lined(3),
     *_lined(4, topic="chaos_skips", heals=key(90)),

@@ -93,7 +93,7 @@ def test_workers_lists_the_living_and_on_request_the_others(cli: Cli, sql: Sql) 
     assert [each["leads"] for each in living] == [False]
     sql(
         "UPDATE inboxd.leases SET holder = (SELECT id FROM inboxd.workers WHERE name = 'w1')"
-        " WHERE name = 'upkeep'"
+        " WHERE name = 'leader'"
     )
     assert [each["leads"] for each in cli("workers", "--json").json["workers"]] == [True]
     assert [each["leads"] for each in cli("status", "--json").json["workers"]] == [True]

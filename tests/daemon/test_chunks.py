@@ -284,7 +284,7 @@ async def test_a_chunk_is_deferred_as_a_whole(inbox: Inbox) -> None:
     assert (await chunks(inbox, "counted", "deferred", 2))[1]["ids"] == ids[4:]
 
 
-async def test_nothing_hastens_a_chunk_that_was_deferred(inbox: Inbox) -> None:
+async def test_nothing_makes_a_deferred_chunk_due(inbox: Inbox) -> None:
     """Full or not, and whatever comes: its handler has said when."""
     item = {"deferred": True, "after": "10m"}
     ids = await emit(inbox, "counted", "patient", [item, {}, {}, {}, {}])

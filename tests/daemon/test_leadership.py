@@ -36,7 +36,7 @@ async def test_of_many_that_try_at_once_one_leads(database: Database) -> None:
                     tasks.start_soon(try_to, leader)
         assert len(led) == 5, "in each round one"
         assert len(set(map(id, led))) == 1, "and the same"
-    assert await database.fetchval("select term from inboxd.leases where name = 'upkeep'") == 1
+    assert await database.fetchval("select term from inboxd.leases where name = 'leader'") == 1
 
 
 async def test_of_one_worker_all_tasks_that_ask_at_once_lead(database: Database) -> None:
@@ -60,25 +60,25 @@ async def test_of_one_worker_all_tasks_that_ask_at_once_lead(database: Database)
 async def test_who_read_before_another_took_it_does_not_get_it(database: Database) -> None:
     async with daemon_session(database) as session:
         one, two = await join(session, "one"), await join(session, "two")
-        lease = await session.fetchrow(SQL["read_lease"], "upkeep")
+        lease = await session.fetchrow(SQL["read_lease"], "leader")
         assert lease is not None
-        assert await leases.hold(session, SQL, "upkeep", two)
-        assert await session.fetchval(SQL["take_lease"], "upkeep", lease["term"], one) is None
-        assert not await leases.hold(session, SQL, "upkeep", one)
+        assert await leases.hold(session, SQL, "leader", two)
+        assert await session.fetchval(SQL["take_lease"], "leader", lease["term"], one) is None
+        assert not await leases.hold(session, SQL, "leader", one)
 
 
 @pytest.mark.parametrize("state", ["draining", "stopped", "dead"])
 async def test_who_runs_no_more_leads_no_more(database: Database, state: str) -> None:
     async with daemon_session(database) as session:
         one, two = await join(session, "one"), await join(session, "two")
-        assert await leases.hold(session, SQL, "upkeep", one)
+        assert await leases.hold(session, SQL, "leader", one)
         await session.execute("update inboxd.workers set state = $2 where id = $1", one, state)
-        assert not await leases.hold(session, SQL, "upkeep", one), "nor does it take it again"
-        assert await leases.hold(session, SQL, "upkeep", two)
+        assert not await leases.hold(session, SQL, "leader", one), "nor does it take it again"
+        assert await leases.hold(session, SQL, "leader", two)
         await workers.leave(session, SQL, two)
         await session.execute("delete from inboxd.workers where id = $1", two)
         three = await join(session, "three")
-        assert await leases.hold(session, SQL, "upkeep", three), "its row may be gone altogether"
+        assert await leases.hold(session, SQL, "leader", three), "its row may be gone altogether"
 
 
 async def test_the_tasks_move_when_the_leader_leaves_or_dies(

@@ -55,7 +55,7 @@ async def blocked(database: Database, key: str = "k") -> asyncpg.Record:
 async def test_events_of_a_key_are_handled_in_order_whatever_fails(
     lines: Database, start_worker: StartWorker
 ) -> None:
-    """Retries, dead letters that step aside, pages that cannot commit, arrivals meanwhile."""
+    """Retries, dead letters that leave their line, pages that cannot commit, arrivals meanwhile."""
     await start_worker()
     chance = random.Random(5)
     for _ in range(6):
@@ -78,7 +78,7 @@ async def test_events_of_a_key_are_handled_in_order_whatever_fails(
         *((id_, "waiting") for id_ in after),
     ]
     positions = [row["position"] for row in left]
-    assert positions[: len(refused)] == [None, None], "they stepped aside"
+    assert positions[: len(refused)] == [None, None], "they left their line"
     first = positions[len(refused)]
     assert positions[len(refused) :] == [first, first + 1, first + 2]
 

@@ -194,7 +194,7 @@ async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
     assert (await trail(lines))["a"] == [0, 1, 2, 3, 4]
 
 
-async def test_a_dead_letter_steps_aside_if_told_to(
+async def test_a_dead_letter_leaves_its_line_if_told_to(
     lines: Database, start_worker: StartWorker
 ) -> None:
     await start_worker({"queues": {"lines": {"on_failure": "skip"}}})

@@ -83,13 +83,13 @@ async def test_a_vanished_server_is_waited_for_once(
         settler = Settler(
             cast("Parts", parts),
             lambda _row, error: pytest.fail(str(error)),
-            on_setback=lambda: None,
+            on_requeue=lambda: None,
             on_written=lambda: None,
         )
 
-        async def bury() -> None:
+        async def declare_dead() -> None:
             with pytest.raises(LOST):
-                await workers.bury(pool, SQL, dead, 0, 3)
+                await workers.declare_dead(pool, SQL, dead, 0, 3)
 
         async def nobody_waits() -> bool:
             return not await waiters(database)
@@ -100,7 +100,7 @@ async def test_a_vanished_server_is_waited_for_once(
             async with session.transaction():
                 await session.execute("lock inboxd.commands in access exclusive mode")
                 settler.hand_over(Ended(row, ended))
-                tasks.start_soon(bury)
+                tasks.start_soon(declare_dead)
                 await lock_awaited(database, 2)
                 assert way.swallow("test") == 2
                 began = time.monotonic()
@@ -109,7 +109,7 @@ async def test_a_vanished_server_is_waited_for_once(
             assert time.monotonic() - began < 5.5, "less than twice the limit of 3 seconds"
             tasks.cancel_scope.cancel()
         assert await database.fetchval("select count(*) from inboxd.commands_history") == 1
-        assert await workers.bury(pool, SQL, dead, 0, 3) == []
+        assert await workers.declare_dead(pool, SQL, dead, 0, 3) == []
 
 
 async def test_the_worker_probes_the_server_too(database: Database) -> None:

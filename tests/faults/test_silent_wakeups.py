@@ -77,7 +77,7 @@ async def test_a_reconnect_sets_the_flag(database: Database) -> None:
         assert await wakeup.arm()
         async with daemon_session(database) as dead:
             await wakeups.set_flag(dead, SQL, "events", Flag.SILENT)
-        wakeup.distrust("reconnect")
+        wakeup.invalidate("reconnect")
         assert await wakeup.sleep(None) == "reconnect"
         assert await wakeup.arm()
         assert await _flag(database) == 1
@@ -123,7 +123,7 @@ async def test_peers_hear_when_the_last_silent_producer_has_ended(database: Data
         assert await wakeup.arm()
         await eventually(lambda: _some(heard))
         heard.clear()
-        wakeup.distrust("timer")
+        wakeup.invalidate("timer")
         assert await wakeup.arm()
         assert wakeup.owed is None
 

@@ -198,7 +198,7 @@ class Model:
             item.due_in(self.now, hours)
 
     def release(self, worker: UUID, but: Collection[int] = ()) -> list[int]:
-        """A worker gives back what it holds; unlike a setback, nothing about time changes."""
+        """A worker gives back what it holds; unlike a requeue, nothing about time changes."""
         items = [i for i in self.running(worker) if i.id not in but]
         for item in items:
             item.status, item.worker = "pending", None
@@ -208,7 +208,7 @@ class Model:
         """What a worker holds."""
         return [i for i in self.commands.values() if i.status == "running" and i.worker == worker]
 
-    def bury(self, worker: UUID) -> dict[int, str]:
+    def declare_dead(self, worker: UUID) -> dict[int, str]:
         """A worker is declared dead: its commands come back with one crash more, as suspects.
 
         Those that were none are a group; of each group that was, two halves are groups. Who is left

@@ -34,7 +34,7 @@ from inboxd.settings import Database as Settings
 from inboxd.store import commands, controls
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, connect
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.session import Session
 from tests.machine.groups import UNSETTLED, Group, Groups, Member
 from tests.support import Database
@@ -291,8 +291,8 @@ class Machine(RuleBasedStateMachine):
         id_, fence = self.fences[member.uuid]
         how = "cancelled" if member.asked and how != "failed" else how
         if how == "failed":
-            dead = Setback(id_, "failed", 1, error='{"error": "as told"}', fence=fence)
-            write = commands.set_back(self.site.connection, SQL, self.worker, [dead])
+            dead = Requeue(id_, "failed", 1, error='{"error": "as told"}', fence=fence)
+            write = commands.requeue(self.site.connection, SQL, self.worker, [dead])
         elif how == "cancelled" and not member.asked:
             return
         else:
@@ -303,8 +303,8 @@ class Machine(RuleBasedStateMachine):
 
     def die(self) -> None:
         """The worker is declared dead; what it ran comes back, or is a dead letter."""
-        self.site.fetch(SQL["bury_worker"], self.worker)
-        returned = self.site.fetch(SQL["return_commands"], self.worker, 1000)
+        self.site.fetch(SQL["declare_dead"], self.worker)
+        returned = self.site.fetch(SQL["reap_commands"], self.worker, 1000)
         assert len(returned) == len(self.model.some("running"))
         # Not suspects here, whose claim is another one.
         self.site.fetch("update inboxd.commands set crashes = 0")

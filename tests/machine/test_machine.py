@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from inboxd.api.drafts import CommandDraft
-from inboxd.engine.outcomes import setback
+from inboxd.engine.outcomes import requeue
 from inboxd.errors import Defer, LeaseLost, Reject
 from inboxd.model.backoff import Fixed
 from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Succeeded, decide
 from inboxd.store import commands, events
 from inboxd.store.commands import Parent, Settlement
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedCommand, ClaimedEvent, ClaimedRow
 from inboxd.store.workers import WorkerIdentity
 from tests.machine.model import ATTEMPTS, CRASHES, HOUR, Item, Model
@@ -52,7 +52,7 @@ POLICY = Fixed(attempts=ATTEMPTS, base="1h")
 
 rarely = st.sampled_from([False, False, False, True])
 ways_to_settle = st.sampled_from(
-    ["gathered", "gathered", "own", "set back", "set back", "set back", "release"]
+    ["gathered", "gathered", "own", "requeue", "requeue", "requeue", "release"]
 )
 picks = st.lists(pick, min_size=1, max_size=3)
 ends = st.lists(
@@ -183,7 +183,7 @@ class Machine(World):
         lost: bool = False,
     ) -> list[CommandDraft]:
         """Write what became of events as a page does; the commands that they sent."""
-        done, setbacks, children = [], [], []
+        done, requeues, children = [], [], []
         for number, row in enumerate(rows):
             end, item = ends[number % len(ends)], self.model.events[row["id"]]
             if end in ("succeed", "send"):
@@ -194,13 +194,13 @@ class Machine(World):
                 if not lost:
                     self.model.settle(item, "succeeded", worker.id)
             else:
-                setbacks.append(_setback(row, worker.id, end, self.model.now))
+                requeues.append(_as_requeue(row, worker.id, end, self.model.now))
                 if not lost:
                     _expect(self.model, item, end)
                     item.crashes = 0
         self.site.run(commands.insert(worker.pages, SQL, children))
         self.site.run(events.settle(worker.pages, SQL, done, worker.id))
-        self.site.run(events.set_back(worker.pages, SQL, setbacks))
+        self.site.run(events.requeue(worker.pages, SQL, requeues))
         return [draft for draft, _ in children]
 
     def _count_children(self, sent: Sequence[CommandDraft]) -> None:
@@ -219,8 +219,8 @@ class Machine(World):
         for row in rows:
             item = self.model.events[row["id"]]
             if item.crashes >= CRASHES:
-                blame = Setback(item.id, "failed", spent=1, error="{}", crashes=item.crashes)
-                self.site.run(events.set_back(worker.pages, SQL, [blame]))
+                blame = Requeue(item.id, "failed", spent=1, error="{}", crashes=item.crashes)
+                self.site.run(events.requeue(worker.pages, SQL, [blame]))
                 self.model.reject(item)
             else:
                 self.site.run(events.mark_crash(worker.pages, SQL, item.id, HOUR))
@@ -353,8 +353,8 @@ class Machine(World):
         elif how == "own":
             result = None if ends[0] == "succeed" else '{"n": 1}'
             self._settle_own(self._some(picks[:1])[0], result)
-        elif how == "set back":
-            self._set_back_commands(self._some(picks), ends)
+        elif how == "requeue":
+            self._requeue_commands(self._some(picks), ends)
         else:
             self._release(self._some(picks))
 
@@ -391,17 +391,17 @@ class Machine(World):
             self.model.settle(self.model.commands[id_], "succeeded", claim.worker)
             self.model.effects.add((id_, fence))
 
-    def _set_back_commands(self, chosen: Sequence[Claim], ends: Sequence[str]) -> None:
+    def _requeue_commands(self, chosen: Sequence[Claim], ends: Sequence[str]) -> None:
         """Retries, deferrals, releases and dead letters, as far as the claims hold."""
         held = {claim.row["id"] for claim in chosen if self._holds(claim)}
-        setbacks = []
+        requeues = []
         for number, claim in enumerate(chosen):
             end = ends[number % len(ends)]
             fence = claim.row["fence"]
-            setbacks.append(_setback(claim.row, claim.worker, end, self.model.now, fence))
+            requeues.append(_as_requeue(claim.row, claim.worker, end, self.model.now, fence))
             if claim.row["id"] in held:
                 _expect(self.model, self.model.commands[claim.row["id"]], end)
-        written = self.site.run(commands.set_back(self.site.work, SQL, chosen[0].worker, setbacks))
+        written = self.site.run(commands.requeue(self.site.work, SQL, chosen[0].worker, requeues))
         assert written == held
 
     def _release(self, known: Sequence[Claim]) -> None:
@@ -414,7 +414,7 @@ class Machine(World):
 # ------------------------------------------------------------------------------------- outcomes
 
 
-def _setback(row: ClaimedRow, worker: UUID, end: str, now: datetime, fence: int = 0) -> Setback:
+def _as_requeue(row: ClaimedRow, worker: UUID, end: str, now: datetime, fence: int = 0) -> Requeue:
     """What the product writes for that end, after its own decision."""
     errors: dict[str, Exception] = {
         "fail": RuntimeError("as told"),
@@ -423,10 +423,10 @@ def _setback(row: ClaimedRow, worker: UUID, end: str, now: datetime, fence: int 
         "reject": Reject("as told"),
     }
     if end not in errors:
-        return Setback(row["id"], "pending", fence=fence)
+        return Requeue(row["id"], "pending", fence=fence)
     outcome = decide(errors[end], POLICY, row["attempts"], timedelta(0))
     assert not isinstance(outcome, Succeeded)
-    return setback(
+    return requeue(
         outcome, row, WorkerIdentity(worker, "test", "host", 1, "0", (), (), (), ""), fence
     )
 

@@ -36,9 +36,9 @@ acts = st.sampled_from(["replay", "replay", "dismiss", "cancel", "unhandled", "c
 lives = st.sampled_from(
     [
         "join",
-        "bury",
-        "bury",
-        "bury",
+        "declare_dead",
+        "declare_dead",
+        "declare_dead",
         "running",
         "running",
         "draining",
@@ -168,8 +168,8 @@ class World(RuleBasedStateMachine):
 
     def live(self, what: str, pick: int) -> None:
         """A worker joins, beats, ends, or is declared dead."""
-        if what == "bury":
-            self._bury(pick)
+        if what == "declare_dead":
+            self._declare_dead(pick)
         elif what == "join":
             self._join()
         elif what in ("running", "draining"):
@@ -223,7 +223,7 @@ class World(RuleBasedStateMachine):
     def _holds_most(self, worker: UUID) -> tuple[bool, int]:
         return self.model.lives(worker), len(self.model.running(worker))
 
-    def _bury(self, pick: int) -> None:
+    def _declare_dead(self, pick: int) -> None:
         """The reaper declares somebody dead, who may live, or have beaten since it was seen."""
         staff = {worker.id for worker in self.staff.values()}
         gone = [id_ for id_ in self.model.workers if id_ not in staff]
@@ -231,12 +231,12 @@ class World(RuleBasedStateMachine):
         late = int(pick == 3)
         claiming = any(w.leasing is not None for w in self.staff.values() if w.id == worker)
         seen = self.model.beats[worker] - late
-        returned = self.site.run(workers.bury(self.site.pool, SQL, worker, seen, CRASHES))
+        returned = self.site.run(workers.declare_dead(self.site.pool, SQL, worker, seen, CRASHES))
         if late or claiming or not self.model.lives(worker):
             assert returned is None, "it showed a sign of life, or had ended"
         else:
             assert returned is not None
-            assert {row["id"]: row["status"] for row in returned} == self.model.bury(worker)
+            assert {row["id"]: row["status"] for row in returned} == self.model.declare_dead(worker)
 
     def let_go(self, name: str, rows: Any) -> None:
         """A transaction ended: its locks are free."""

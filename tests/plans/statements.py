@@ -43,7 +43,7 @@ from inboxd.store import (
     workers,
 )
 from inboxd.store.connections import Connection
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
@@ -86,11 +86,11 @@ async def _settle_events(session: Connection, ids: list[int]) -> None:
         await events.settle(session, SQL, [(id_, 0.1) for id_ in ids], WORKER)
 
 
-async def _set_back_events(session: Connection, known: Known) -> None:
-    setbacks = [
-        Setback(id_, "pending", 1, delay=60.0, error="{}") for id_ in known.of("events big")
+async def _requeue_events(session: Connection, known: Known) -> None:
+    requeues = [
+        Requeue(id_, "pending", 1, delay=60.0, error="{}") for id_ in known.of("events big")
     ]
-    await events.set_back(session, SQL, setbacks)
+    await events.requeue(session, SQL, requeues)
 
 
 async def _unmark_crash(session: Connection, known: Known) -> None:
@@ -104,11 +104,11 @@ async def _settle_commands(session: Connection, known: Known) -> None:
     await commands.settle(session, SQL, WORKER, ended)
 
 
-async def _set_back_commands(session: Connection, known: Known) -> None:
-    setbacks = [
-        Setback(id_, "pending", 1, delay=60.0, fence=1) for id_ in known.of("commands held")
+async def _requeue_commands(session: Connection, known: Known) -> None:
+    requeues = [
+        Requeue(id_, "pending", 1, delay=60.0, fence=1) for id_ in known.of("commands held")
     ]
-    await commands.set_back(session, SQL, WORKER, setbacks)
+    await commands.requeue(session, SQL, WORKER, requeues)
 
 
 async def _insert_commands(session: Connection, _: Known) -> None:
@@ -179,7 +179,7 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         lambda c, k: _settle_events(c, k.of("events big")),
         ("events_pkey",),
     ),
-    "fail_events": (_set_back_events, ("events_pkey",)),
+    "requeue_events": (_requeue_events, ("events_pkey",)),
     "fail_unhandled_events": (
         lambda c, k: unhandled.fail(c, SQL, "events", ("default", "big"), "{}", 10, timedelta(0)),
         ("events_lane",),
@@ -212,12 +212,12 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "survey_commands": (lambda c, k: commands.survey(c, SQL), ("commands_lane",)),
     "settle_commands": (_settle_commands, ("commands_pkey",)),
-    "fail_commands": (_set_back_commands, ("commands_pkey",)),
+    "requeue_commands": (_requeue_commands, ("commands_pkey",)),
     "insert_commands": (_insert_commands, ()),
     "write_events": (_write_events, ("dedup_pkey", "events_event_id")),
     "release_commands": (lambda c, k: commands.release(c, SQL, WORKER), ("commands_running",)),
-    "return_commands": (
-        lambda c, k: c.fetch(SQL["return_commands"], WORKER, 3),
+    "reap_commands": (
+        lambda c, k: c.fetch(SQL["reap_commands"], WORKER, 3),
         ("commands_running",),
     ),
     "fail_unhandled_commands": (
@@ -241,7 +241,7 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         lambda c, k: purging.batches(c, SQL, AGE, 0, 10),
         ("batches_pkey", "commands_batch", "commands_running", "batches_parent"),
     ),
-    "read_lease, take_lease": (lambda c, k: leases.hold(c, SQL, "upkeep", k.worker), ()),
+    "read_lease, take_lease": (lambda c, k: leases.hold(c, SQL, "leader", k.worker), ()),
     "free_lease": (lambda c, k: leases.free(c, SQL, "alone", k.worker), ()),
     "write_progress": (
         lambda c, k: commands.write_progress(
@@ -328,18 +328,21 @@ DAEMON |= {
         ),
         ("events_lines",),
     ),
-    "hasten_chunk": (lambda c, k: chunks.hasten(c, SQL, _LONG), ("events_lines",)),
+    "make_chunk_due": (lambda c, k: chunks.make_due(c, SQL, _LONG), ("events_lines",)),
     "settle_chunk": (
-        lambda c, k: chunks.settle_stretch(c, SQL, _LONG, 0.1, WORKER),
+        lambda c, k: chunks.settle(c, SQL, _LONG, 0.1, WORKER),
         ("events_lines",),
     ),
     "fail_chunk": (
-        lambda c, k: chunks.fail_stretch(c, SQL, _LONG, "{}", "f"),
+        lambda c, k: chunks.fail(c, SQL, _LONG, "{}", "f"),
         ("events_lines",),
     ),
-    "scatter_chunk": (lambda c, k: chunks.scatter(c, SQL, _LONG), ("events_lines",)),
-    "scatter_topic": (
-        lambda c, k: chunks.scatter_topic(c, SQL, "chunked", 10, timedelta(0)),
+    "release_chunk_to_lanes": (
+        lambda c, k: chunks.release_to_lanes(c, SQL, _LONG),
+        ("events_lines",),
+    ),
+    "release_topic_to_lanes": (
+        lambda c, k: chunks.release_topic_to_lanes(c, SQL, "chunked", 10, timedelta(0)),
         ("events_arrived", "events_lines", "events_pkey"),
     ),
     "newest_event": (lambda c, k: chunks.newest(c, SQL), ()),
@@ -366,8 +369,8 @@ DAEMON |= {
         ("events_head", "events_lines"),
     ),
     "line_up_events": (_line_up, ("events_lines", "events_pkey")),
-    "step_aside": (
-        lambda c, k: lines.step_aside(c, SQL, k.of("events long")[:1]),
+    "leave_line": (
+        lambda c, k: lines.leave_line(c, SQL, k.of("events long")[:1]),
         ("events_pkey", "events_lines"),
     ),
     "settle the head of a long line": (
@@ -490,7 +493,10 @@ DAEMON |= {
         _run("emit_scheduled", *(None, "few", 1, None, None), ["{}"], ["a"], [_NOW]),
         (),
     ),
-    "make_way": (_run("make_way", ["few"] * 3, ["a", "b", "c"], ["keep", "replace", "reject"]), ()),
+    "resolve_unique_keys": (
+        _run("resolve_unique_keys", ["few"] * 3, ["a", "b", "c"], ["keep", "replace", "reject"]),
+        (),
+    ),
     "insert_dependencies": (
         _run("insert_dependencies", [uuid4()], [uuid4()], ["succeeded"]),
         (),

@@ -14,7 +14,7 @@ from inboxd.model.lane import Lane
 from inboxd.store import batches, commands
 from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, Row
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.session import Session
 from tests.support import Database
@@ -84,8 +84,8 @@ async def _settle(connection: Connection, worker: UUID, rows: Sequence[ClaimedCo
 
 
 async def _fail(connection: Connection, worker: UUID, rows: Sequence[ClaimedCommand]) -> None:
-    dead = [Setback(row["id"], "failed", 1, error=ERROR, fence=row["fence"]) for row in rows]
-    assert len(await commands.set_back(connection, SQL, worker, dead)) == len(rows)
+    dead = [Requeue(row["id"], "failed", 1, error=ERROR, fence=row["fence"]) for row in rows]
+    assert len(await commands.requeue(connection, SQL, worker, dead)) == len(rows)
 
 
 async def _fold(connection: Connection, batch: int | None) -> str:
@@ -531,8 +531,8 @@ async def test_what_is_given_back_while_its_batch_is_ended_is_ended(database: Da
         (row,) = await _claim(one, me)
         await _cancel(one, batch)
         async with anyio.create_task_group() as tasks, one.transaction():
-            back = Setback(row["id"], "pending", fence=row["fence"])
-            await commands.set_back(one, SQL, me, [back])
+            back = Requeue(row["id"], "pending", fence=row["fence"])
+            await commands.requeue(one, SQL, me, [back])
             tasks.start_soon(_fold, two, batch)  # as long as there is more
             await lock_awaited(database)
         assert await _counts(one, batch) == ("cancelled", 1, 0, 0, 1, 0)

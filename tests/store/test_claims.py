@@ -44,8 +44,8 @@ async def test_a_claim_in_flight_is_a_sign_of_life(database: Database) -> None:
         sent = await send(session, 3, "test.noop")
         async with session.transaction():
             claimed = await _claim(session, worker)
-            assert await workers.bury(pool, SQL, worker, 0, 3) is None
-        returned = await workers.bury(pool, SQL, worker, 0, 3)
+            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
+        returned = await workers.declare_dead(pool, SQL, worker, 0, 3)
     assert sorted(_ids(claimed)) == sent
     assert returned is not None
     assert sorted(_ids(returned)) == sent
@@ -56,16 +56,16 @@ async def test_a_heartbeat_in_flight_is_a_sign_of_life(database: Database) -> No
         worker = await join(session)
         async with session.transaction():
             await workers.beat(session, SQL, worker, 0, "running")
-            assert await workers.bury(pool, SQL, worker, 0, 3) is None
-        assert await workers.bury(pool, SQL, worker, 0, 3) is None, "its number changed"
-        assert await workers.bury(pool, SQL, worker, 1, 3) == []
+            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
+        assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None, "its number changed"
+        assert await workers.declare_dead(pool, SQL, worker, 1, 3) == []
 
 
 async def test_the_dead_neither_claim_nor_beat(database: Database) -> None:
     async with daemon_pool(database) as pool, daemon_session(database) as session:
         worker = await join(session)
         await send(session, 1, "test.noop")
-        assert await workers.bury(pool, SQL, worker, 0, 3) == []
+        assert await workers.declare_dead(pool, SQL, worker, 0, 3) == []
         assert await _claim(session, worker) == []
         assert await _claim_suspects(session, worker) == []
         assert await workers.beat(session, SQL, worker, 0, "running") is None
@@ -101,8 +101,8 @@ async def test_who_waits_for_the_burial_gets_nothing(
             await reaper.fetchval(SQL["lock_worker"], worker, 0)
             tasks.start_soon(come_late)
             await lock_awaited(database)
-            await reaper.execute(SQL["bury_worker"], worker)
-            await reaper.fetch(SQL["return_commands"], worker, 3)
+            await reaper.execute(SQL["declare_dead"], worker)
+            await reaper.fetch(SQL["reap_commands"], worker, 3)
     assert answers == [None]
     assert await database.fetchval("select status from inboxd.commands") == "pending"
     assert await database.fetchval("select state from inboxd.workers") == "dead"
@@ -119,8 +119,8 @@ async def test_a_claim_that_committed_just_before_the_burial_is_taken_back(
             assert await reaper.fetchval("select count(*) from inboxd.commands") == 3
             await _claim(other, worker)
             assert await reaper.fetchval(SQL["lock_worker"], worker, 0) == worker
-            await reaper.execute(SQL["bury_worker"], worker)
-            returned = await reaper.fetch(SQL["return_commands"], worker, 3)
+            await reaper.execute(SQL["declare_dead"], worker)
+            returned = await reaper.fetch(SQL["reap_commands"], worker, 3)
     assert sorted(_ids(returned)) == sent
 
 
@@ -136,11 +136,11 @@ async def test_a_command_that_somebody_settles_is_a_sign_of_life(database: Datab
         await _claim(own, worker)
         async with own.transaction():
             await own.execute("select from inboxd.commands where id = $1 for update", sent[1])
-            assert await workers.bury(pool, SQL, worker, 0, 3) is None
+            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
         left = await other.fetch("select status, crashes from inboxd.commands")
         assert [tuple(row) for row in left] == [("running", 0)] * 3
         assert await other.fetchval("select state from inboxd.workers") == "running"
-        returned = await workers.bury(pool, SQL, worker, 0, 3)
+        returned = await workers.declare_dead(pool, SQL, worker, 0, 3)
     assert returned is not None
     assert sorted(_ids(returned)) == sent
 
@@ -152,12 +152,12 @@ async def test_two_reapers_bury_once(database: Database) -> None:
         await _claim(session, worker)
         returned: list[Sequence[messages.Row] | None] = []
 
-        async def bury() -> None:
-            returned.append(await workers.bury(pool, SQL, worker, 0, 3))
+        async def declare_dead() -> None:
+            returned.append(await workers.declare_dead(pool, SQL, worker, 0, 3))
 
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
-                tasks.start_soon(bury)
+                tasks.start_soon(declare_dead)
         (rows,) = [rows for rows in returned if rows is not None]
         assert sorted(_ids(rows)) == sent
         crashes = await session.fetch("select distinct status, crashes from inboxd.commands")

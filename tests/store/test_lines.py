@@ -14,7 +14,7 @@ from inboxd.model.lane import Lane
 from inboxd.operations import Selection, Terms
 from inboxd.store import commands, limits, listing, unhandled
 from inboxd.store.connections import Connection
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.limits import Bounds, Claimed, Wanted
 from inboxd.store.session import Session
 from tests.support import Database
@@ -157,8 +157,8 @@ async def test_one_after_the_other(database: Database) -> None:
         first = await _claim(one, keys=("a", "b"))
         assert sorted(_ids(first)) == [a1, b1]
         assert _ids(await _claim(two, keys=("a", "b"), share=5)) == []
-        again = [Setback(a1, "pending", 1, delay=60, fence=1)]
-        await commands.set_back(one[0], SQL, one[1], again)
+        again = [Requeue(a1, "pending", 1, delay=60, fence=1)]
+        await commands.requeue(one[0], SQL, one[1], again)
         assert _ids(await _claim(two, keys=("a",), share=5)) == []
         await database.execute("update inboxd.commands set run_at = now() where id = $1", a1)
         assert _ids(await _claim(two, keys=("a",), share=5)) == [a1]
@@ -232,8 +232,8 @@ async def test_behind_what_failed_nothing_more_is_taken(
     a1, _, _ = await _send(database, "a", "a", "a")
     async with _worker(database) as worker:
         first = await _claim(worker, keys=("a",), share=2)
-        back = [Setback(a1, status, 1, delay=delay, fence=1)]
-        await commands.set_back(worker[0], SQL, worker[1], back)
+        back = [Requeue(a1, status, 1, delay=delay, fence=1)]
+        await commands.requeue(worker[0], SQL, worker[1], back)
         assert _ids(await _claim(worker, keys=("a",), following=first.at)) == []
 
 
@@ -241,8 +241,8 @@ async def _with_a_suspect(database: Database, worker: tuple[Connection, UUID]) -
     """One key: what waits for its turn, and behind it one that ran when its worker died."""
     running, suspect = await _send(database, "a", "a")
     await _claim(worker, keys=("a",), share=2)
-    back = [Setback(running, "waiting", fence=1), Setback(suspect, "pending", fence=1)]
-    await commands.set_back(worker[0], SQL, worker[1], back)
+    back = [Requeue(running, "waiting", fence=1), Requeue(suspect, "pending", fence=1)]
+    await commands.requeue(worker[0], SQL, worker[1], back)
     await database.execute(
         "update inboxd.commands set crashes = 1, run_at = now() where id = $1", suspect
     )
@@ -294,8 +294,8 @@ async def test_what_goes_back_stands_where_it_stood(database: Database) -> None:
     a1, a2, a3 = await _send(database, "a", "a", "a")
     async with _worker(database) as worker:
         assert _ids(await _claim(worker, keys=("a",), share=2)) == [a1, a2]
-        back = [Setback(a2, "waiting", fence=1), Setback(a1, "pending", fence=1)]
-        await commands.set_back(worker[0], SQL, worker[1], back)
+        back = [Requeue(a2, "waiting", fence=1), Requeue(a1, "pending", fence=1)]
+        await commands.requeue(worker[0], SQL, worker[1], back)
         assert _ids(await _claim(worker, keys=("a",), share=5)) == [a1], "it has its key still"
         await commands.settle(
             worker[0], SQL, worker[1], [commands.Settlement(a1, 2, "succeeded", 0, None)]
@@ -308,7 +308,7 @@ async def test_a_dead_letter(database: Database, bounds: Bounds, goes_on: bool) 
     a1, a2 = await _send(database, "a", "a")
     async with _worker(database) as worker:
         await _claim(worker, keys=("a",))
-        await commands.set_back(worker[0], SQL, worker[1], [Setback(a1, "failed", fence=1)])
+        await commands.requeue(worker[0], SQL, worker[1], [Requeue(a1, "failed", fence=1)])
         assert _ids(await _claim(worker, bounds, keys=("a",))) == ([a2] if goes_on else [])
         found = await limits.find_keys(worker[0], SQL, "q", None, bounds, 10)
         assert found == ([] if goes_on else [limits.WaitingKey("a", free=False)])
@@ -350,7 +350,7 @@ async def test_suspects_of_a_line_come_in_order(database: Database) -> None:
     a1, a2, b1 = await _send(database, "a", "a", "b")
     async with _worker(database) as dead, _worker(database) as worker:
         assert _ids(await _claim(dead, keys=("a", "b"), share=2)) == [a1, a2, b1]
-        await worker[0].fetch(SQL["return_commands"], dead[1], 3)
+        await worker[0].fetch(SQL["reap_commands"], dead[1], 3)
         assert _ids(await _claim(worker, keys=("a", "b"), share=2)) == []
         older = "select id from inboxd.claim_limited($1, 'q', 9, null, null, 1, '{t}', '{}', '{}',"
         older += " '{}', '{}', false, '{}', 1, 1, true, true)"
@@ -428,8 +428,8 @@ async def test_what_runs_holds_its_key_before_what_waits_to_run_again(database: 
     a1, a2 = await _send(database, "a", "a")
     async with _worker(database) as worker:
         assert _ids(await _claim(worker, keys=("a",), share=2)) == [a1, a2]
-        back = [Setback(a2, "pending", fence=1)]
-        await commands.set_back(worker[0], SQL, worker[1], back)
+        back = [Requeue(a2, "pending", fence=1)]
+        await commands.requeue(worker[0], SQL, worker[1], back)
         assert _ids(await _claim(worker, keys=("a",))) == []
 
 
@@ -468,7 +468,7 @@ async def test_what_stands_in_line_is_shown_as_pending(database: Database) -> No
     await _send(database, "a", run_at=datetime.now(UTC) + timedelta(hours=1))
     async with _worker(database) as worker:
         await _claim(worker, keys=("a",))
-        await commands.set_back(worker[0], SQL, worker[1], [Setback(first, "pending", fence=1)])
+        await commands.requeue(worker[0], SQL, worker[1], [Requeue(first, "pending", fence=1)])
         (lane,) = await listing.lanes(Session(worker[0], SQL), "commands")
         assert (lane["queue"], lane["type"], lane["pending"], lane["due"]) == ("q", "t", 5, 4)
         assert lane["oldest"] >= 0

@@ -23,7 +23,7 @@ from inboxd.model.outcome import Unsuccessful
 from inboxd.store import commands, events, workers
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.pools import Pool
 from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.metrics import Metrics
@@ -46,17 +46,17 @@ def _succeeded(row: messages.Row, result: str | None = None) -> Settlement:
     return Settlement(row["id"], row["fence"], "succeeded", 1.5, result)
 
 
-def _retry(row: ClaimedCommand) -> Setback:
+def _retry(row: ClaimedCommand) -> Requeue:
     entry = orjson.dumps({"attempt": 1, "error": "as told"}).decode()
-    return Setback(row["id"], "pending", 1, delay=60.0, error=entry, fence=row["fence"])
+    return Requeue(row["id"], "pending", 1, delay=60.0, error=entry, fence=row["fence"])
 
 
 async def _lose(connection: Connection, worker: UUID, how: str) -> None:
     """Take a worker's commands away, each in the way that its name says."""
     match how:
         case "reaped":
-            await connection.execute(SQL["bury_worker"], worker)
-            await connection.fetch(SQL["return_commands"], worker, 3)
+            await connection.execute(SQL["declare_dead"], worker)
+            await connection.fetch(SQL["reap_commands"], worker, 3)
         case "released":
             await commands.release(connection, SQL, worker)
         case "claimed again by itself":
@@ -90,7 +90,7 @@ async def test_a_stale_claim_changes_nothing(database: Database, how: str) -> No
         await _lose(session, worker, how)
         before = await _state(session)
         assert await commands.settle(session, SQL, worker, [_succeeded(row)]) == set()
-        assert await commands.set_back(session, SQL, worker, [_retry(row)]) == set()
+        assert await commands.requeue(session, SQL, worker, [_retry(row)]) == set()
         assert await _state(session) == before
 
 
@@ -160,8 +160,8 @@ async def _gathered(session: Connection, worker: UUID, row: ClaimedCommand) -> b
     return bool(await commands.settle(session, SQL, worker, [_succeeded(row)]))
 
 
-async def _set_back(session: Connection, worker: UUID, row: ClaimedCommand) -> bool:
-    return bool(await commands.set_back(session, SQL, worker, [_retry(row)]))
+async def _requeue(session: Connection, worker: UUID, row: ClaimedCommand) -> bool:
+    return bool(await commands.requeue(session, SQL, worker, [_retry(row)]))
 
 
 async def _folded(session: Connection, worker: UUID, row: ClaimedCommand) -> bool:
@@ -175,7 +175,7 @@ async def _folded(session: Connection, worker: UUID, row: ClaimedCommand) -> boo
     return True
 
 
-SETTLEMENTS = [_gathered, _set_back, _folded]
+SETTLEMENTS = [_gathered, _requeue, _folded]
 Settle = Callable[[Connection, UUID, ClaimedCommand], Awaitable[bool]]
 
 
@@ -197,8 +197,8 @@ async def test_a_settlement_that_waits_for_its_loss_changes_nothing(
         async with anyio.create_task_group() as tasks, other.transaction():
             if taker == "reaper":
                 assert await other.fetchval(SQL["lock_worker"], worker, 0) == worker
-                await other.execute(SQL["bury_worker"], worker)
-                assert len(await other.fetch(SQL["return_commands"], worker, 3)) == 1
+                await other.execute(SQL["declare_dead"], worker)
+                assert len(await other.fetch(SQL["reap_commands"], worker, 3)) == 1
             else:
                 assert await commands.release(other, SQL, worker) == 1
             if taker == "its own next claim":  # the fence alone tells
@@ -212,7 +212,7 @@ async def test_a_settlement_that_waits_for_its_loss_changes_nothing(
     assert await database.fetchval("select count(*) from ledger") == 0
 
 
-@pytest.mark.parametrize("settle", [_gathered, _set_back])
+@pytest.mark.parametrize("settle", [_gathered, _requeue])
 async def test_a_release_waits_for_a_settlement_under_way(
     database: Database, settle: Settle
 ) -> None:
@@ -233,7 +233,7 @@ async def test_a_release_waits_for_a_settlement_under_way(
         assert await _state(other) == before
 
 
-@pytest.mark.parametrize("settle", [_gathered, _set_back])
+@pytest.mark.parametrize("settle", [_gathered, _requeue])
 async def test_a_reaper_leaves_a_settlement_under_way_alone(
     database: Database, settle: Settle
 ) -> None:
@@ -246,10 +246,10 @@ async def test_a_reaper_leaves_a_settlement_under_way_alone(
         (row,) = await _claimed(other, worker)
         async with own.transaction():
             assert await settle(own, worker, row)
-            assert await workers.bury(pool, SQL, worker, 0, 3) is None
+            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
             before = await _state(own)
         assert await _state(other) == before
-        assert await workers.bury(pool, SQL, worker, 0, 3) == []
+        assert await workers.declare_dead(pool, SQL, worker, 0, 3) == []
         assert await _state(other) == before
 
 
@@ -298,7 +298,7 @@ async def test_a_command_commits_with_its_effects(database: Database, result: st
     assert await database.fetchval("select result::text from inboxd.commands_history") == result
 
 
-async def test_a_setback_keeps_the_history_of_errors_bounded(database: Database) -> None:
+async def test_a_requeue_keeps_the_history_of_errors_bounded(database: Database) -> None:
     async with daemon_session(database) as session:
         worker = await join(session)
         (row,) = await _claimed(session, worker)
@@ -306,7 +306,7 @@ async def test_a_setback_keeps_the_history_of_errors_bounded(database: Database)
             "update inboxd.commands set errors ="
             " (select jsonb_agg(jsonb_build_object('n', n)) from generate_series(1, 50) n)"
         )
-        assert await commands.set_back(session, SQL, worker, [_retry(row)]) == {row["id"]}
+        assert await commands.requeue(session, SQL, worker, [_retry(row)]) == {row["id"]}
         found = await session.fetchrow(
             "select status, attempts, worker_id, errors, run_at > now() + interval '50 s' as later"
             " from inboxd.commands"
@@ -331,7 +331,7 @@ async def _die(session: Connection, pool: Pool, held: Sequence[int], *, alone: b
         held,
         alone,
     )
-    assert await workers.bury(pool, SQL, worker, 0, 2) is not None
+    assert await workers.declare_dead(pool, SQL, worker, 0, 2) is not None
 
 
 async def _groups(session: Connection) -> list[list[int]]:
@@ -404,7 +404,7 @@ async def test_a_death_after_others_were_let_in_counts_for_nobody(
         )
         if company:
             await commands.end_alone(session, SQL, worker, ids[0], 9)
-        assert await workers.bury(pool, SQL, worker, 0, 9) is not None
+        assert await workers.declare_dead(pool, SQL, worker, 0, 9) is not None
         assert await session.fetchval("select lone_crashes from inboxd.commands") == counted
 
 
@@ -416,14 +416,14 @@ async def test_who_has_come_through_a_run_is_no_suspect(database: Database) -> N
         await session.execute(
             "update inboxd.commands set status = 'running', worker_id = $1, fence = 9", worker
         )
-        setbacks = [
-            Setback(retried, "pending", spent=1, delay=1.0, fence=9),
-            Setback(deferred, "pending", delay=1.0, fence=9),
-            Setback(released, "pending", fence=9),
-            Setback(dead, "failed", spent=1, fence=9),
-            Setback(unrun, "pending", delay=1.0, fence=9, unrun=True),
+        requeues = [
+            Requeue(retried, "pending", spent=1, delay=1.0, fence=9),
+            Requeue(deferred, "pending", delay=1.0, fence=9),
+            Requeue(released, "pending", fence=9),
+            Requeue(dead, "failed", spent=1, fence=9),
+            Requeue(unrun, "pending", delay=1.0, fence=9, unrun=True),
         ]
-        assert len(await commands.set_back(session, SQL, worker, setbacks)) == 5
+        assert len(await commands.requeue(session, SQL, worker, requeues)) == 5
         assert await _groups(session) == [[released, unrun]]
         rows = await session.fetch("select crashes from inboxd.commands order by id")
         assert [row[0] for row in rows] == [0, 0, 1, 1, 1]
@@ -443,7 +443,7 @@ def _settler(pool: Pool, worker: UUID) -> Settler:
     parts = SimpleNamespace(
         sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
     )
-    return Settler(cast("Parts", parts), _refuse, on_setback=lambda: None, on_written=lambda: None)
+    return Settler(cast("Parts", parts), _refuse, on_requeue=lambda: None, on_written=lambda: None)
 
 
 def _refuse(row: ClaimedCommand, error: Exception) -> Unsuccessful:
@@ -462,7 +462,7 @@ async def test_children_only_of_the_rows_whose_settlement_counted(database: Data
         lineage = Lineage(None, None, None)
         for row in rows:
             parent = Parent("command", row["id"], lineage)
-            outcome: Settlement | Setback = _succeeded(row)
+            outcome: Settlement | Requeue = _succeeded(row)
             if row is rows[2]:
                 outcome = _retry(row)
             settler.hand_over(Ended(row, outcome, [(_draft(row["id"]), parent)]))

@@ -125,7 +125,7 @@ async def test_a_heartbeat_reads_nothing_of_what_ran(session: Connection) -> Non
     await session.execute(
         "update inboxd.commands set cancel_requested = true where id = any ($1)", ids[1:]
     )
-    heard: list[workers.News | None] = []
+    heard: list[workers.BeatResult | None] = []
 
     async def beat() -> None:
         heard.append(await workers.beat(session, SQL, worker, 3, "running"))

@@ -63,7 +63,7 @@ class KeyFinder:
         """Whether new rows were read a moment ago."""
         return monotonic() < self._next_hear
 
-    def hear_of(self, line: KeyedSighting) -> None:
+    def on_sighting(self, line: KeyedSighting) -> None:
         """A survey saw the queue's commands of one type: look for what is due of them."""
         now = monotonic()
         if line.type not in self._arrivals:
@@ -74,7 +74,7 @@ class KeyFinder:
 
     async def find(self, connection: Connection, types: Sequence[str], room: int) -> None:
         """Look for keys with rows of these types, if those of the round may leave room."""
-        await self._hear(connection, types, room)
+        await self._on_arrivals(connection, types, room)
         await self._look(connection)
 
     def add(self, keys: Iterable[str]) -> None:
@@ -96,7 +96,7 @@ class KeyFinder:
         if keys:
             self.of_each = max(1.0, given.total() / len(keys))
 
-    async def _hear(self, connection: Connection, types: Sequence[str], room: int) -> None:
+    async def _on_arrivals(self, connection: Connection, types: Sequence[str], room: int) -> None:
         """The keys of rows that are new, or due again."""
         now = monotonic()
         if len(self.turns) * self.of_each >= room and now < self._next_hear:

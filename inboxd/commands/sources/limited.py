@@ -118,7 +118,7 @@ class LimitedQueues:
         ]
         lines = [line for line in seen.lines if served(line.queue, line.type)]
         for line in lines:
-            self._of(line.queue).keys.hear_of(line)
+            self._of(line.queue).keys.on_sighting(line)
         times = [each.next for each in lanes if each.next is not None]
         times += [line.next for line in lines if line.next is not None]
         if self._key_runs:

@@ -235,7 +235,7 @@ class Suspects:
                 self._wants = await self._lease.hold()
             return []
         self._wants = True
-        if not self._parts.solitude.want():
+        if not self._parts.exclusive_run.want():
             return []
         self._admission.begin_page()  # what has ended since the page began
         # A handler that was given up may go on in its thread: a death may be that one's.
@@ -275,7 +275,7 @@ class Suspects:
             self._rest_until = now + now - self._alone_at
         self._alone, self._wants, self._ending = None, False, False
         self._over.set()
-        self._parts.solitude.end()
+        self._parts.exclusive_run.end()
         self._on_change()
 
     # ------------------------------------------------------------------------------- what ends

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from inboxd.api.chunks import Facts
+from inboxd.api.chunks import ChunkInfo
 from inboxd.api.messages import moment
 from inboxd.api.records import ChunkHandler
 from inboxd.events.chunks.reading import ChunkPart, Held, Payloads, Unread, read_rows
@@ -24,7 +24,7 @@ class DueChunk:
     """A chunk that is due, before it is run."""
 
     handler: ChunkHandler
-    facts: Facts
+    info: ChunkInfo
     whole: ChunkPart
     unread: Unread
 
@@ -34,13 +34,13 @@ def in_memory(handler: ChunkHandler, rows: Sequence[ClaimedEvent], payloads: Pay
     unread = Unread()
     events = read_rows(handler.readers, rows, payloads, unread)
     types = {event.type for event in events}
-    facts = facts_of(handler, rows[0], len(events), types)
-    return DueChunk(handler, facts, Held(rows, events), unread)
+    info = info_of(handler, rows[0], len(events), types)
+    return DueChunk(handler, info, Held(rows, events), unread)
 
 
-def facts_of(
+def info_of(
     handler: ChunkHandler, first: ClaimedEvent, size: int, types: Collection[str]
-) -> Facts:
+) -> ChunkInfo:
     """What is known of a chunk of `size` events of these types, which begins with the row `first`.
 
     It is taken now, by the database's clock. What cannot be read is no part of it, and is missing.
@@ -52,7 +52,7 @@ def facts_of(
     opened_at = None if closes_at is None else rule.opened_at(closes_at)
     missing = rule.missing(types)
     short = len(missing) if rule.expected else max(0, (rule.full or 0) - size)
-    return Facts(
+    return ChunkInfo(
         topic=handler.topic,
         key=first["ordering_key"] or "",
         size=size,

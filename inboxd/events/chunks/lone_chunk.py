@@ -79,7 +79,7 @@ class LoneChunk:
         )
         stretch = PositionRange(handler.topic, line.key, line.position, last)
         if handler.may_split:
-            await chunks.scatter(connection, sql, stretch)
+            await chunks.release_to_lanes(connection, sql, stretch)
             self._on_suspects()
             return True
         if not self._quarantine.is_guilty(line.crashes):
@@ -87,7 +87,5 @@ class LoneChunk:
         site = Site(handler.topic)
         failure = self._quarantine.convict(line.crashes, site, topic=handler.topic, key=line.key)
         entry = error_entry(failure, line.attempts + 1, self._parts.me)
-        await chunks.fail_stretch(
-            connection, sql, stretch, entry, failure.fingerprint, line.crashes
-        )
+        await chunks.fail(connection, sql, stretch, entry, failure.fingerprint, line.crashes)
         return True

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from inboxd.api.messages import moment
 from inboxd.api.records import ChunkHandler
 from inboxd.events.chunks.cursors import ChunkCursors
-from inboxd.events.chunks.due_chunk import DueChunk, facts_of, in_memory
+from inboxd.events.chunks.due_chunk import DueChunk, in_memory, info_of
 from inboxd.events.chunks.reading import Stored, Unread
 from inboxd.model.arrivals import Bucket
 from inboxd.settings import Events as Limits
@@ -73,8 +73,8 @@ class ChunkMaker:
         types = {row["type"] for row in rows}
         if missing := self._handler.rule.missing(types):
             types.update(await chunks.types_in(connection, self._sql, stretch, missing))
-        facts = facts_of(self._handler, rows[0], size, types)
-        return DueChunk(self._handler, facts, whole, Unread())
+        info = info_of(self._handler, rows[0], size, types)
+        return DueChunk(self._handler, info, whole, Unread())
 
     async def of_rows(self, connection: Connection, rows: Sequence[ClaimedEvent]) -> DueChunk:
         """The chunk of these rows, with their payloads in memory."""

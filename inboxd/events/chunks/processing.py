@@ -194,7 +194,7 @@ class ChunkProcessing:
                 await self._turn(visit)
                 if visit.more:
                     self._cursors.hint(bucket)
-                stops = self._stopping or self._parts.solitude.wanted
+                stops = self._stopping or self._parts.exclusive_run.wanted
                 if not visit.more or stops or self._ready() or bucket in self._pauses:
                     return
                 self._visits[bucket] = self._visit(bucket, handler)

@@ -2,22 +2,22 @@
 
 Owns the search for that chunk. Promises that an outage is nobody's failure, and that a chunk which
 spoils its transaction is cut down until the event stands alone. See: `processing`, whose visits
-fail; `setback`, for a chunk that is to blame.
+fail; `requeue`, for a chunk that is to blame.
 """
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from inboxd.engine.losses import Losses
+from inboxd.engine.losses import LossExemptions
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.chunks.cursors import ChunkCursors
 from inboxd.events.chunks.reading import ChunkPart, Held
-from inboxd.events.chunks.setback import FailedChunk, hasten
+from inboxd.events.chunks.requeue import FailedChunk, make_due
 from inboxd.events.chunks.visit import Visit
 from inboxd.events.quarantine import Quarantine
-from inboxd.events.settling import EventSettling, Spoiled
+from inboxd.events.settling import EventSettling, PageFailedBy
 from inboxd.model.outcome import explain
 from inboxd.store import lines
 from inboxd.store.connections import Connection, is_passing
@@ -36,14 +36,14 @@ class VisitRecovery:
     cursors: ChunkCursors
     quarantine: Quarantine
     # Of chunks, by their first event: as an event by itself that one begins anew.
-    losses: Losses = field(default_factory=Losses)
+    losses: LossExemptions = field(default_factory=LossExemptions)
 
     async def sort_out(self, visit: Visit, error: Exception, *, lost: bool) -> bool:
         """Cut or blame the chunk at fault, if it is known; does not raise.
 
         True: it is one of several, and the next visits are to run one chunk each.
         """
-        if isinstance(error, Spoiled):
+        if isinstance(error, PageFailedBy):
             error = error.error if isinstance(error.error, Exception) else error
         _log.warning(
             "a visit to chunks did not commit",
@@ -65,7 +65,7 @@ class VisitRecovery:
             else:
                 await self._blame(visit, FailedChunk(key, part, error))
         except Exception as again:  # noqa: BLE001 - in an outage nobody is blamed
-            _log.warning("a chunk could not be set back", reason=explain(again).error)
+            _log.warning("a chunk could not be requeued", reason=explain(again).error)
         return False
 
     async def _cut(self, visit: Visit, key: str, part: ChunkPart) -> None:
@@ -74,17 +74,17 @@ class VisitRecovery:
             await self._line_up(connection, part)
             self.cursors.cut(visit.bucket, key, part.size // 2)
             rows = part.rows if isinstance(part, Held) else ()
-            await hasten(connection, self.parts.sql, part, rows)
+            await make_due(connection, self.parts.sql, part, rows)
 
     async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
-        """Set the chunk back, on a connection that works."""
+        """Requeue the chunk, on a connection that works."""
         async with self._anew(visit) as connection:
             await self._line_up(connection, failed.part)
             blamed = replace(visit, written=[], ran=[], failed=[failed])
-            await blamed.set_back(connection)
+            await blamed.requeue(connection)
 
     async def _line_up(self, connection: Connection, part: ChunkPart) -> None:
-        """What was run before it was lined up needs a position to be set back."""
+        """What was run before it was lined up needs a position to be requeued."""
         if isinstance(part, Held):
             fresh = [row["id"] for row in part.rows if row.get("position") is None]
             await lines.line_up(connection, self.parts.sql, fresh)

@@ -4,7 +4,7 @@ Owns what happens between the events of a chunk and the statements that settle t
 failing chunk is undone by its savepoint and halved, each half in a savepoint of its own, until the
 event that spoils it stands alone: it waits for its retry, or is a dead letter, and the others are
 done. Where everything fails, nothing is to be isolated: when all of its events have failed, or so
-many parts of it, and none has succeeded, the chunk is set back as a whole. Known limit: what a
+many parts of it, and none has succeeded, the chunk is requeued as a whole. Known limit: what a
 handler did outside the database before it failed is done again for each half.
 """
 
@@ -20,7 +20,7 @@ from inboxd.api.chunks import BlockingEventChunk, EventChunk
 from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import EventContext
 from inboxd.api.records import ChunkHandler
-from inboxd.engine import telling
+from inboxd.engine import row_log
 from inboxd.engine.execution import Task
 from inboxd.engine.outcomes import is_ours
 from inboxd.engine.parts import Parts
@@ -35,11 +35,11 @@ from inboxd.events.chunks.due_chunk import DueChunk, in_memory, origin_of
 from inboxd.events.chunks.reading import Ask, ChunkPart, Held, Payloads, Stored, Unread
 from inboxd.events.chunks.splitting import SplitProgress, may_halve
 from inboxd.events.chunks.written import Written, WrittenMark
-from inboxd.events.settling import EventSettling, Outgoing, PageResults, Spoiled
+from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults
 from inboxd.model.outcome import Succeeded
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.rows import ClaimedEvent
 from inboxd.telemetry.logs import bound, get_logger
@@ -65,7 +65,7 @@ class ChunkRun:
     async def run(
         self, task: Task, connection: Connection, chunk: DueChunk, written: Written
     ) -> BaseException | None:
-        """Run a chunk; the error for which it is to be set back as a whole, if there is one."""
+        """Run a chunk; the error for which it is to be requeued as a whole, if there is one."""
         mark = WrittenMark.of(written)
         todo: list[ChunkPart] = [chunk.whole]
         course = SplitProgress()
@@ -82,7 +82,7 @@ class ChunkRun:
                 continue
             own = self._is_its_own(error, part.first, chunk.handler)
             if part.size == 1 and not chunk.handler.rule.belongs:
-                self._set_back(written, part.first, error, chunk.handler)
+                self._requeue(written, part.first, error, chunk.handler)
                 course.failed(error, own=own, alone=True)
             elif not may_halve(chunk.handler, error):
                 return mark.back(written, error) if part is chunk.whole else error
@@ -112,16 +112,16 @@ class ChunkRun:
         chunk = in_memory(handler, [row], payloads)
         error = await self.run(task, connection, chunk, written)
         if error is not None:
-            self._set_back(written, row, error, handler)
+            self._requeue(written, row, error, handler)
 
     # -------------------------------------------------------------------------------- one run
 
     async def _try(
         self, task: Task, connection: Connection, chunk: DueChunk, part: ChunkPart, written: Written
     ) -> BaseException | None:
-        """Run one part; the error that undid it, if any. Raises Spoiled."""
-        if telling.tells_starts():
-            telling.chunk_starts(chunk.facts, part.first, part.size)
+        """Run one part; the error that undid it, if any. Raises PageFailedBy."""
+        if row_log.logs_starts():
+            row_log.chunk_starts(chunk.info, part.first, part.size)
         started = time.monotonic()
         preambles = (self._parts.pool.preamble, self.patience(chunk.handler))
         savepoint = PageSavepoint(connection, "; ".join(filter(None, preambles)))
@@ -143,17 +143,17 @@ class ChunkRun:
             if savepoint.broken:
                 # Remembered: the driver raises an error of its own when the transaction is left.
                 reader = chunk.handler.readers.get(part.first["type"])
-                results.spoiled = Spoiled(part.first, reader, error)
+                results.spoiled = PageFailedBy(part.first, reader, error)
                 raise results.spoiled from error
             if connection.is_closed():
                 raise
             return error
         seconds = time.monotonic() - started
         await self._settle(written, chunk, part, events, seconds / part.size)
-        if telling.tells_ends():
+        if row_log.logs_ends():
             more = sum(results.sizes()[:2]) - sum(before[:2])
-            told = (chunk.facts, part.size, seconds, more)
-            results.told.append(partial(telling.chunk_succeeded, *told))
+            told = (chunk.info, part.size, seconds, more)
+            results.told.append(partial(row_log.chunk_succeeded, *told))
         return None
 
     async def _call(
@@ -173,13 +173,13 @@ class ChunkRun:
             lend = lambda: BlockingConnection(savepoint.lend())  # noqa: E731 - as short as its name
             make = BlockingEventChunk
         size = len(part.events) if isinstance(part, Held) else part.size
-        facts = replace(chunk.facts, size=size)
-        events = make(facts, partial(part.read, ask, chunk.unread))
+        info = replace(chunk.info, size=size)
+        events = make(info, partial(part.read, ask, chunk.unread))
         if isinstance(part, Held) and not part.events:
             return events  # type: ignore[no-any-return] # all are unreadable: there is no chunk
         row, parent = origin
         context = EventContext(row, lend, self._parts.registry, _handler_log)
-        with bound(topic=facts.topic, key=facts.key, correlation_id=context.correlation_id):
+        with bound(topic=info.topic, key=info.key, correlation_id=context.correlation_id):
             try:
                 await self._parts.executions.run(
                     task, "event", row["id"], runs, events, context, self.limit(handler)
@@ -211,7 +211,7 @@ class ChunkRun:
         """Note what became of each event of a part whose handler ended well."""
         own = _own_outcomes(events, chunk.unread, part)
         for number, (row, error) in enumerate(own.values(), 1):
-            self._set_back(written, row, error, chunk.handler)
+            self._requeue(written, row, error, chunk.handler)
             if number % _AT_ONCE == 0:  # each is logged: the others have their turn
                 await anyio.lowlevel.checkpoint()
         if isinstance(part, Stored):
@@ -226,7 +226,7 @@ class ChunkRun:
             (row["type"], succeeded, seconds, max(0.0, row["waited"])) for row in rows
         ]
 
-    def _set_back(
+    def _requeue(
         self, written: Written, row: ClaimedEvent, error: BaseException, handler: ChunkHandler
     ) -> None:
         """One event waits for its retry, alone, or is a dead letter."""
@@ -235,10 +235,10 @@ class ChunkRun:
         reader = handler.readers.get(row["type"])
         if isinstance(error, NoHandler) and reader is None:
             # Another worker may take it; if none does, `events.unhandled` decides.
-            written.results.setbacks.append(Setback(row["id"], "pending", delay=0.0))
+            written.results.requeues.append(Requeue(row["id"], "pending", delay=0.0))
             return
         outcome = self._settling.judge(error, row, reader)
-        self._settling.set_back(row, outcome, written.results)
+        self._settling.requeue(row, outcome, written.results)
         written.results.counts.append((row["type"], outcome, 0.0, max(0.0, row["waited"])))
 
 

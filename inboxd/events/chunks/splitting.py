@@ -1,7 +1,7 @@
 """A chunk that fails is halved, each half in a savepoint of its own: how far that is worth it.
 
 Owns the rule when to give up. Where everything fails, nothing is to be isolated: when all events of
-a chunk have failed, or many parts of it, and none has succeeded, it is set back as a whole. Pure.
+a chunk have failed, or many parts of it, and none has succeeded, it is requeued as a whole. Pure.
 See: `run`.
 """
 
@@ -24,7 +24,7 @@ class SplitProgress:
     """How the parts of a chunk have fared.
 
     told: of one event it is known what becomes of it. error: what the chunk, or the rest of it, is
-    set back for: the last one that is not an event's own, as long as there was any.
+    requeued for: the last one that is not an event's own, as long as there was any.
     """
 
     successes: int = 0

@@ -20,8 +20,8 @@ from inboxd.events.chunks.cursors import ChunkCursors
 from inboxd.events.chunks.due_chunk import DueChunk
 from inboxd.events.chunks.making import ROWS, ChunkMaker, pages
 from inboxd.events.chunks.reading import ChunkPart
+from inboxd.events.chunks.requeue import ChunkRequeue, FailedChunk, RequeueResult
 from inboxd.events.chunks.run import ChunkRun
-from inboxd.events.chunks.setback import ChunkSetback, FailedChunk, SetbackResult
 from inboxd.events.chunks.written import Written
 from inboxd.events.settling import EventSettling
 from inboxd.model.arrivals import Bucket
@@ -82,10 +82,10 @@ class Visit:
             await self._run_full(connection, seen, full)
             await self._write(connection)
         grown = await self._line_up(connection, after, bound, seen)
-        await self.set_back(connection)
+        await self.requeue(connection)
         await self._run_due(connection, self.keys | set(grown), bound)
         await self._write(connection)
-        await self.set_back(connection)
+        await self.requeue(connection)
 
     async def run_one(self, connection: Connection, line: OpenLine) -> None:
         """Run the chunk at a line's head alone; it is due."""
@@ -93,7 +93,7 @@ class Visit:
         chunk = await self._maker.at_head(connection, line, self._maker.cap(line))
         await self._run(connection, line.key, chunk)
         await self._write(connection)
-        await self.set_back(connection)
+        await self.requeue(connection)
         await self.look_again(connection, [line.key])
 
     # ------------------------------------------------------------------------------- arrivals
@@ -270,25 +270,25 @@ class Visit:
             return
         written, sql = self.written[-1], self.parts.sql
         if written.leaving:
-            await lines.step_aside(connection, sql, written.leaving)
+            await lines.leave_line(connection, sql, written.leaving)
         await self.settling.write(connection, written.results)
         for stretch, seconds, waited in written.settled:
-            for type_, rows in await chunks.settle_stretch(
+            for type_, rows in await chunks.settle(
                 connection, sql, stretch, seconds, self.parts.me.id
             ):
                 written.types.append((type_, rows, seconds, waited))
         self.written.append(Written())
 
-    async def set_back(self, connection: Connection) -> None:
-        """Set back the chunks that failed as a whole, which are lined up by now."""
+    async def requeue(self, connection: Connection) -> None:
+        """Requeue the chunks that failed as a whole, which are lined up by now."""
         failed, self.failed = self.failed, []
-        setbacks = ChunkSetback(self.parts, self.settling, self.handler)
+        requeues = ChunkRequeue(self.parts, self.settling, self.handler)
         noted = [written.results for written in self.written]
         for each in failed:
-            became = await setbacks.set_back(connection, each, noted)
-            if became is SetbackResult.HALVES:
+            became = await requeues.requeue(connection, each, noted)
+            if became is RequeueResult.HALVES:
                 # Half of it may end in time: the next visit tries, and so on.
                 self.cursors.cut(self.bucket, each.key, each.part.size // 2)
                 self.more = True
-            elif became is SetbackResult.DEAD:
+            elif became is RequeueResult.DEAD:
                 await self.look_again(connection, [each.key])

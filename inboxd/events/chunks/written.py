@@ -1,7 +1,7 @@
 """What the chunks of a transaction have to write.
 
 Owns what is noted of chunks beside `PageResults`. Promises that what was noted of a chunk can be
-taken back, as when it is set back as a whole. See: `run`, which notes it; `visit`, which writes it.
+taken back, as when it is requeued as a whole. See: `run`, which notes it; `visit`, which writes it.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Written:
 class WrittenMark:
     """How much was written before a chunk."""
 
-    setbacks: int
+    requeues: int
     counts: int
     leaving: int
 
@@ -39,11 +39,11 @@ class WrittenMark:
     def of(cls, written: Written) -> "WrittenMark":
         """Up to here."""
         results = written.results
-        return cls(len(results.setbacks), len(results.counts), len(written.leaving))
+        return cls(len(results.requeues), len(results.counts), len(written.leaving))
 
     def back(self, written: Written, error: BaseException) -> BaseException:
-        """Take back what was noted of a chunk that is set back as a whole."""
-        del written.results.setbacks[self.setbacks :]
+        """Take back what was noted of a chunk that is requeued as a whole."""
+        del written.results.requeues[self.requeues :]
         del written.results.counts[self.counts :]
         del written.leaving[self.leaving :]
         return error
@@ -52,5 +52,5 @@ class WrittenMark:
 def left_of(part: Held, written: Sequence[PageResults]) -> list[ClaimedEvent]:
     """The events of a chunk that nothing was noted of."""
     met = {id_ for results in written for id_, _ in results.done}
-    met |= {each.id for results in written for each in results.setbacks}
+    met |= {each.id for results in written for each in results.requeues}
     return [row for row in part.rows if row["id"] not in met]

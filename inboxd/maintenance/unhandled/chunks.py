@@ -18,7 +18,7 @@ _log = get_logger(__name__)
 _PAGE = 1_000
 
 
-async def scatter_chunks(judgement: Judgement) -> None:
+async def release_chunks_to_lanes(judgement: Judgement) -> None:
     """Let the events of batch topics go to their lanes, where nobody has handled their chunks."""
     context = judgement.context
     async with lend(context.pool) as connection:
@@ -35,15 +35,15 @@ async def scatter_chunks(judgement: Judgement) -> None:
             and not (modes.get(topic) == "batch" and topic in served)
         ]
         for (topic,) in judgement.due(lost):
-            await _scatter(judgement, connection, topic)
+            await _release(judgement, connection, topic)
 
 
-async def _scatter(judgement: Judgement, connection: Connection, topic: str) -> None:
+async def _release(judgement: Judgement, connection: Connection, topic: str) -> None:
     sql, buckets = judgement.context.sql, [(topic, bucket) for bucket in range(BUCKETS)]
 
     async def page() -> tuple[int, bool]:
         await lines.hold(connection, sql, buckets)
-        moved = await chunks.scatter_topic(connection, sql, topic, _PAGE, judgement.grace)
+        moved = await chunks.release_topic_to_lanes(connection, sql, topic, _PAGE, judgement.grace)
         return moved, moved > 0
 
     if moved := await judgement.each_page(connection, page):

@@ -43,7 +43,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         work.paused,
     ),
     "workers": (fleet.workers, fleet.listening, fleet.silenced, fleet.clock),
-    "tables": (tables.vacuum, tables.horizon, tables.locks, tables.sizes),
+    "tables": (tables.vacuum, tables.oldest_snapshot, tables.locks, tables.sizes),
     "server": (server.server, server.slots),
 }
 

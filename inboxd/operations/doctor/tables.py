@@ -45,9 +45,9 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
     return Finding(f"dead rows: {row['name']}", verdict, found, remedy, dead, "rows")
 
 
-async def horizon(look: Look) -> AsyncIterator[Finding]:
+async def oldest_snapshot(look: Look) -> AsyncIterator[Finding]:
     """Who keeps dead rows from being removed, the one furthest back first."""
-    rows = await look.rows("doctor_horizon", thresholds.SHOWN)
+    rows = await look.rows("doctor_snapshots", thresholds.SHOWN)
     told = [finding for row in rows if (finding := _judge_holder(row)).verdict is not Verdict.OK]
     for finding in told:
         yield finding

@@ -20,7 +20,7 @@ from inboxd import (
     Reject,
     Retry,
 )
-from inboxd.api.chunks import Facts
+from inboxd.api.chunks import ChunkInfo
 from inboxd.errors import NoHandler, PluginError, UsageError
 from inboxd.events.chunks.reading import Held
 from inboxd.model.backoff import Fixed
@@ -205,9 +205,9 @@ def test_a_topic_that_could_never_be_processed(
 # ---------------------------------------------------------------------------------- the chunk
 
 
-def facts(size: int) -> Facts:
+def info(size: int) -> ChunkInfo:
     now = datetime(2026, 6, 1, tzinfo=UTC)
-    return Facts(topic="t", key="k", size=size, since=now - timedelta(days=1), until=now)
+    return ChunkInfo(topic="t", key="k", size=size, since=now - timedelta(days=1), until=now)
 
 
 def events(count: int) -> list[Event[int]]:
@@ -221,7 +221,7 @@ async def portions_of_three(count: int) -> AsyncIterator[Sequence[Event[int]]]:
 
 
 async def test_it_is_read_in_order_and_more_than_once() -> None:
-    found = EventChunk[int](facts(7), lambda: portions_of_three(7))
+    found = EventChunk[int](info(7), lambda: portions_of_three(7))
     assert len(found) == 7
     for _ in range(2):
         assert [event.payload async for event in found] == list(range(7))
@@ -231,7 +231,7 @@ async def test_it_is_read_in_order_and_more_than_once() -> None:
 
 
 async def test_in_a_thread_it_is_read_with_for() -> None:
-    found = BlockingEventChunk[int](facts(7), lambda: portions_of_three(7))
+    found = BlockingEventChunk[int](info(7), lambda: portions_of_three(7))
 
     def read() -> list[int]:
         return [event.payload for event in found]
@@ -242,7 +242,7 @@ async def test_in_a_thread_it_is_read_with_for() -> None:
 
 
 async def test_single_events_have_outcomes_of_their_own() -> None:
-    found = EventChunk[int](facts(3), lambda: portions_of_three(3))
+    found = EventChunk[int](info(3), lambda: portions_of_three(3))
     first, second, _ = events(3)
     found.reject(first, "not for sale")
     found.retry(second, after="5m", reason="later")
@@ -257,7 +257,7 @@ async def test_of_events_with_outcomes_the_payloads_are_let_go() -> None:
     class Payload:
         """What can be told to be gone."""
 
-    found = EventChunk[Any](facts(1), lambda: portions_of_three(1))
+    found = EventChunk[Any](info(1), lambda: portions_of_three(1))
     event = Event({"id": 1, "type": "a"}, Payload())
     kept = weakref.ref(event.payload)
     found.reject(event)
@@ -266,7 +266,7 @@ async def test_of_events_with_outcomes_the_payloads_are_let_go() -> None:
 
 
 async def test_after_its_handler_it_is_closed() -> None:
-    found = EventChunk[int](facts(3), lambda: portions_of_three(3))
+    found = EventChunk[int](info(3), lambda: portions_of_three(3))
     found.end()
     with pytest.raises(UsageError, match="handler has ended"):
         found.reject(events(1)[0])

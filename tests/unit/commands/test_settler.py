@@ -13,7 +13,7 @@ from inboxd.commands.settler import Settler
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, explain
 from inboxd.store.commands import Settlement
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ def _settler(parts: Any) -> Settler:
     return Settler(
         parts,
         lambda _row, error: Dead(explain(error)),
-        on_setback=lambda: None,
+        on_requeue=lambda: None,
         on_written=lambda: None,
     )
 
@@ -50,7 +50,7 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
         with anyio.fail_after(5):
             await settler.flush()
         tasks.cancel_scope.cancel()
-    assert seen == [(Settlement, 0), (Setback, 0), (Setback, 0)]
+    assert seen == [(Settlement, 0), (Requeue, 0), (Requeue, 0)]
     assert (settler.through, settler.handed_over) == (1, 1)
 
 
@@ -84,5 +84,5 @@ async def test_behind_a_dedup_key_that_is_held_waits_only_who_emits(
         tasks.cancel_scope.cancel()
     assert waited == [{1, 2, 3, 4}, *last]
     assert [id_ for _, id_ in written[-len(emitters) :]] == sorted(emitters)
-    assert [id_ for kind, id_ in written if kind is Setback] == [2]
+    assert [id_ for kind, id_ in written if kind is Requeue] == [2]
     assert {id_ for _, id_ in written} == {1, 2, 3, 4}

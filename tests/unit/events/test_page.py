@@ -7,11 +7,11 @@ from unittest.mock import AsyncMock, MagicMock
 import asyncpg
 import pytest
 
-from inboxd.engine.losses import Losses
+from inboxd.engine.losses import LossExemptions
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.chunks.recovery import VisitRecovery
 from inboxd.events.page import EventPage, PageFailure
-from inboxd.events.settling import Spoiled
+from inboxd.events.settling import PageFailedBy
 from inboxd.events.sources.sequential import SequentialSource
 from inboxd.store.rows import ClaimedEvent
 
@@ -55,7 +55,7 @@ async def test_an_outage_blames_nobody() -> None:
 
 async def test_an_event_that_lost_its_connection_is_excused_at_first() -> None:
     page = _page(11, 12, excused=True)
-    page.results.spoiled = Spoiled(_row(12), None, ConnectionError("gone"))
+    page.results.spoiled = PageFailedBy(_row(12), None, ConnectionError("gone"))
     assert await _failure(page, asyncpg.InterfaceError("closed"), lost=True) == PageFailure()
 
 
@@ -68,7 +68,7 @@ async def test_what_cannot_be_set_back_in_an_outage_is_tried_again_later() -> No
 
 async def test_an_event_that_spoiled_its_page_is_known_when_it_cannot_be_set_back() -> None:
     page = _page(11, 12)
-    page.results.spoiled = Spoiled(_row(12), None, ConnectionError("gone"))
+    page.results.spoiled = PageFailedBy(_row(12), None, ConnectionError("gone"))
     failure = await _failure(page, asyncpg.InterfaceError("closed"), lost=True)
     assert isinstance(failure.outage, Exception)
     assert not failure.broken, "none needs to run alone"
@@ -88,7 +88,7 @@ async def test_a_page_that_could_not_be_counted_has_committed() -> None:
 
 
 async def test_a_loss_under_a_list_is_not_one_of_its_first_event() -> None:
-    settling, quarantine = MagicMock(losses=Losses()), AsyncMock()
+    settling, quarantine = MagicMock(losses=LossExemptions()), AsyncMock()
     recovery = VisitRecovery(MagicMock(), settling, MagicMock(), quarantine)
     visit: Any = MagicMock(ran=[("k", MagicMock(first={"id": 7}))])
     for _ in range(2):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inboxd.engine import telling
+from inboxd.engine import row_log
 from inboxd.errors import Defer, HandlerTimeout, NoHandler, PayloadError, Reject, Retry
 from inboxd.model.backoff import Exponential, Fixed
 from inboxd.model.outcome import (
@@ -283,7 +283,7 @@ def test_the_log_says_what_is_stored() -> None:
     for error in (ExceptionGroup("all", [ValueError("one")]), Retry(after="soon")):
         outcome = decide(error, SOON, 0, timedelta(0), site=SHOP)
         assert isinstance(outcome, Retrying)
-        telling.did_not_succeed(cast("ClaimedRow", row), outcome, error, "shop")
+        row_log.did_not_succeed(cast("ClaimedRow", row), outcome, error, "shop")
         told = json.loads(written.getvalue().splitlines()[-1])
         assert told["error"] == outcome.failure.error
 
@@ -295,7 +295,7 @@ def test_at_debug_the_log_has_the_frames_in_front_too(level: logs.Level) -> None
     row = {"id": 1, "command_id": "c", "correlation_id": None, "type": "a", "attempts": 0}
     error = from_a_handler()
     outcome = decide(error, SOON, 0, timedelta(0), site=SHOP)
-    telling.did_not_succeed(cast("ClaimedRow", row), outcome, error, "shop")
+    row_log.did_not_succeed(cast("ClaimedRow", row), outcome, error, "shop")
     told = json.loads(written.getvalue()).get("exception", "")
     assert ("inboxd.execution" in told) == (level == "debug")
 

@@ -7,7 +7,7 @@
 --             $13 text[] entity ids, $14 text[] origin kinds, $15 bigint[] origin ids,
 --             $16 text[] correlation ids, $17 uuid[] causation ids, $18 text[] traceparents,
 --             $19 text[] ordering keys, $20 bigint[] batches, $21 integer[] unmet prerequisites (null: 0),
---             $22 boolean[] awaited (null: false), $23 text[] unique keys (make_way.sql came before)
+--             $22 boolean[] awaited (null: false), $23 text[] unique keys (resolve_unique_keys.sql came before)
 -- returns: nothing (the command tag counts the rows)
 -- locks: the new rows
 INSERT INTO {schema}.commands

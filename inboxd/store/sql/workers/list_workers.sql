@@ -7,7 +7,7 @@
 SELECT id, name, host, pid, version, state, in_flight,
        greatest(extract(epoch FROM clock_timestamp() - beat_at), 0)::double precision AS silence,
        started_at, ended_at, queues, served_topics AS topics, events, commands,
-       state = 'running' AND EXISTS (SELECT FROM {schema}.leases l WHERE l.holder = id AND l.name = 'upkeep') AS leads
+       state = 'running' AND EXISTS (SELECT FROM {schema}.leases l WHERE l.holder = id AND l.name = 'leader') AS leads
   FROM {schema}.workers
  WHERE $1::boolean OR state IN ('running', 'draining')
  ORDER BY started_at DESC, id LIMIT $2

@@ -17,13 +17,13 @@ from inboxd.commands.sources import alone_lease, suspect_groups
 from inboxd.commands.sources import suspects as module
 from inboxd.commands.sources.suspect_groups import grouped, time_of
 from inboxd.commands.sources.suspects import Suspects
-from inboxd.engine.solitude import Solitude
+from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.errors import Defer, TooNew
 from inboxd.model.outcome import Deferred
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
-from inboxd.store.events import Setback
+from inboxd.store.events import Requeue
 
 pytestmark = pytest.mark.anyio
 
@@ -50,10 +50,10 @@ class Site:
         self.may_empty, self.blocked = True, set[UUID]()
         self.room_left = 10
         self.settler = SimpleNamespace(waiting=0)
-        self.solitude = Solitude(on_change=self._changed, on_rest=self._rest)
+        self.exclusive_run = ExclusiveRun(on_change=self._changed, on_rest=self._rest)
         tasks = MagicMock()
         self.executions = SimpleNamespace(left_behind=False)
-        parts: Any = MagicMock(solitude=self.solitude, executions=self.executions)
+        parts: Any = MagicMock(exclusive_run=self.exclusive_run, executions=self.executions)
         self.tasks = tasks
         self.suspects = Suspects(
             parts,
@@ -166,8 +166,8 @@ async def test_nothing_runs_alone_beside_anything(monkeypatch: pytest.MonkeyPatc
     assert await site.claim() == [], "outcomes are not written: it holds rows still"
     site.settler.waiting = 0
     assert await site.claim() == []
-    assert site.solitude.wanted, "events are to rest first"
-    site.solitude.rest()
+    assert site.exclusive_run.wanted, "events are to rest first"
+    site.exclusive_run.rest()
     site.room_left = 0  # as it was when the page began
     (row,) = await site.claim()
     assert site.asked == [(A, True)]
@@ -179,7 +179,7 @@ async def test_nothing_runs_alone_beside_anything(monkeypatch: pytest.MonkeyPatc
     site.settler.waiting = 0
     site.suspects.written()
     assert not site.suspects.exclusive
-    assert not site.solitude.wanted
+    assert not site.exclusive_run.wanted
 
 
 async def test_who_was_not_quick_enough_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,8 +200,8 @@ async def test_who_cannot_run_keeps_nobody_from_running_alone(
     site = Site(monkeypatch, _part(A), _part(B, alone=True))
     site.blocked = {A}
     await site.claim()
-    assert site.solitude.wanted
-    site.solitude.rest()
+    assert site.exclusive_run.wanted
+    site.exclusive_run.rest()
     assert len(await site.claim()) == 1
     assert site.asked[-1] == (B, True)
 
@@ -219,22 +219,22 @@ async def test_who_cannot_run_alone_stops_nothing_again_and_again(
     site = Site(monkeypatch, _part(A, alone=True), _part(B, alone=True))
     site.blocked = {A}
     await site.claim()
-    site.solitude.rest()
+    site.exclusive_run.rest()
     assert await site.claim() == []
-    assert not site.solitude.wanted
+    assert not site.exclusive_run.wanted
     assert not site.suspects.exclusive
     await site.claim()
-    site.solitude.rest()
+    site.exclusive_run.rest()
     (other,) = await site.claim()
     assert site.asked == [(A, True), (B, True)], "others do not wait for it"
     site.suspects.ended(other)
     waits = list[float]()
     for _ in range(10):
         began = site.now
-        while not site.solitude.wanted:
+        while not site.exclusive_run.wanted:
             site.now += 0.5
             await site.claim()
-        site.solitude.rest()
+        site.exclusive_run.rest()
         assert await site.claim() == []
         waits.append(site.now - began)
     assert waits == sorted(waits)
@@ -245,12 +245,12 @@ async def test_what_was_given_back_runs_alone_again(monkeypatch: pytest.MonkeyPa
     """As when the lease could not be renewed for a while: there may be no other worker."""
     site = Site(monkeypatch, _part(A, alone=True))
     await site.claim()
-    site.solitude.rest()
+    site.exclusive_run.rest()
     (row,) = await site.claim()
     site.suspects.ended(row)
     site.waiting = [_part(A, alone=True)]
     await site.claim()
-    assert site.solitude.wanted
+    assert site.exclusive_run.wanted
 
 
 async def test_others_have_their_turn_between_two_that_run_alone(
@@ -258,16 +258,16 @@ async def test_others_have_their_turn_between_two_that_run_alone(
 ) -> None:
     site = Site(monkeypatch, _part(A, alone=True), _part(B, alone=True))
     await site.claim()
-    site.solitude.rest()
+    site.exclusive_run.rest()
     (row,) = await site.claim()
     site.now += 20
     site.suspects.ended(row)
     await site.claim()
-    assert not site.solitude.wanted
+    assert not site.exclusive_run.wanted
     assert not site.suspects.exclusive
     site.now += 20
     await site.claim()
-    assert site.solitude.wanted
+    assert site.exclusive_run.wanted
 
 
 async def test_a_lease_whose_answer_was_lost_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +287,7 @@ async def test_a_death_beside_a_thread_that_was_given_up_is_nobodys(
     site = Site(monkeypatch, _part(A, alone=True))
     site.executions.left_behind = True
     await site.claim()
-    site.solitude.rest()
+    site.exclusive_run.rest()
     assert len(await site.claim()) == 1
     assert site.asked == [(A, False)]
 
@@ -298,7 +298,7 @@ async def test_what_came_through_alone_is_written_before_others_start(
     monkeypatch.setattr(suspect_groups, "_WHILE", 0.01)
     site = Site(monkeypatch, _part(A, alone=True))
     await site.claim()
-    site.solitude.rest()
+    site.exclusive_run.rest()
     (row,) = await site.claim()
     call, argument = site.tasks.start_soon.call_args.args
     site.written.clear()
@@ -318,7 +318,7 @@ async def test_what_came_through_alone_is_written_before_others_start(
 )
 async def test_only_a_run_clears(error: Exception, unrun: bool) -> None:
     """In a rolling deploy any worker that cannot read it would free the one that kills."""
-    settler = Settler(MagicMock(), MagicMock(), on_setback=lambda: None, on_written=lambda: None)
+    settler = Settler(MagicMock(), MagicMock(), on_requeue=lambda: None, on_written=lambda: None)
     judge: Any = SimpleNamespace(outcome=lambda *_: Deferred(delay=2))
     parts: Any = MagicMock()
     parts.fleet.differs = False
@@ -330,4 +330,4 @@ async def test_only_a_run_clears(error: Exception, unrun: bool) -> None:
         error,
         0.1,
     )
-    assert [cast("Setback", ended.outcome).unrun for ended in settler._gathered] == [unrun]
+    assert [cast("Requeue", ended.outcome).unrun for ended in settler._gathered] == [unrun]

@@ -1,4 +1,4 @@
-"""Solitude: a suspect runs alone in this process, and events rest meanwhile.
+"""The exclusive run: a suspect runs alone in this process, and events rest meanwhile.
 
 Owns whether it is wanted, and whether events rest. Promises that from `want` having returned True
 until `end` no handler of events runs here. Known limit: a page, or a chunk, that has begun ends
@@ -8,7 +8,7 @@ first.
 from collections.abc import Callable
 
 
-class Solitude:
+class ExclusiveRun:
     """What the processors of events and commands agree on."""
 
     def __init__(self, on_change: Callable[[], None], on_rest: Callable[[], None]) -> None:

@@ -5,7 +5,7 @@
 -- called by: send_command_arrays, the daemon
 -- roles: worker
 -- locks: the hashes of the keys; what cancel_unique locks
-CREATE OR REPLACE FUNCTION {schema}.make_way(types text[], keys text[], on_conflicts text[])
+CREATE OR REPLACE FUNCTION {schema}.resolve_unique_keys(types text[], keys text[], on_conflicts text[])
     RETURNS boolean[] LANGUAGE plpgsql
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE

@@ -1,4 +1,4 @@
--- Who holds the horizon: dead rows that one of these may still see are kept by every vacuum.
+-- Who holds the oldest snapshot: dead rows that one of these may still see are kept by every vacuum.
 -- parameters: $1 integer most rows
 -- returns: holder (session, standby, prepared, slot), name (a pid, or the name to end it by), role,
 --          application, state, since (seconds; null: not known, or not to be seen), age (transactions)

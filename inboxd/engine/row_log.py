@@ -1,7 +1,7 @@
 """What the log tells of single rows: that one starts, how it ended, and why it did not succeed.
 
 Owns these lines. Promises that a worker at its ordinary level pays nothing for an event that
-succeeds, and a look-up for a command: callers ask `tells_starts` or `tells_ends` first, once for a
+succeeds, and a look-up for a command: callers ask `logs_starts` or `logs_ends` first, once for a
 page of events. Known limit: a chunk is logged as a chunk, not event by event.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 from uuid import UUID
 
-from inboxd.api.chunks import Facts
+from inboxd.api.chunks import ChunkInfo
 from inboxd.engine.outcomes import kind_of, name
 from inboxd.model.frames import own_frames, place_of
 from inboxd.model.outcome import Dead, Deferred, Unsuccessful, failure_of, whole_traceback
@@ -24,12 +24,12 @@ _enabled = logging.getLogger(ROWS).isEnabledFor
 _debugs = logging.getLogger(__name__).isEnabledFor
 
 
-def tells_starts() -> bool:
+def logs_starts() -> bool:
     """Whether the start of each row is logged."""
     return _enabled(logging.DEBUG)
 
 
-def tells_ends() -> bool:
+def logs_ends() -> bool:
     """Whether each row that is settled is logged."""
     return _enabled(logging.INFO)
 
@@ -39,9 +39,9 @@ def event_starts(row: ClaimedEvent) -> None:
     _tell(_rows.debug, "event starts", row, topic=row["topic"], attempt=row["attempts"] + 1)
 
 
-def chunk_starts(facts: Facts, first: ClaimedEvent, size: int) -> None:
+def chunk_starts(info: ChunkInfo, first: ClaimedEvent, size: int) -> None:
     """A chunk, or a part of one, is handed to its handler; `first` is its first event."""
-    _rows.debug("chunk starts", topic=facts.topic, key=facts.key, id=first["id"], events=size)
+    _rows.debug("chunk starts", topic=info.topic, key=info.key, id=first["id"], events=size)
 
 
 def command_starts(row: ClaimedCommand) -> None:
@@ -55,10 +55,10 @@ def event_succeeded(row: ClaimedEvent, seconds: float, sent: int) -> None:
     _tell(_rows.info, "event succeeded", row, topic=row["topic"], ms=ms, sent=sent)
 
 
-def chunk_succeeded(facts: Facts, size: int, seconds: float, sent: int) -> None:
+def chunk_succeeded(info: ChunkInfo, size: int, seconds: float, sent: int) -> None:
     """A chunk, or a part of one, is settled."""
     ms = _milliseconds(seconds)
-    _rows.info("chunk succeeded", topic=facts.topic, key=facts.key, events=size, ms=ms, sent=sent)
+    _rows.info("chunk succeeded", topic=info.topic, key=info.key, events=size, ms=ms, sent=sent)
 
 
 def command_ended(row: ClaimedCommand, status: str, seconds: float, sent: int) -> None:
@@ -77,7 +77,7 @@ def did_not_succeed(
         below["at"] = place
         if _debugs(logging.DEBUG):  # with inboxd's frames, which `errors` leave out
             below["exception"] = whole_traceback(error)
-        elif tells_ends():
+        elif logs_ends():
             below["exception"] = "".join(own_frames(error, package).format())
     kind = kind_of(row)
     _tell(
