@@ -1,227 +1,29 @@
-"""Claims of commands and events: who may, what, and how much, held by two sessions at once."""
+"""Claims of commands and events beside other claims: what, how much, and what a survey sees."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from uuid import UUID, uuid4
 
-import anyio
 import pytest
 
 from inboxd.api import messages
 from inboxd.api.messages import Event
 from inboxd.model.lane import BEGINNING, Lane, Lanes, Sighting
-from inboxd.store import commands, events, workers
-from inboxd.store.connections import Connection
-from inboxd.store.rows import ClaimedCommand, ClaimedEvent
+from inboxd.store import commands, events
+from tests.store.claiming import GROUP, claim, claim_suspects, ids_of
 from tests.support import Database
-from tests.support.locks import lock_awaited
-from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
+from tests.support.rows import SQL, daemon_session, emit, join, send
 
 pytestmark = pytest.mark.anyio
-
-
-async def _claim(
-    connection: Connection,
-    worker: UUID,
-    rows: int = 100,
-    room: int = 100,
-    queue: str = "default",
-) -> list[ClaimedCommand]:
-    lane = Lane((queue, "test.noop", 0))
-    return await commands.claim(connection, SQL, worker, {queue: room}, [lane], rows)
-
-
-def _ids(rows: Sequence[messages.Row]) -> list[int]:
-    return [row["id"] for row in rows]
-
-
-# ------------------------------------------------------------------------- claims and deaths
-
-
-async def test_a_claim_in_flight_is_a_sign_of_life(database: Database) -> None:
-    async with daemon_pool(database) as pool, daemon_session(database) as session:
-        worker = await join(session)
-        sent = await send(session, 3, "test.noop")
-        async with session.transaction():
-            claimed = await _claim(session, worker)
-            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
-        returned = await workers.declare_dead(pool, SQL, worker, 0, 3)
-    assert sorted(_ids(claimed)) == sent
-    assert returned is not None
-    assert sorted(_ids(returned)) == sent
-
-
-async def test_a_heartbeat_in_flight_is_a_sign_of_life(database: Database) -> None:
-    async with daemon_pool(database) as pool, daemon_session(database) as session:
-        worker = await join(session)
-        async with session.transaction():
-            await workers.beat(session, SQL, worker, 0, "running")
-            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
-        assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None, "its number changed"
-        assert await workers.declare_dead(pool, SQL, worker, 1, 3) == []
-
-
-async def test_the_dead_neither_claim_nor_beat(database: Database) -> None:
-    async with daemon_pool(database) as pool, daemon_session(database) as session:
-        worker = await join(session)
-        await send(session, 1, "test.noop")
-        assert await workers.declare_dead(pool, SQL, worker, 0, 3) == []
-        assert await _claim(session, worker) == []
-        assert await _claim_suspects(session, worker) == []
-        assert await workers.beat(session, SQL, worker, 0, "running") is None
-
-
-async def _a_claim(session: Connection, worker: UUID) -> object:
-    return await _claim(session, worker) or None
-
-
-async def _a_claim_of_a_suspect(session: Connection, worker: UUID) -> object:
-    await session.execute("update inboxd.commands set crashes = 1, suspect_group = $1", GROUP)
-    return await _claim_suspects(session, worker) or None
-
-
-async def _a_beat(session: Connection, worker: UUID) -> object:
-    return await workers.beat(session, SQL, worker, 1, "running")
-
-
-@pytest.mark.parametrize("late", [_a_claim, _a_claim_of_a_suspect, _a_beat])
-async def test_who_waits_for_the_burial_gets_nothing(
-    database: Database, late: Callable[[Connection, UUID], Awaitable[object]]
-) -> None:
-    """A claim, or a heartbeat, that reaches the server while its worker is declared dead."""
-    answers: list[object] = []
-    async with daemon_session(database) as reaper, daemon_session(database) as stopped:
-        worker = await join(reaper)
-        await send(reaper, 1, "test.noop")
-
-        async def come_late() -> None:
-            answers.append(await late(stopped, worker))
-
-        async with anyio.create_task_group() as tasks, reaper.transaction():
-            await reaper.fetchval(SQL["lock_worker"], worker, 0)
-            tasks.start_soon(come_late)
-            await lock_awaited(database)
-            await reaper.execute(SQL["declare_dead"], worker)
-            await reaper.fetch(SQL["reap_commands"], worker, 3)
-    assert answers == [None]
-    assert await database.fetchval("select status from inboxd.commands") == "pending"
-    assert await database.fetchval("select state from inboxd.workers") == "dead"
-
-
-async def test_a_claim_that_committed_just_before_the_burial_is_taken_back(
-    database: Database,
-) -> None:
-    """The reaper's transaction began before the claim committed; its later statement sees it."""
-    async with daemon_session(database) as reaper, daemon_session(database) as other:
-        worker = await join(other)
-        sent = await send(other, 3, "test.noop")
-        async with reaper.transaction():
-            assert await reaper.fetchval("select count(*) from inboxd.commands") == 3
-            await _claim(other, worker)
-            assert await reaper.fetchval(SQL["lock_worker"], worker, 0) == worker
-            await reaper.execute(SQL["declare_dead"], worker)
-            returned = await reaper.fetch(SQL["reap_commands"], worker, 3)
-    assert sorted(_ids(returned)) == sent
-
-
-async def test_a_command_that_somebody_settles_is_a_sign_of_life(database: Database) -> None:
-    """The reaper waits for no row while it holds others: no deadlock, whatever the order."""
-    async with (
-        daemon_pool(database) as pool,
-        daemon_session(database) as own,
-        daemon_session(database) as other,
-    ):
-        worker = await join(own)
-        sent = await send(own, 3, "test.noop")
-        await _claim(own, worker)
-        async with own.transaction():
-            await own.execute("select from inboxd.commands where id = $1 for update", sent[1])
-            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
-        left = await other.fetch("select status, crashes from inboxd.commands")
-        assert [tuple(row) for row in left] == [("running", 0)] * 3
-        assert await other.fetchval("select state from inboxd.workers") == "running"
-        returned = await workers.declare_dead(pool, SQL, worker, 0, 3)
-    assert returned is not None
-    assert sorted(_ids(returned)) == sent
-
-
-async def test_two_reapers_bury_once(database: Database) -> None:
-    async with daemon_pool(database) as pool, daemon_session(database) as session:
-        worker = await join(session)
-        sent = await send(session, 5, "test.noop")
-        await _claim(session, worker)
-        returned: list[Sequence[messages.Row] | None] = []
-
-        async def declare_dead() -> None:
-            returned.append(await workers.declare_dead(pool, SQL, worker, 0, 3))
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(4):
-                tasks.start_soon(declare_dead)
-        (rows,) = [rows for rows in returned if rows is not None]
-        assert sorted(_ids(rows)) == sent
-        crashes = await session.fetch("select distinct status, crashes from inboxd.commands")
-        assert [tuple(row) for row in crashes] == [("pending", 1)]
-
-
-def _mark(row: ClaimedEvent) -> events.Mark:
-    return events.Mark(row["id"], row["crashes"], row["run_at"])
-
-
-async def test_a_marked_event_is_nobody_elses_until_it_was_run(database: Database) -> None:
-    """Between the two transactions of a careful event it is locked by nobody, but kept."""
-    lane = Lane(("default", "test.noop"))
-    async with daemon_session(database) as one, daemon_session(database) as two:
-        (row_id,) = await emit(one, 1, "test.noop")
-        async with one.transaction():
-            (row,) = await events.claim(one, SQL, [lane], 1)
-            await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
-        async with two.transaction():
-            assert await events.claim(two, SQL, [lane], 10) == []
-        async with one.transaction():
-            again = await events.claim_one(one, SQL, row_id)
-            assert again is not None
-            assert (again["crashes"], again["id"]) == (1, row_id)
-            await events.unmark_crash(
-                one, SQL, events.Mark(row["id"], row["crashes"], row["run_at"])
-            )
-            assert await two.fetchval("select crashes from inboxd.events") == 1, "if it dies now"
-        async with two.transaction():
-            (free,) = await events.claim(two, SQL, [lane], 10)
-            assert (free["crashes"], free["run_at"]) == (0, row["run_at"])
-
-
-async def test_a_mark_of_somebody_elses_is_left_alone(database: Database) -> None:
-    lane = Lane(("default", "test.noop"))
-    async with daemon_session(database) as one:
-        (row_id,) = await emit(one, 1, "test.noop")
-        async with one.transaction():
-            (row,) = await events.claim(one, SQL, [lane], 1)
-        for _ in range(2):  # mine, and then another worker's
-            await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
-        await events.unmark_crash(one, SQL, _mark(row))
-        assert await one.fetchval("select crashes from inboxd.events") == 2
-
-
-async def test_a_draining_worker_claims_nothing(database: Database) -> None:
-    async with daemon_session(database) as session:
-        worker = await join(session)
-        await send(session, 1, "test.noop")
-        await workers.beat(session, SQL, worker, 0, "draining")
-        assert await _claim(session, worker) == []
-
-
-# -------------------------------------------------------------------------- claims and claims
 
 
 async def test_claims_skip_what_others_hold(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         sent = await send(one, 5, "test.noop")
         async with one.transaction():
-            first = await _claim(one, await join(two, "one"), rows=2)
-            second = await _claim(two, await join(two, "two"))
-    assert _ids(first) == sent[:2]
-    assert _ids(second) == sent[2:]
+            first = await claim(one, await join(two, "one"), rows=2)
+            second = await claim(two, await join(two, "two"))
+    assert ids_of(first) == sent[:2]
+    assert ids_of(second) == sent[2:]
 
 
 async def test_pages_of_events_skip_what_others_hold(database: Database) -> None:
@@ -231,8 +33,8 @@ async def test_pages_of_events_skip_what_others_hold(database: Database) -> None
         async with one.transaction(), two.transaction():
             first = await events.claim(one, SQL, [lane], 2)
             second = await events.claim(two, SQL, [lane], 100)
-    assert _ids(first) == emitted[:2]
-    assert _ids(second) == emitted[2:]
+    assert ids_of(first) == emitted[:2]
+    assert ids_of(second) == emitted[2:]
 
 
 async def test_every_claim_raises_the_fence(database: Database) -> None:
@@ -241,7 +43,7 @@ async def test_every_claim_raises_the_fence(database: Database) -> None:
         await send(session, 1, "test.noop")
         fences = []
         for _ in range(3):
-            fences += [row["fence"] for row in await _claim(session, worker)]
+            fences += [row["fence"] for row in await claim(session, worker)]
             assert await commands.release(session, SQL, worker) == 1
         row = await session.fetchrow("select attempts, crashes, worker_id from inboxd.commands")
     assert fences == [1, 2, 3]
@@ -282,11 +84,11 @@ async def test_the_sweep_finds_what_committed_long_after_the_cursor_passed(
 
         async def take() -> list[int]:
             if table == "commands":
-                return _ids(await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9))
+                return ids_of(await commands.claim(session, SQL, worker, {"default": 9}, [lane], 9))
             async with session.transaction():
                 rows = await events.claim(session, SQL, [lane], 9)
-                await session.execute("delete from inboxd.events where id = any($1)", _ids(rows))
-            return _ids(rows)
+                await session.execute("delete from inboxd.events where id = any($1)", ids_of(rows))
+            return ids_of(rows)
 
         async with slow.transaction():
             (late,) = await write(slow, 1, "test.noop")
@@ -342,25 +144,7 @@ async def test_the_cursor_passes_over_what_was_taken(database: Database) -> None
         lane = Lane(("default", "test.noop"))
         lane.advance(row["run_at"], row["id"])
         async with session.transaction():
-            assert _ids(await events.claim(session, SQL, [lane], 10)) == ids[2:]
-
-
-# ---------------------------------------------------------------------------------- suspects
-
-
-GROUP = uuid4()
-
-
-async def _claim_suspects(
-    session: Connection,
-    worker: UUID,
-    room: Mapping[str, int] = {"default": 9},
-    *,
-    types: Sequence[str] = ("test.noop",),
-    group: UUID = GROUP,
-    rows: int = 9,
-) -> list[int]:
-    return _ids(await commands.claim_suspects(session, SQL, worker, group, types, room, rows))
+            assert ids_of(await events.claim(session, SQL, [lane], 10)) == ids[2:]
 
 
 async def test_suspects_are_in_no_lane_and_claimed_by_groups(database: Database) -> None:
@@ -373,13 +157,13 @@ async def test_suspects_are_in_no_lane_and_claimed_by_groups(database: Database)
         )
         await one.execute("update inboxd.commands set crashes = 1 where id = $1", sent[4])
         first, second = await join(one, "one"), await join(one, "two")
-        assert _ids(await _claim(one, first)) == sent[:1]
+        assert ids_of(await claim(one, first)) == sent[:1]
         async with one.transaction():
-            assert await _claim_suspects(one, first, rows=2) == sent[1:3], "as far as it has room"
-            assert await _claim_suspects(two, second) == sent[3:4], "another has the rest"
-            assert await _claim_suspects(two, second) == []
+            assert await claim_suspects(one, first, rows=2) == sent[1:3], "as far as it has room"
+            assert await claim_suspects(two, second) == sent[3:4], "another has the rest"
+            assert await claim_suspects(two, second) == []
         (other,) = await commands.find_suspects(one, SQL)
-        assert await _claim_suspects(two, second, group=other.group) == sent[4:]
+        assert await claim_suspects(two, second, group=other.group) == sent[4:]
 
 
 async def test_a_worker_takes_only_the_suspects_that_it_serves(database: Database) -> None:
@@ -388,8 +172,8 @@ async def test_a_worker_takes_only_the_suspects_that_it_serves(database: Databas
         sent += await send(session, 1, "test.noop", queue="print")
         await session.execute("update inboxd.commands set crashes = 1, suspect_group = $1", GROUP)
         worker = await join(session)
-        assert await _claim_suspects(session, worker, {"mail": 1}, types=["test.other"]) == []
-        assert await _claim_suspects(session, worker, {"mail": 2, "print": 2}) == [
+        assert await claim_suspects(session, worker, {"mail": 1}, types=["test.other"]) == []
+        assert await claim_suspects(session, worker, {"mail": 2, "print": 2}) == [
             *sent[:2],
             *sent[3:],
         ], "no more of a queue than its room"
@@ -399,7 +183,7 @@ async def test_what_an_older_release_takes_back_is_a_group_as_well(database: Dat
     async with daemon_session(database) as session:
         dead = await join(session)
         await send(session, 2, "test.noop")
-        await _claim(session, dead)
+        await claim(session, dead)
         taken_back = (
             "update inboxd.commands set status = 'pending', crashes = crashes + 1,"
             " worker_id = null, started_at = null"
@@ -440,7 +224,7 @@ async def test_the_survey_of_commands_sees_every_lane_that_waits(database: Datab
             "update inboxd.commands set run_at = now() - interval '1 minute' where queue = 'mail'"
             " and type = 'test.noop'"
         )
-        assert len(await _claim(session, worker, queue="busy")) == 2
+        assert len(await claim(session, worker, queue="busy")) == 2
         seen = {sighting.key: sighting for sighting in await commands.survey(session, SQL)}
     assert set(seen) == {("mail", "test.noop", 0), ("mail", "test.ledger", 0)}
     _is_about(seen["mail", "test.noop", 0], oldest=60, next_=None)
@@ -481,7 +265,7 @@ async def test_rows_of_the_future_are_not_claimed(database: Database) -> None:
     async with daemon_session(database) as session:
         await send(session, 2, "test.noop")
         await session.execute("update inboxd.commands set run_at = $1 where id % 2 = 0", later)
-        assert len(await _claim(session, await join(session))) == 1
+        assert len(await claim(session, await join(session))) == 1
 
 
 async def test_what_was_given_no_time_is_claimed_without_one(database: Database) -> None:

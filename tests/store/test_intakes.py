@@ -1,22 +1,18 @@
 """Intakes: what waited before a declaration goes to its topics, once, in order, with its keys."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
 from uuid import uuid4
 
-import anyio
 import asyncpg
 import pytest
 
 from inboxd.api.topics import Topic
 from inboxd.daemon import declaring
 from inboxd.daemon.declaring import WorkerDeclaration
-from inboxd.maintenance.intakes import Intakes
-from inboxd.store import intakes, topics
+from inboxd.store import intakes
 from inboxd.store.connections import Connection
 from inboxd.store.topics import ChangedMode
+from tests.store.declaring import AUDIT, LEDGER, REWARDS, ROWS, declare, emit, taker, told
 from tests.support import Database
 from tests.support.plans import told as ran
 from tests.support.plans import touched_by
@@ -24,61 +20,8 @@ from tests.support.rows import SQL, daemon_session, no_bounds
 
 pytestmark = pytest.mark.anyio
 
-REWARDS = Topic(name="rewards", source="test", mode="sequential", key_path=("user",))
-AUDIT = Topic(name="audit", source="test")
-LEDGER = Topic(name="ledger", source="test", mode="batch", key_path=("user",))
+
 KEYED = Topic(name="keyed", source="test", dedup_path=("order",))
-ROWS = "select * from inboxd.events order by topic, id"
-
-
-@asynccontextmanager
-async def announced(
-    connection: Connection, given: Sequence[Topic], subscriptions: Sequence[tuple[str, str]]
-) -> AsyncIterator[None]:
-    """A declaration that has been announced, and is made at the end of the block."""
-    found = await intakes.announce(connection, SQL, given, subscriptions)
-    yield
-    async with connection.transaction():
-        assert await intakes.hold(connection, SQL, found)
-        await topics.declare(connection, SQL, given, subscriptions)
-        await intakes.open_(connection, SQL, found)
-
-
-async def declare(
-    connection: Connection, given: Sequence[Topic], *subscriptions: tuple[str, str]
-) -> None:
-    """As a worker that joins."""
-    async with announced(connection, given, subscriptions):
-        pass
-
-
-def taker(connection: Connection) -> Intakes:
-    """What a worker does twice a second."""
-
-    @asynccontextmanager
-    async def borrow() -> AsyncIterator[Connection]:
-        yield connection
-
-    return Intakes(SQL, borrow, notify=True)
-
-
-async def emit(
-    where: "Database | asyncpg.Connection", *payloads: dict[str, Any], **columns: Any
-) -> list[int]:
-    """Events of the type a.b, in this order."""
-    names = "".join(f", {name}" for name in columns)
-    values = "".join(f", ${n}" for n in range(2, 2 + len(columns)))
-    rows = await where.fetch(
-        f"insert into inboxd.events (type, payload{names}) select 'a.b', p::jsonb{values}"
-        " from unnest($1::text[]) with ordinality as t(p, n) order by n returning id",
-        [json.dumps(each) for each in payloads],
-        *columns.values(),
-    )
-    return [row["id"] for row in rows]
-
-
-async def told(database: Database, *columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in columns) for row in await database.fetch(ROWS)]
 
 
 async def test_each_topic_gets_each_event_once_in_order(database: Database) -> None:
@@ -214,129 +157,6 @@ async def test_an_event_that_the_topic_has_is_not_doubled(database: Database) ->
     assert await told(database, "id", "topic") == [(there, "rewards")]
 
 
-async def test_who_writes_meanwhile_is_waited_for(database: Database) -> None:
-    """Also one that had looked for topics before there were any, and who is idle in between."""
-    async with daemon_session(database) as connection, database.connect() as producer:
-        transaction = producer.transaction()
-        await transaction.start()
-        await emit(producer, {"n": 0})
-        await declare(connection, [REWARDS], ("rewards", "a.b"))
-        taking = taker(connection)
-        await taking.take()
-        await emit(database, {"n": 1})
-        await taking.take()
-        assert {each.topics for each in taking.open} == {("rewards",)}
-        assert taking.holds("rewards", "a.c")
-        assert taking.holds("default", "a.b")
-        await emit(producer, {"n": 2})  # it sees the declaration by now
-        await transaction.commit()
-        await taking.take()
-        assert taking.open == []
-    rows = await told(database, "topic", "payload")
-    assert [(topic, json.loads(payload)["n"]) for topic, payload in rows] == [
-        ("rewards", n) for n in (0, 1, 2)
-    ]
-
-
-async def test_an_old_snapshot_is_taken_later(database: Database) -> None:
-    async with daemon_session(database) as connection, database.connect() as producer:
-        async with producer.transaction(isolation="repeatable_read"):
-            await producer.fetch("select from inboxd.subscriptions")
-            await declare(connection, [REWARDS], ("rewards", "a.b"))
-            taking = taker(connection)
-            await taking.take()
-            assert taking.open == []
-            await emit(producer, {"n": 1}, {"n": 2})
-        for _ in range(6):
-            await taking.take()
-    assert await told(database, "topic", "status") == [("rewards", "waiting")] * 2
-
-
-async def test_two_who_declare_and_take_at_once(database: Database) -> None:
-    await emit(database, *[{"user": f"u{n % 3}", "n": n} for n in range(3_000)])
-
-    async def live() -> None:
-        async with daemon_session(database) as connection:
-            await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "a.b"))
-            taking = taker(connection)
-            await taking.take()
-            while taking.open:
-                await taking.take()
-
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            for _ in range(3):
-                tasks.start_soon(live)
-    rows = await told(database, "topic", "payload")
-    assert [json.loads(p)["n"] for topic, p in rows if topic == "rewards"] == list(range(3_000))
-    assert sum(topic == "audit" for topic, _ in rows) == 3_000
-
-
-async def test_what_is_written_while_the_declaration_commits(database: Database) -> None:
-    """Its ids are above those that are reserved, and below those of whoever knows the topics."""
-    pairs = [("rewards", "a.b"), ("ledger", "a.b")]
-    await emit(database, {"n": 0})
-    async with daemon_session(database) as connection:
-        found = await intakes.announce(connection, SQL, [REWARDS, LEDGER], pairs)
-        async with connection.transaction():
-            assert await intakes.hold(connection, SQL, found)
-            await topics.declare(connection, SQL, [REWARDS, LEDGER], pairs)
-            await intakes.open_(connection, SQL, found)
-            await emit(database, {"n": 1}, {"n": 2})
-        await emit(database, {"n": 3})
-        await taker(connection).take()
-    rows = await told(database, "topic", "payload")
-    assert [(topic, json.loads(payload)["n"]) for topic, payload in rows] == [
-        (topic, n) for topic in ("ledger", "rewards") for n in range(4)
-    ]
-
-
-async def test_who_announced_as_well_and_comes_second_reserves_nothing(database: Database) -> None:
-    await emit(database, *[{"n": n} for n in range(1_500)])
-    async with daemon_session(database) as connection, daemon_session(database) as other:
-        async with announced(other, [REWARDS], [("rewards", "a.b")]):
-            await declare(connection, [REWARDS], ("rewards", "a.b"))
-            (there, *_) = await intakes.listed(connection, SQL)
-            assert await intakes.take(connection, SQL, there) == 1_000
-        await taker(connection).take()
-    assert [json.loads(p)["n"] for (p,) in await told(database, "payload")] == list(range(1_500))
-
-
-async def test_nothing_arrives_for_readers_before_it_is_complete(database: Database) -> None:
-    """Whoever may take an id that was drawn after the declaration has read that it is held."""
-    from inboxd.store import lines  # noqa: PLC0415
-
-    await emit(database, {"n": 0})
-    async with daemon_session(database) as connection:
-        before = await lines.read_horizon(connection, SQL)
-        async with announced(connection, [REWARDS], [("rewards", "a.b")]):
-            assert "rewards" in (await lines.read_horizon(connection, SQL)).held
-        await emit(database, {"n": 1})
-        assert "rewards" in (await lines.read_horizon(connection, SQL)).held
-        await taker(connection).take()
-        assert (await lines.read_horizon(connection, SQL)).held == frozenset()
-    taken, after = (id_ for (id_,) in await told(database, "id"))
-    assert before.newest < taken < after, "who has not looked since cannot take it"
-
-
-async def test_an_announcement_of_somebody_who_died_is_forgotten(database: Database) -> None:
-    await emit(database, {})
-    async with daemon_session(database) as connection:
-        found = await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
-        taking = taker(connection)
-        await taking.take()
-        assert {each.opened for each in taking.open} == {None}
-        assert await told(database, "topic") == [("default",)]
-        await database.execute("update inboxd.intakes set announced_at = now() - interval '11 s'")
-        for _ in range(6):
-            await taking.take()
-        assert taking.open == []
-        assert not await intakes.hold(connection, SQL, found), "who comes late must begin anew"
-        await declare(connection, [REWARDS], ("rewards", "a.b"))
-        await taking.take()
-    assert await told(database, "topic") == [("rewards",)]
-
-
 @pytest.mark.parametrize(
     ("column", "value"),
     [
@@ -399,21 +219,6 @@ async def test_an_intake_that_fails_holds_up_nothing_else(database: Database) ->
         assert taking.open == []
 
 
-async def test_an_announcement_that_is_renewed_shows_its_age(database: Database) -> None:
-    """Whoever dies again and again before declaring it is seen; what is opened is not forgotten."""
-    async with daemon_session(database) as connection:
-        await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
-        first = await database.fetchval("select max(declared_at) from inboxd.intakes")
-        await database.execute("update inboxd.intakes set announced_at = now() - interval '11 s'")
-        await intakes.announce(connection, SQL, [REWARDS], [("rewards", "a.b")])
-        await intakes.forget(connection, SQL)
-        assert await database.fetchval("select max(declared_at) from inboxd.intakes") == first
-        await declare(connection, [REWARDS], ("rewards", "a.b"))
-        await database.execute("update inboxd.intakes set announced_at = now() - interval '11 s'")
-        await intakes.forget(connection, SQL)
-        assert len(await intakes.listed(connection, SQL)) == 2
-
-
 async def test_a_declaration_that_fails_holds_nothing(database: Database) -> None:
     class Broken(WorkerDeclaration):
         async def announce(self, connection: Connection) -> list[intakes.Intake]:
@@ -431,39 +236,6 @@ async def test_a_declaration_that_fails_holds_nothing(database: Database) -> Non
         assert await intakes.listed(connection, SQL) == []
 
 
-async def test_nothing_is_taken_while_another_topic_is_announced(database: Database) -> None:
-    await emit(database, {"user": "u"})
-    async with daemon_session(database) as connection:
-        await declare(connection, [REWARDS], ("rewards", "a.b"))
-        async with announced(connection, [AUDIT], [("audit", "a.b")]):
-            await taker(connection).take()
-            assert await told(database, "topic") == [("default",)]
-        await taker(connection).take()
-    assert await told(database, "topic") == [("audit",), ("rewards",)]
-
-
-async def test_a_small_intake_does_not_wait_for_a_large_one(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await emit(database, *[{"user": "u"}] * 30)
-    monkeypatch.setattr(intakes, "PAGE", 10)
-    held = []
-    async with daemon_session(database) as connection:
-        await declare(connection, [REWARDS, AUDIT], ("rewards", "a.b"), ("audit", "z.z"))
-        taking = taker(connection)
-
-        async def take(*given: Any) -> int:
-            held.append({topic for each in taking.open for topic in each.topics})
-            return await real(*given)
-
-        real = intakes.take
-        monkeypatch.setattr(intakes, "take", take)
-        await taking.take()
-        assert taking.open == []
-    assert held[0] == {"rewards", "audit"}
-    assert held[-1] == {"rewards"}
-
-
 async def test_kept_events_of_a_batch_topic_cost_a_look_little(database: Database) -> None:
     async with daemon_session(database) as connection:
         await declare(connection, [LEDGER], ("ledger", "a.b"))
@@ -476,24 +248,6 @@ async def test_kept_events_of_a_batch_topic_cost_a_look_little(database: Databas
         nodes = await ran(connection, intakes.listed(connection, SQL, late=True))
     read = [n["Actual Rows"] + n.get("Rows Removed by Filter", 0) for n in nodes]
     assert 1_000 <= max(read) <= 1_100
-
-
-async def test_a_producer_with_the_same_keys_is_given_way(database: Database) -> None:
-    """It waits for nobody, and is no victim of a deadlock; the page comes another time."""
-    keys = ["a", "b"]
-    for key in keys:
-        await emit(database, {}, dedup_key=key)
-    async with daemon_session(database) as connection, database.connect() as producer:
-        await declare(connection, [AUDIT], ("audit", "a.b"))
-        taking = taker(connection)
-        async with producer.transaction():
-            await emit(producer, {}, dedup_key="b")
-            with anyio.fail_after(5):
-                await taking.take()
-            assert taking.taken == 0
-            await emit(producer, {}, dedup_key="a")
-        await taking.take()
-    assert await told(database, "topic", "dedup_key") == [("audit", "b"), ("audit", "a")]
 
 
 async def test_a_dead_letter_of_default_is_taken_when_it_is_replayed(database: Database) -> None:

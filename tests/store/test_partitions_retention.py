@@ -1,16 +1,9 @@
 """Retention: what goes, what stays, and what becomes of it when somebody is in the way."""
 
-import csv
-import errno
-import gzip
-import io
-import json
-import os
-import stat
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,55 +13,16 @@ import anyio
 import asyncpg
 import pytest
 
-from inboxd.maintenance.partitions.retention import Retention
-from inboxd.settings import Settings
 from inboxd.store import bodies, partitions
-from inboxd.store.connections import Connection
-from inboxd.store.partitions import Partition
-from inboxd.telemetry.metrics import Metrics
+from tests.store.retained import MONTH, files_in, let_all_go, let_go, retire, told
 from tests.support import Database
 from tests.support.history import day, make_day, parts, settle, store_body
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
 
-MONTH = {"events": "30d", "commands": "90d"}
+
 FOREVER = {"events": "forever", "commands": "forever"}
-
-
-async def _leads() -> bool:
-    return True
-
-
-async def let_go(
-    database: Database,
-    history: Mapping[str, Any] = MONTH,
-    types: Mapping[str, Any] | None = None,
-    **settings: Any,
-) -> Metrics:
-    """One run of the task."""
-    given = {"dsn": database.dsn, "lock_timeout": "200ms", **settings}
-    loaded = Settings(database=given, history=dict(history), types=dict(types or {}))  # type: ignore[arg-type]
-    metrics = Metrics("0")
-    await Retention(loaded, SQL, metrics, _leads).let_go()
-    return metrics
-
-
-async def let_all_go(
-    database: Database, history: Mapping[str, Any] = MONTH, **settings: Any
-) -> None:
-    """Two turns: bodies go after the history that needed them."""
-    for _ in range(2):
-        await let_go(database, history, **settings)
-
-
-def told(metrics: Metrics, name: str, table: str) -> float | None:
-    return metrics.registry.get_sample_value(name, {"table": table})
-
-
-def files_in(folder: Path) -> list[str]:
-    """Their names, drafts included."""
-    return sorted(file.name for file in folder.iterdir())
 
 
 @asynccontextmanager
@@ -175,13 +129,6 @@ async def test_what_a_person_detached_stays_though_its_export_had_failed(
     for history in (FOREVER, MONTH, MONTH | {"export": str(tmp_path)}):
         await let_go(database, history)
         assert await parts(database) == {part}
-
-
-async def retire(session: Connection, part: str) -> Partition:
-    """Write a partition down as one that is to go."""
-    (found,) = [each for each in await partitions.listed(session, SQL) if each.part == part]
-    await partitions.retire(session, SQL, found)
-    return found
 
 
 async def test_what_was_detached_goes_only_while_it_is_to_go(database: Database) -> None:
@@ -395,143 +342,6 @@ async def test_history_that_is_kept_keeps_the_bodies_of_its_days(database: Datab
     }
     await let_all_go(database, {"events": "30d", "commands": "80d"})
     assert await parts(database) == set()
-
-
-# ------------------------------------------------------------------------------------ export
-
-
-async def test_a_partition_is_exported_whole_before_it_goes(
-    database: Database, tmp_path: Path
-) -> None:
-    await make_day(database, 100)
-    place = await store_body(database, 100, 'quotes " and \\ and \n and \x7f, ü')
-    await settle(database, 100, 500, "test.events")
-    await settle(database, 100, 1, "test.large", "events_history", place)
-    await settle(database, 100, 7, "test.commands", "commands_history")
-    await let_all_go(database, MONTH | {"export": str(tmp_path)})
-    assert await parts(database) == set()
-    files = files_in(tmp_path)
-    assert files == [
-        f"inboxd.{table}_history{day(100)}.jsonl.gz" for table in ("commands", "events")
-    ]
-    with gzip.open(tmp_path / files[1], "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    assert len(rows) == 501
-    assert sorted(row["payload"]["n"] for row in rows if row["type"] == "test.events") == [
-        *range(1, 501)
-    ]
-    (large,) = [row["payload"]["text"] for row in rows if row["type"] == "test.large"]
-    assert large == 'quotes " and \\ and \n and \x7f, ü'
-    assert (tmp_path / files[0]).stat().st_mode & 0o777 == 0o600
-    known = await database.fetch(
-        "select part, rows, file from inboxd.retired where rows is not null"
-    )
-    assert {row["part"]: row["rows"] for row in known} == {
-        f"events_history{day(100)}": 501,
-        f"commands_history{day(100)}": 7,
-    }
-
-
-async def test_csv_has_a_heading_and_as_many_rows_over_several_steps(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("inboxd.store.copying._PAGES", 2)
-    await make_day(database, 100)
-    await settle(database, 100, 500)
-    await let_go(database, MONTH | {"export": str(tmp_path), "export_format": "csv"})
-    file = tmp_path / f"inboxd.events_history{day(100)}.csv.gz"
-    with gzip.open(file, "rt", encoding="utf-8", newline="") as text:
-        rows = list(csv.DictReader(io.StringIO(text.read())))
-    assert sorted(json.loads(row["payload"])["n"] for row in rows) == [*range(1, 501)]
-    assert {row["status"] for row in rows} == {"succeeded"}
-
-
-async def test_times_and_bytes_in_a_file_do_not_depend_on_the_database(
-    database: Database, tmp_path: Path
-) -> None:
-    """05/08 would be a day in May or in August, and nothing else is left to ask."""
-    await make_day(database, 100)
-    place = await store_body(database, 100, "")
-    await database.execute("update inboxd.bodies set payload = null, raw = '\\x0061'")
-    await settle(database, 100, 1, "test.raw", "events_history", place)
-    for style in ("datestyle = 'SQL, DMY'", "bytea_output = 'escape'"):
-        await database.execute(f"alter database {database.name} set {style}")
-    await let_go(database, MONTH | {"export": str(tmp_path), "export_format": "csv"})
-    file = tmp_path / f"inboxd.events_history{day(100)}.csv.gz"
-    with gzip.open(file, "rt", encoding="utf-8", newline="") as text:
-        (row,) = csv.DictReader(io.StringIO(text.read()))
-    (written,) = {datetime.fromisoformat(row[name]) for name in ("created_at", "finished_at")}
-    assert f"{written:_%Y%m%d}" == day(100)
-    assert row["raw"] == "\\x0061"
-
-
-async def test_what_cannot_be_exported_stays(database: Database, tmp_path: Path) -> None:
-    await make_day(database, 100)
-    await settle(database, 100, 5)
-    metrics = await let_go(database, MONTH | {"export": str(tmp_path / "missing")})
-    assert {f"events_history{day(100)}", f"commands_history{day(100)}"} < await parts(database)
-    assert told(metrics, "inboxd_export_failures_total", "events_history") == 1
-    assert await database.fetchval("select count(*) from inboxd.events_history") == 5
-    (tmp_path / "missing").mkdir()
-    await let_all_go(database, MONTH | {"export": str(tmp_path / "missing")})
-    assert await parts(database) == set()
-
-
-async def test_a_place_where_nothing_can_be_written_is_an_export_that_failed(
-    database: Database, tmp_path: Path
-) -> None:
-    """Where a draft cannot even be removed, as on a disk that can only be read."""
-    await make_day(database, 100)
-    (tmp_path / "no folder").touch()
-    metrics = await let_go(database, MONTH | {"export": str(tmp_path / "no folder")})
-    for table in ("events_history", "commands_history"):
-        assert told(metrics, "inboxd_export_failures_total", table) == 1
-
-
-async def test_a_file_whose_name_is_not_on_the_disk_is_not_left(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sync = os.fsync
-
-    def refuse(place: int) -> None:
-        if stat.S_ISDIR(os.fstat(place).st_mode):
-            raise OSError(errno.EINVAL, "Invalid argument")
-        sync(place)
-
-    monkeypatch.setattr(os, "fsync", refuse)
-    await make_day(database, 100)
-    metrics = await let_go(database, MONTH | {"export": str(tmp_path)})
-    assert told(metrics, "inboxd_export_failures_total", "events_history") == 1
-    assert files_in(tmp_path) == []
-
-
-async def test_drafts_of_killed_processes_go_in_time(database: Database, tmp_path: Path) -> None:
-    await make_day(database, 100)
-    name = f".inboxd.events_history{day(101)}.jsonl.gz.host-1"
-    left, fresh = tmp_path / name, tmp_path / f"{name}0"
-    for file in (left, fresh):
-        file.touch()
-    os.utime(left, (0, 0))
-    await let_go(database, MONTH | {"export": str(tmp_path)})
-    assert not left.exists()
-    assert fresh.exists(), "it may be in the making"
-
-
-async def test_rows_that_are_not_in_the_file_bring_the_partition_back(
-    database: Database, tmp_path: Path
-) -> None:
-    """Written down as exported with fewer rows than it has: attached, and exported again."""
-    await make_day(database, 100, "events_history")
-    await settle(database, 100, 5)
-    history = MONTH | {"export": str(tmp_path)}
-    async with daemon_session(database) as session:
-        oldest = await retire(session, f"events_history{day(100)}")
-        await partitions.record_export(session, SQL, oldest, 4, 1, "elsewhere")
-    await let_go(database, history)
-    assert await database.fetchval("select count(*) from inboxd.events_history") == 5
-    await let_go(database, history)
-    assert await parts(database) == set()
-    assert len(files_in(tmp_path)) == 1
 
 
 # ------------------------------------------------------------------------------ a type's own

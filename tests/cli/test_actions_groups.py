@@ -1,0 +1,102 @@
+"""Groups of dead letters by their failure, and the audit of what was done."""
+
+import getpass
+
+from tests.cli.conftest import Cli
+from tests.cli.dead_letters import Sql, audited, dead, insert, statuses
+
+
+def test_ten_thousand_dead_letters_read_as_three_problems(cli: Cli, sql: Sql) -> None:
+    sql(
+        """INSERT INTO inboxd.commands (queue, type, status, fingerprint, errors)
+           SELECT 'q', 'mail.' || n % 2, 'failed', CASE WHEN n % 10 = 0 THEN 'g2' ELSE 'g1' END,
+                  jsonb_build_array(jsonb_build_object('error', 'SMTPError: mailbox ' || n))
+             FROM generate_series(1, 10000) n"""
+    )
+    dead(sql, "events", "g3", type="order.paid")
+    found = cli("failures", "list", "--json").json["groups"]
+    assert [(g["fingerprint"], g["kind"], g["count"]) for g in found] == [
+        ("g1", "command", 9000),
+        ("g2", "command", 1000),
+        ("g3", "event", 1),
+    ]
+    assert found[0]["types"] == {"mail.0": 4000, "mail.1": 5000}
+    assert found[0]["error"] == "SMTPError: mailbox 9999"
+    assert found[0]["first_at"] <= found[0]["last_at"]
+    out = cli("failures", "list").out
+    assert "9,000" in out
+    shown = cli("failures", "show", "g1")
+    assert "mail.1 (5,000), mail.0 (4,000)" in shown.out
+    assert "inboxd commands replay --group g1" in shown.out
+    assert len(cli("failures", "show", "g2", "--json").json["groups"][0]["sample"]) == 10
+    assert cli("commands", "dismiss", "--group", "g1", "--json").json["count"] == 9000
+    left = cli("failures", "list", "--json").json["groups"]
+    assert [g["fingerprint"] for g in left] == ["g2", "g3"]
+    gone = cli("failures", "show", "g1")
+    assert (gone.code, "no dead letter is in group 'g1'" in gone.err) == (1, True)
+
+
+def test_a_group_is_named_by_the_beginning_of_its_name(cli: Cli, sql: Sql) -> None:
+    dead(sql, "commands", "5f2c1e0d9a7b3344")
+    dead(sql, "commands", "5f2c1e0d9a7b3344")
+    dead(sql, "commands", "5fa0000000000000")
+    dead(sql, "events", "77aa000000000000")
+    shown = cli("failures", "show", "5f2").out
+    assert "Group 5f2c1e0d9a7b3344" in shown
+    assert "--group 5f2c1e0d9a7b3344" in shown
+    assert cli("failures", "show", "7").code == 0
+    several = cli("commands", "replay", "--group", "5f")
+    assert several.code == 2
+    assert "'5f', such as 5f2c1e0d9a7b3344, 5fa0000000000000" in several.err
+    nobody = cli("commands", "replay", "--group", "60", "--dry-run")
+    assert (nobody.code, "no dead letter is in group '60'" in nobody.err) == (1, True)
+    assert cli("commands", "replay", "--group", "5f2", "--json").json["count"] == 2
+    assert audited(sql) == [("replay", "commands group=5f2c1e0d9a7b3344", 2)]
+
+
+def test_rows_that_are_named_may_be_tried_dry_and_at_a_rate(cli: Cli, sql: Sql) -> None:
+    first, second = dead(sql, "commands", type="x"), dead(sql, "commands", type="x")
+    waits = insert(sql, "commands", type="x")
+    dry = cli("commands", "replay", first, second, "--dry-run", "--rate", "5")
+    assert dry.code == 0
+    assert "2 commands would be replayed." in dry.err
+    found = cli("commands", "cancel", waits, "--dry-run", "--json").json
+    assert (found["action"], found["count"], found["sample"][0]["id"]) == ("cancel", 1, waits)
+    refused = cli("commands", "dismiss", first, waits, "--dry-run")
+    assert (refused.code, f"{waits} is pending" in refused.err) == (1, True)
+    assert audited(sql) == []
+    assert statuses(sql) == {first: "failed", second: "failed", waits: "pending"}
+    assert cli("commands", "replay", first, "--rate", "5").code == 0
+
+
+def test_the_audit_lists_who_did_what(cli: Cli, sql: Sql) -> None:
+    first, second = dead(sql, "commands"), dead(sql, "events")
+    cli("commands", "dismiss", first, "--reason", "sent by hand")
+    cli("events", "replay", second)
+    found = cli("audit", "--json").json
+    assert [(a["action"], a["target"], a["count"]) for a in found["audit"]] == [
+        ("replay", f"events {second}", 1),
+        ("dismiss", f"commands {first}", 1),
+    ]
+    assert found["next"] is None
+    for wanted in (
+        ["--action", "dismiss"],
+        ["--target", f"commands {first}"],
+        ["--after", found["audit"][0]["id"]],
+        ["--actor", getpass.getuser().upper(), "--action", "dismiss", "--since", "1h"],
+    ):
+        (line,) = cli("audit", *wanted, "--json").json["audit"]
+        assert line["reason"] == "sent by hand"
+    assert cli("audit", "--actor", "nobody", "--json").json["audit"] == []
+    assert "sent by hand" in cli("audit").out
+
+
+def test_an_action_that_there_is_not_is_refused(cli: Cli) -> None:
+    wrong = cli("audit", "--action", "replai")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "'replai' is not a valid action; did you mean 'replay'?" in wrong.err
+    far = cli("audit", "--action", "zzz", "--json")
+    assert (far.code, far.out) == (2, "")
+    assert "valid are cancel, close, dismiss, drop, erase, " in far.err
+    for right in ("erase", "prioritize to -5", "reschedule"):
+        assert cli("audit", "--action", right, "--json").json["audit"] == []

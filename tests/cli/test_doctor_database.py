@@ -1,0 +1,386 @@
+"""What `inboxd doctor` finds in schema, tables and server, and prints to mend it."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio
+import anyio.to_thread
+import asyncpg
+import psycopg
+import pytest
+
+from inboxd.cli.exits import Exit
+from inboxd.operations.doctor import GROUPS, Levels, thresholds
+from tests.cli.conftest import Cli
+from tests.cli.troubles import Report, Sql
+from tests.support import Database, create_migrated, eventually, temporary_server
+from tests.support.history import day
+
+AT_ONCE = Levels(notice=0, warning=None, critical=None)
+
+
+# ------------------------------------------------------------------------------------- schema
+
+
+def test_what_was_changed_in_the_schema(cli: Cli, sql: Sql) -> None:
+    sql("drop index inboxd.commands_lane")
+    sql("alter table inboxd.audit add note text")
+    report = Report(cli)
+    report.one("drift", "critical", "inboxd.commands_lane is missing", "CREATE INDEX commands_lane")
+    report.one("drift", "notice", "audit.note")
+
+
+_BROKEN = {
+    "drop index inboxd.commands_lane": "critical",
+    "drop index inboxd.events_history_event_id": "critical",
+    "drop index inboxd.replays_at; create index replays_at on inboxd.replays (at desc)": "warning",
+    "alter table inboxd.batches drop constraint batches_name_check": "critical",
+    "alter table inboxd.declared_types drop constraint declared_types_pkey": "critical",
+    "alter table inboxd.stats alter count type numeric, alter count drop not null": "warning",
+    "alter table inboxd.events alter topic set default 'other'": "warning",
+    "alter table inboxd.audit alter count set default 0": "warning",
+    "alter table inboxd.audit drop reason": "critical",
+    "alter table inboxd.workers set (fillfactor = 90, autovacuum_enabled = off)": "notice",
+    "alter table inboxd.limits reset (fillfactor)": "notice",
+    "alter table inboxd.audit set (fillfactor = 90)": "notice",
+    "create or replace function inboxd.new_uuid() returns uuid language sql"
+    " as 'select gen_random_uuid()'": "warning",
+    "alter function inboxd.make_partitions(integer) security invoker": "warning",
+    "drop function inboxd.make_partitions(integer)": "critical",
+    "alter table inboxd.events disable trigger events_body": "critical",
+    "alter table inboxd.commands enable replica trigger commands_queue": "critical",
+    "alter table inboxd.commands enable always trigger commands_queue": "warning",
+    "drop trigger events_wait on inboxd.events": "critical",
+    "create or replace trigger commands_body before insert on inboxd.commands"
+    " for each row execute function inboxd.put_body()": "warning",
+    "drop function inboxd.put_body() cascade": "critical",
+}
+
+
+@pytest.mark.parametrize("change", _BROKEN)
+def test_what_is_printed_makes_it_good(cli: Cli, sql: Sql, database: Database, change: str) -> None:
+    anyio.run(database.execute, change)
+    verdicts = set()
+    for _ in range(2):  # a function first, then the triggers that went with it
+        report = Report(cli)
+        for each in [*report.of("version"), *report.of("drift")]:
+            verdicts.add(each["verdict"])
+            _, run, statement = each["remedy"].partition("run: ")
+            if statement == "inboxd migrate":
+                assert cli("migrate").code == 0
+            elif each["verdict"] != "ok":
+                assert run, each
+                anyio.run(database.execute, statement)
+    assert _BROKEN[change] in verdicts
+    Report(cli).one("drift", "ok")
+
+
+def test_a_long_statement_is_printed_to_programs(cli: Cli, sql: Sql) -> None:
+    sql("alter function inboxd.make_partitions(integer) security invoker")
+    assert "run: CREATE OR REPLACE FUNCTION inboxd.make_partitions(" in (out := cli("doctor").out)
+    assert "… (the whole statement: --json)" in out
+    assert "ATTACH PARTITION" not in out
+    Report(cli).one("drift", "warning", "ATTACH PARTITION", "inboxd.make_partitions(integer)")
+
+
+def test_a_function_that_an_older_release_left(cli: Cli, sql: Sql) -> None:
+    sql("create function inboxd.older(text) returns void language sql as 'select'")
+    sql("insert into inboxd.schema_functions (name, checksum) values ('older', '')")
+    found = "inboxd.older(text) is left of an older release"
+    Report(cli).one("drift", "notice", found, "run: DROP FUNCTION inboxd.older(text);")
+
+
+def test_an_index_whose_making_failed(cli: Cli, sql: Sql) -> None:
+    sql("insert into inboxd.events (type) values ('test.a'), ('test.a')")
+    with pytest.raises(asyncpg.UniqueViolationError):
+        sql("create unique index concurrently broken on inboxd.events (type)")
+    report = Report(cli)
+    report.one("indexes", "critical", "broken", "REINDEX INDEX CONCURRENTLY inboxd.broken;")
+
+
+def test_partitions_that_run_out(cli: Cli, sql: Sql) -> None:
+    for row in sql(r"SELECT relname FROM pg_class WHERE relname ~ 'bodies_\d{8}$'"):
+        sql(f"DROP TABLE inboxd.{row['relname']}")
+    Report(cli).one("partitions", "critical", "no partition for today")
+
+
+def test_history_that_retention_does_not_drop(
+    cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "forever")
+    Report(cli).one("retention", "ok", "events for ever")
+    monkeypatch.delenv("INBOXD_HISTORY__EVENTS")
+    sql(
+        "create table inboxd.events_history_20200101 partition of inboxd.events_history"
+        " for values from ('2020-01-01Z') to ('2020-01-02Z')"
+    )
+    report = Report(cli)
+    report.one("retention", "warning", "events for 30d", "1 partition should", "leads")
+    report.one("drift", "ok")
+    sql("alter table inboxd.events_history detach partition inboxd.events_history_20200101")
+    report = Report(cli)
+    report.one("drift", "ok")
+    kept = report.one("partitions", "notice", "events_history_20200101", "ATTACH PARTITION")
+    assert "drop" not in kept["remedy"].lower(), "an operator may keep it so"
+    sql(
+        "insert into inboxd.retired (part, parent, low, high) values"
+        " ('events_history_20200101', 'events_history', '2020-01-01Z', '2020-01-02Z')"
+    )
+    report = Report(cli)
+    report.one("drift", "ok")
+    assert len(report.of("partitions")) == 1, "retention has detached it: it goes"
+
+
+@pytest.mark.parametrize("days", [0, 5])
+def test_a_partition_to_come_that_was_detached(cli: Cli, sql: Sql, days: int) -> None:
+    part = f"events_history{day(-days)}"
+    sql(f"alter table inboxd.events_history detach partition inboxd.{part}")
+    report = Report(cli)
+    words = ("no partition for today", "critical") if days == 0 else ("4 days ahead", "warning")
+    found = report.one("partitions", words[1], words[0], f"in the way of one: {part}")
+    assert f"ALTER TABLE inboxd.{part} RENAME TO {part}_kept;" in found["remedy"]
+    report.one("drift", "ok")
+    refused = cli("history", "make")
+    assert refused.code == 1
+    assert f"{part} is there, detached" in refused.err
+    assert [tuple(line) for line in sql("select action, count from inboxd.audit")] == [("make", 0)]
+    checked = {each["subject"]: each for each in cli("check", "--json").json["checks"]}
+    assert checked["partitions"]["verdict"] == ("fail" if days == 0 else "warn")
+    remedy = found["remedy"]
+    sql(remedy[remedy.index("ALTER") : remedy.index(";")])
+    report = Report(cli)
+    report.one("partitions", "ok", "14 days ahead")
+    assert not [each for each in report.of("drift") if "drop" in each["remedy"]]
+    sql(f"alter table inboxd.events_history detach partition inboxd.{part}")
+    sql(found["remedy"].rpartition("make another: ")[2])
+    assert cli("history", "make", "--json").json == {"made": 1}
+    report = Report(cli)
+    report.one("partitions", "ok", "14 days ahead")
+    kept = report.one("drift", "notice", f"{part}_kept")
+    assert "drop" not in kept["remedy"], "its rows are history"
+
+
+def test_a_partition_whose_detaching_was_interrupted(
+    cli: Cli, sql: Sql, other: psycopg.Connection, database: Database
+) -> None:
+    sql(
+        "create table inboxd.bodies_20200101 partition of inboxd.bodies"
+        " for values from ('2020-01-01Z') to ('2020-01-02Z')"
+    )
+    other.execute("select from inboxd.bodies_20200101")
+    detach = "alter table inboxd.bodies detach partition inboxd.bodies_20200101 concurrently"
+    impatient = psycopg.connect(database.dsn, autocommit=True, options="-c lock_timeout=100ms")
+    with impatient, pytest.raises(psycopg.errors.LockNotAvailable):
+        impatient.execute(detach)
+    other.rollback()
+    report = Report(cli)
+    report.one("partitions", "warning", "DETACH PARTITION inboxd.bodies_20200101 FINALIZE;")
+
+
+@pytest.mark.parametrize("role", ["owner", "modest"])
+@pytest.mark.direct("the pooler knows one role")
+def test_a_detach_that_waits_is_not_called_interrupted(
+    cli: Cli,
+    sql: Sql,
+    other: psycopg.Connection,
+    database: Database,
+    role: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Of retention's detach that waits for an old reader; also to a role that sees no queries."""
+    sql(
+        "create table inboxd.bodies_20200101 partition of inboxd.bodies"
+        " for values from ('2020-01-01Z') to ('2020-01-02Z')"
+    )
+    if role == "modest":
+        request.getfixturevalue("modest")
+    other.execute("select from inboxd.bodies")
+    detach = "alter table inboxd.bodies detach partition inboxd.bodies_20200101 concurrently"
+    reports: list[Report] = []
+
+    async def look() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anyio.to_thread.run_sync, sql, detach)
+
+            async def has_begun() -> bool:
+                begun = "select from pg_inherits where inhdetachpending"
+                waits = "select from pg_locks where locktype = 'virtualxid' and not granted"
+                return bool(await database.fetch(begun) and await database.fetch(waits))
+
+            await eventually(has_begun)
+            reports.append(await anyio.to_thread.run_sync(Report, cli))
+            other.rollback()
+
+    anyio.run(look)
+    pid = other.info.backend_pid
+    words = ("detach of inboxd.bodies_20200101", f"is waiting for pid {pid} (report)")
+    reports[0].one("partitions", "notice", *words, "pg_terminate_backend")
+    assert len(reports[0].of("partitions")) == 2, "it is not called interrupted"
+
+
+def test_no_schema(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INBOXD_DATABASE__SCHEMA", "nowhere")
+    report = Report(cli)
+    assert report.code == 1
+    report.one("version", "critical", "inboxd migrate")
+    assert len(report.findings) == 1, "nothing else can be looked at"
+
+
+# ------------------------------------------------------------------------------------- tables
+
+
+@pytest.fixture
+def other(database: Database) -> Iterator[psycopg.Connection]:
+    """Another session, directly on the server."""
+    with psycopg.connect(database.dsn, application_name="report") as connection:
+        yield connection
+
+
+def test_who_holds_the_oldest_snapshot(
+    cli: Cli, other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "SNAPSHOT_SECONDS", Levels(0.2, None, None))
+    other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    other.execute("select 1 from inboxd.events, pg_sleep(0.3)")
+    pid = other.info.backend_pid
+    end = f"pg_terminate_backend({pid})"
+    Report(cli).one("oldest snapshot", "notice", f"pid {pid}", "report", "idle in transaction", end)
+    other.rollback()
+    Report(cli).one("oldest snapshot", "ok")
+
+
+def test_dead_rows_where_autovacuum_is_off(cli: Cli, sql: Sql) -> None:
+    sql("alter table inboxd.events set (autovacuum_enabled = false)")
+    sql("insert into inboxd.events (type) select 'test.a' from generate_series(1, 50000)")
+    sql("delete from inboxd.events")
+
+    async def seen() -> bool:
+        report = await anyio.to_thread.run_sync(Report, cli)
+        (found,) = report.of("dead rows: events")
+        return bool(found["figure"] >= 50_000)
+
+    anyio.run(eventually, seen)
+    report = Report(cli)
+    remedy = "RESET (autovacuum_enabled); VACUUM inboxd.events;"
+    report.one("dead rows: events", "warning", "autovacuum is off", remedy)
+    report.one("drift", "notice", "autovacuum_enabled=false")
+    sql("vacuum inboxd.events")
+    assert Report(cli).of("dead rows: events")[0]["figure"] < 50_000
+
+
+def test_a_lock_is_named_and_stops_no_other_look(
+    cli: Cli, other: psycopg.Connection, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "LOCK_WAIT_SECONDS", AT_ONCE)
+    monkeypatch.setattr(thresholds, "STATEMENT_SECONDS", 0.2)
+    other.execute("lock table inboxd.events in access exclusive mode")
+    with psycopg.connect(database.dsn, application_name="service") as waiting:
+        reports: list[Report] = []
+
+        async def look() -> None:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(
+                    anyio.to_thread.run_sync,
+                    lambda: waiting.execute("select count(*) from inboxd.events"),
+                )
+
+                async def is_seen() -> bool:
+                    report = await anyio.to_thread.run_sync(Report, cli)
+                    return any("service" in each["found"] for each in report.of("locks"))
+
+                await eventually(is_seen)
+                reports.append(await anyio.to_thread.run_sync(Report, cli))
+                other.rollback()
+
+        anyio.run(look)
+    (report,) = reports
+    report.one(
+        "locks", "notice", "service", "inboxd.events", f"behind pid {other.info.backend_pid}"
+    )
+    report.one("topics", "warning", "not seen", "longer than 0.2s")
+    assert report.of("backlog: commands"), "what is not locked is looked at"
+    assert report.of("slots")
+
+
+# ------------------------------------------------------------------------------------- server
+
+
+def test_a_server_that_is_set_up_badly(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own server: prepared transactions, safety switched off, no room, a forgotten slot."""
+    with temporary_server(
+        max_prepared_transactions="2",
+        autovacuum="off",
+        synchronous_commit="off",
+        max_connections="12",
+        track_activities="off",
+    ) as server:
+        database = create_migrated(server)
+        monkeypatch.setenv("INBOXD_DATABASE__DSN", database.dsn)
+        monkeypatch.setattr(thresholds, "SNAPSHOT_SECONDS", AT_ONCE)
+        with psycopg.connect(database.dsn, autocommit=True) as connection:
+            connection.execute("select pg_create_physical_replication_slot('old', true)")
+            connection.execute(
+                "begin; insert into inboxd.audit (actor, action, target, count)"
+                " values ('a', 'b', 'c', 1)"
+            )
+            connection.execute("prepare transaction 'left'")
+            many = [psycopg.connect(database.dsn) for _ in range(7)]
+            report = Report(run_cli)
+            for each in many:
+                each.close()
+            connection.execute("rollback prepared 'left'")
+    report.one("oldest snapshot", "notice", "'left'", "ROLLBACK PREPARED 'left'")
+    settings = {each["found"].split()[0]: each["verdict"] for each in report.of("settings")}
+    assert settings["autovacuum"] == "critical"
+    assert settings["synchronous_commit"] == "warning"
+    assert settings["track_activities"] == "notice"
+    report.one("slots", "notice", "'old'", "pg_drop_replication_slot('old')")
+    assert report.of("connections")[0]["verdict"] in {"warning", "critical"}
+
+
+@pytest.fixture
+def modest(sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A role that may do what the daemon does, and see nothing else; the doctor runs as it."""
+    name = f"{database.name}_daemon"
+    sql(f"create role {name} login in role inboxd_worker")
+    parts = urlsplit(database.dsn)
+    netloc = f"{name}@{parts.netloc.rpartition('@')[2]}"
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", urlunsplit(parts._replace(netloc=netloc)))
+    yield name
+    sql(f"drop owned by {name}")
+    sql(f"drop role {name}")
+
+
+@pytest.mark.direct("the pooler knows one role")
+def test_without_privileges_it_says_what_it_does_not_see(
+    cli: Cli, modest: str, sql: Sql, other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thresholds, "SNAPSHOT_TRANSACTIONS", AT_ONCE)
+    sql("revoke select on inboxd.stats from inboxd_worker")
+    other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    other.execute("select 1")
+    report = Report(cli)
+    sql("grant select on inboxd.stats to inboxd_worker")
+    report.one("privileges", "notice", f"GRANT pg_read_all_stats TO {modest};")
+    report.one("oldest snapshot", "notice", f"pid {other.info.backend_pid}", "state not seen")
+    report.one("dead letters", "notice", "not seen", "permission denied for table stats")
+    assert len({each["group"] for each in report.findings}) == len(GROUPS)
+
+
+@pytest.mark.direct("the pooler knows one role")
+def test_who_may_see_nothing_is_not_told_that_all_is_well(cli: Cli, modest: str, sql: Sql) -> None:
+    sql(f"revoke inboxd_worker from {modest}")
+    result = cli("doctor")
+    assert result.code == Exit.UNAVAILABLE
+    assert result.err.startswith("inboxd: permission denied for schema inboxd")
+
+
+def test_exit_codes(cli: Cli, sql: Sql, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without anything critical, a warning is a matter of --fail-on."""
+    monkeypatch.setattr(
+        "inboxd.operations.doctor.GROUPS", {"schema": GROUPS["schema"]}, raising=True
+    )
+    assert (Report(cli).code, Report(cli).verdict) == (0, "ok")
+    sql("alter table inboxd.audit alter count drop not null")
+    assert (Report(cli).code, Report(cli).verdict) == (1, "warning")
+    assert Report(cli, "--fail-on", "critical").code == 0

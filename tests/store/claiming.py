@@ -1,0 +1,41 @@
+"""Claims as the tests of the store make them."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID, uuid4
+
+from inboxd.api import messages
+from inboxd.model.lane import Lane
+from inboxd.store import commands
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedCommand
+from tests.support.rows import SQL
+
+
+async def claim(
+    connection: Connection,
+    worker: UUID,
+    rows: int = 100,
+    room: int = 100,
+    queue: str = "default",
+) -> list[ClaimedCommand]:
+    lane = Lane((queue, "test.noop", 0))
+    return await commands.claim(connection, SQL, worker, {queue: room}, [lane], rows)
+
+
+def ids_of(rows: Sequence[messages.Row]) -> list[int]:
+    return [row["id"] for row in rows]
+
+
+GROUP = uuid4()
+
+
+async def claim_suspects(
+    session: Connection,
+    worker: UUID,
+    room: Mapping[str, int] = {"default": 9},
+    *,
+    types: Sequence[str] = ("test.noop",),
+    group: UUID = GROUP,
+    rows: int = 9,
+) -> list[int]:
+    return ids_of(await commands.claim_suspects(session, SQL, worker, group, types, room, rows))

@@ -1,0 +1,76 @@
+"""Topics that are declared while events wait, and what is taken then."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from inboxd.api.topics import Topic
+from inboxd.maintenance.intakes import Intakes
+from inboxd.store import intakes, topics
+from inboxd.store.connections import Connection
+from tests.support import Database
+from tests.support.rows import SQL
+
+REWARDS = Topic(name="rewards", source="test", mode="sequential", key_path=("user",))
+
+
+AUDIT = Topic(name="audit", source="test")
+
+
+LEDGER = Topic(name="ledger", source="test", mode="batch", key_path=("user",))
+
+
+ROWS = "select * from inboxd.events order by topic, id"
+
+
+@asynccontextmanager
+async def announced(
+    connection: Connection, given: Sequence[Topic], subscriptions: Sequence[tuple[str, str]]
+) -> AsyncIterator[None]:
+    """A declaration that has been announced, and is made at the end of the block."""
+    found = await intakes.announce(connection, SQL, given, subscriptions)
+    yield
+    async with connection.transaction():
+        assert await intakes.hold(connection, SQL, found)
+        await topics.declare(connection, SQL, given, subscriptions)
+        await intakes.open_(connection, SQL, found)
+
+
+async def declare(
+    connection: Connection, given: Sequence[Topic], *subscriptions: tuple[str, str]
+) -> None:
+    """As a worker that joins."""
+    async with announced(connection, given, subscriptions):
+        pass
+
+
+def taker(connection: Connection) -> Intakes:
+    """What a worker does twice a second."""
+
+    @asynccontextmanager
+    async def borrow() -> AsyncIterator[Connection]:
+        yield connection
+
+    return Intakes(SQL, borrow, notify=True)
+
+
+async def emit(
+    where: "Database | asyncpg.Connection", *payloads: dict[str, Any], **columns: Any
+) -> list[int]:
+    """Events of the type a.b, in this order."""
+    names = "".join(f", {name}" for name in columns)
+    values = "".join(f", ${n}" for n in range(2, 2 + len(columns)))
+    rows = await where.fetch(
+        f"insert into inboxd.events (type, payload{names}) select 'a.b', p::jsonb{values}"
+        " from unnest($1::text[]) with ordinality as t(p, n) order by n returning id",
+        [json.dumps(each) for each in payloads],
+        *columns.values(),
+    )
+    return [row["id"] for row in rows]
+
+
+async def told(database: Database, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in columns) for row in await database.fetch(ROWS)]

@@ -1,0 +1,114 @@
+"""Batches and workflows as the tests of the store send, settle and fold them."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from inboxd.model.lane import Lane
+from inboxd.store import commands
+from inboxd.store.commands import Settlement
+from inboxd.store.connections import Connection
+from inboxd.store.events import Requeue
+from inboxd.store.rows import ClaimedCommand
+from tests.support.rows import SQL
+
+NOOP = {"type": "test.noop", "queue": "default"}
+
+
+THEN, OTHERWISE, FINALLY = (
+    {"type": f"test.{name}", "queue": "default"} for name in ("then", "otherwise", "finally")
+)
+
+
+ERROR = orjson.dumps({"attempt": 1, "error": "as told"}).decode()
+
+
+def json(value: object) -> str:
+    return orjson.dumps(value).decode()
+
+
+async def send_batch(connection: Connection, size: int, **sent: Any) -> int:
+    """A batch of so many with its three continuations; its id."""
+    batch: int = await connection.fetchval(
+        "select id from inboxd.send_batch('emails', $1, $2, $3, $4)",
+        json([NOOP] * size),
+        *(
+            json(sent.get(key, told))
+            for key, told in (("then", THEN), ("otherwise", OTHERWISE), ("finally_", FINALLY))
+        ),
+    )
+    return batch
+
+
+async def send_workflow(connection: Connection, steps: Sequence[Any]) -> int:
+    """Steps as (name, after): each has a type of its name; its id."""
+    given = [
+        {
+            "name": name,
+            "type": f"test.{name}",
+            "queue": "default",
+            **({"after": after} if after else {}),
+        }
+        for name, after in steps
+    ]
+    workflow: int = await connection.fetchval(
+        "select id from inboxd.send_workflow('seed', $1)", json(given)
+    )
+    return workflow
+
+
+async def claim(
+    connection: Connection, worker: UUID, type_: str = "test.noop", most: int = 1000
+) -> list[ClaimedCommand]:
+    lane = Lane(("default", type_, 0))
+    return await commands.claim(connection, SQL, worker, {"default": most}, [lane], most)
+
+
+async def settle(connection: Connection, worker: UUID, rows: Sequence[ClaimedCommand]) -> None:
+    ended = [Settlement(row["id"], row["fence"], "succeeded", 0.1, None) for row in rows]
+    assert len(await commands.settle(connection, SQL, worker, ended)) == len(rows)
+
+
+async def fail(connection: Connection, worker: UUID, rows: Sequence[ClaimedCommand]) -> None:
+    dead = [Requeue(row["id"], "failed", 1, error=ERROR, fence=row["fence"]) for row in rows]
+    assert len(await commands.requeue(connection, SQL, worker, dead)) == len(rows)
+
+
+async def fold(connection: Connection, batch: int | None) -> str:
+    """Fold as a worker does: its parent as well, and until there is no more; its own status."""
+    status = ""
+    while batch is not None:
+        row = await connection.fetchrow("select * from inboxd.fold_batch($1)", batch)
+        assert row is not None
+        status = status or row["status"]
+        batch = batch if row["more"] else row["parent"]
+    return status
+
+
+async def released(connection: Connection) -> list[str]:
+    """The continuations and steps that may run now, or did."""
+    rows = await connection.fetch(
+        "select type from inboxd.commands where type <> 'test.noop' and status <> 'waiting' "
+        "union all select type from inboxd.commands_history "
+        "where type <> 'test.noop' and status = 'succeeded' order by 1"
+    )
+    return [row[0].removeprefix("test.") for row in rows]
+
+
+async def ended_unrun(connection: Connection) -> dict[str, str]:
+    rows = await connection.fetch(
+        "select type, cancel_requested from inboxd.commands_history where status = 'cancelled'"
+    )
+    return {row[0].removeprefix("test."): "cancelled" if row[1] else "skipped" for row in rows}
+
+
+async def counts(connection: Connection, batch: int) -> tuple[Any, ...]:
+    row = await connection.fetchrow(
+        "select status, size, succeeded, failed, cancelled, skipped from inboxd.batches "
+        "where id = $1",
+        batch,
+    )
+    assert row is not None
+    return tuple(row)

@@ -1,0 +1,58 @@
+"""Retention as the tests of partitions run it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from inboxd.maintenance.partitions.retention import Retention
+from inboxd.settings import Settings
+from inboxd.store import partitions
+from inboxd.store.connections import Connection
+from inboxd.store.partitions import Partition
+from inboxd.telemetry.metrics import Metrics
+from tests.support import Database
+from tests.support.rows import SQL
+
+MONTH = {"events": "30d", "commands": "90d"}
+
+
+async def leads() -> bool:
+    return True
+
+
+async def let_go(
+    database: Database,
+    history: Mapping[str, Any] = MONTH,
+    types: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Metrics:
+    """One run of the task."""
+    given = {"dsn": database.dsn, "lock_timeout": "200ms", **settings}
+    loaded = Settings(database=given, history=dict(history), types=dict(types or {}))  # type: ignore[arg-type]
+    metrics = Metrics("0")
+    await Retention(loaded, SQL, metrics, leads).let_go()
+    return metrics
+
+
+async def let_all_go(
+    database: Database, history: Mapping[str, Any] = MONTH, **settings: Any
+) -> None:
+    """Two turns: bodies go after the history that needed them."""
+    for _ in range(2):
+        await let_go(database, history, **settings)
+
+
+def told(metrics: Metrics, name: str, table: str) -> float | None:
+    return metrics.registry.get_sample_value(name, {"table": table})
+
+
+def files_in(folder: Path) -> list[str]:
+    """Their names, drafts included."""
+    return sorted(file.name for file in folder.iterdir())
+
+
+async def retire(session: Connection, part: str) -> Partition:
+    """Write a partition down as one that is to go."""
+    (found,) = [each for each in await partitions.listed(session, SQL) if each.part == part]
+    await partitions.retire(session, SQL, found)
+    return found

@@ -1,0 +1,237 @@
+"""Dependencies: graphs of steps, and edges that are added while what they wait for settles."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import anyio
+import asyncpg
+import orjson
+import pytest
+
+from inboxd.store.connections import Connection
+from tests.store.members import (
+    OTHERWISE,
+    THEN,
+    claim,
+    counts,
+    ended_unrun,
+    fail,
+    fold,
+    json,
+    released,
+    send_batch,
+    send_workflow,
+    settle,
+)
+from tests.support import Database
+from tests.support.locks import lock_awaited
+from tests.support.rows import SQL, daemon_session, join
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_graph_is_released_step_by_step(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        steps = [
+            ("a", None),
+            ("b", "a"),
+            ("c", ["a"]),
+            ("d", ["b", {"step": "c", "when": "finished"}]),
+        ]
+        workflow = await send_workflow(connection, steps)
+        for ran in ("a", "b"):
+            assert not await claim(connection, me, "test.d")
+            await settle(connection, me, await claim(connection, me, f"test.{ran}"))
+        await fail(connection, me, await claim(connection, me, "test.c"))
+        await settle(connection, me, await claim(connection, me, "test.d"))
+        assert await fold(connection, workflow) == "failed"
+        assert await counts(connection, workflow) == ("failed", 4, 3, 1, 0, 0)
+
+
+async def test_what_is_not_needed_is_skipped_and_the_workflow_succeeds(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        steps = [
+            ("a", None),
+            ("undo", {"step": "a", "when": "failed"}),
+            ("tell", "undo"),
+            ("b", "a"),
+        ]
+        workflow = await send_workflow(connection, steps)
+        await settle(connection, me, await claim(connection, me, "test.a"))
+        await settle(connection, me, await claim(connection, me, "test.b"))
+        assert await ended_unrun(connection) == {"undo": "skipped", "tell": "skipped"}
+        assert await fold(connection, workflow) == "succeeded"
+        assert await counts(connection, workflow) == ("succeeded", 4, 2, 0, 0, 2)
+
+
+async def test_what_waits_for_a_cancelled_step_is_cancelled_however_deep(
+    database: Database,
+) -> None:
+    async with daemon_session(database) as connection:
+        steps = [("s0", None), *((f"s{n}", f"s{n - 1}") for n in range(1, 500))]
+        workflow = await send_workflow(connection, steps)
+        first = await connection.fetchval("select id from inboxd.commands where status = 'pending'")
+        await connection.fetch(SQL["cancel_commands"], [first])
+        assert set((await ended_unrun(connection)).values()) == {"cancelled"}
+        assert await fold(connection, workflow) == "cancelled"
+        assert await counts(connection, workflow) == ("cancelled", 500, 0, 0, 500, 0)
+        assert await connection.fetchval("select count(*) from inboxd.dependencies") == 0
+
+
+async def test_two_prerequisites_that_settle_together_release_once(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me = await join(one)
+        await send_workflow(one, [("a", None), ("b", None), ("c", ["a", "b"])])
+        a, b = await claim(one, me, "test.a"), await claim(one, me, "test.b")
+        async with anyio.create_task_group() as tasks, one.transaction():
+            await settle(one, me, a)
+            tasks.start_soon(settle, two, me, b)
+            await lock_awaited(database)
+        assert await released(one) == ["a", "b", "c"]
+        assert await one.fetchval("select needs from inboxd.commands where type = 'test.c'") == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([("a", "b"), ("b", "a")], "'a' waits for 'b', which is not listed before it: a cycle"),
+        ([("a", "a")], "'a' waits for 'a', which is not listed before it"),
+        ([("a", "x")], "'a' waits for 'x', which is no step of it"),
+        ([("a", None), ("a", None)], "2 steps have the name 'a'"),
+        ([("", None)], "1 steps have the name ''"),
+    ],
+)
+async def test_a_wrong_graph_is_refused(database: Database, steps: list[Any], message: str) -> None:
+    async with daemon_session(database) as connection:
+        with pytest.raises(asyncpg.PostgresError, match=message):
+            await send_workflow(connection, steps)
+        assert await connection.fetchval("select count(*) from inboxd.commands") == 0
+
+
+async def test_a_condition_that_cannot_come_is_refused(database: Database) -> None:
+    noop = {"type": "test.noop", "queue": "default"}
+
+    def steps(*after: Any) -> str:
+        return orjson.dumps([{"name": "a", **noop}, {"name": "b", "after": after, **noop}]).decode()
+
+    wrong = {
+        "'b' waits for 'a' to have banana": steps({"step": "a", "when": "banana"}),
+        "'b' waits for 'a' to have failed and succeeded": steps(
+            "a", {"step": "a", "when": "failed"}
+        ),
+    }
+    send = "select inboxd.send_workflow('seed', $1)"
+    async with daemon_session(database) as connection:
+        for message, given in wrong.items():
+            with pytest.raises(asyncpg.InvalidParameterValueError, match=message):
+                await connection.execute(send, given)
+        await connection.execute(send, steps("a", {"step": "a", "when": "finished"}))
+
+
+async def _prerequisite(connection: Connection) -> UUID:
+    """A command that others may wait for."""
+    found: UUID = await connection.fetchval(
+        "select new_command_id from inboxd.send_command('test.noop', queue => 'default')"
+    )
+    return found
+
+
+_AFTER = "select inboxd.send_after($1, $2, $3)"
+
+
+async def test_a_settlement_waits_for_who_adds_a_dependency_and_releases_it(
+    database: Database,
+) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me, uuid = await join(one), await _prerequisite(one)
+        rows = await claim(one, me)
+        async with anyio.create_task_group() as tasks, two.transaction():
+            await two.execute(_AFTER, uuid, json(THEN), "succeeded")
+            tasks.start_soon(settle, one, me, rows)
+            await lock_awaited(database)
+        assert await released(one) == ["then"]
+
+
+async def test_a_dependency_on_what_settles_meanwhile_is_met(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me, uuid = await join(one), await _prerequisite(one)
+        rows = await claim(one, me)
+        async with anyio.create_task_group() as tasks, one.transaction():
+            await settle(one, me, rows)
+            tasks.start_soon(two.execute, _AFTER, uuid, json(THEN), "succeeded")
+            await lock_awaited(database)
+        assert await released(one) == ["then"]
+        assert await one.fetchval("select count(*) from inboxd.dependencies") == 0
+
+
+async def test_a_dependency_on_a_batch_that_is_folded_meanwhile_is_met(database: Database) -> None:
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        me, batch = await join(one), await send_batch(one, 1, then=[], otherwise=[], finally_=[])
+        uuid = await one.fetchval("select batch_id from inboxd.batches where id = $1", batch)
+        await settle(one, me, await claim(one, me))
+        async with anyio.create_task_group() as tasks, one.transaction():
+            assert await fold(one, batch) == "succeeded"
+            tasks.start_soon(two.execute, _AFTER, uuid, json(THEN), "succeeded")
+            await lock_awaited(database)
+        assert await released(one) == ["then"]
+
+
+@pytest.mark.parametrize(
+    ("how", "condition", "message"),
+    [
+        ("settle", "failed", "has ended .succeeded.: what waits for «failed» would never run"),
+        (
+            "cancel",
+            "succeeded",
+            "has ended .cancelled.: what waits for «succeeded» would never run",
+        ),
+        ("settle", "soon", "condition 'soon' is none of succeeded, failed, finished"),
+        ("unknown", "succeeded", "there is no command or batch"),
+    ],
+)
+async def test_what_could_never_run_is_refused(
+    database: Database, how: str, condition: str, message: str
+) -> None:
+    async with daemon_session(database) as connection:
+        me, uuid = await join(connection), await _prerequisite(connection)
+        if how == "settle":
+            await settle(connection, me, await claim(connection, me))
+        elif how == "cancel":
+            ids = [row[0] for row in await connection.fetch("select id from inboxd.commands")]
+            await connection.fetch(SQL["cancel_commands"], ids)
+        else:
+            uuid = uuid4()
+        with pytest.raises(asyncpg.PostgresError, match=message):
+            await connection.execute(_AFTER, uuid, json(THEN), condition)
+        assert await released(connection) == []
+
+
+async def test_a_dead_letter_may_be_waited_for(database: Database) -> None:
+    async with daemon_session(database) as connection:
+        me, uuid = await join(connection), await _prerequisite(connection)
+        rows = await claim(connection, me)
+        await fail(connection, me, rows)
+        await connection.execute(_AFTER, uuid, json(OTHERWISE), "failed")
+        await connection.execute(_AFTER, uuid, json(THEN), "succeeded")
+        assert await released(connection) == ["otherwise"]
+        await connection.fetch(
+            "update inboxd.commands set status = 'pending' where id = $1", rows[0]["id"]
+        )
+        await settle(connection, me, await claim(connection, me))
+        assert await released(connection) == ["otherwise", "then"]
+
+
+async def test_a_worker_of_the_version_before_releases_what_it_does_not_know_of(
+    database: Database,
+) -> None:
+    """A rolling deploy: its settlement says nothing of what waits."""
+    async with daemon_session(database) as connection:
+        me = await join(connection)
+        await send_workflow(connection, [("a", None), ("b", "a")])
+        (row,) = await claim(connection, me, "test.a")
+        older = SQL["settle_commands"].replace(", awaited", "")
+        given: tuple[object, ...] = [row["id"]], [row["fence"]], ["succeeded"], [0.1], []
+        assert await connection.fetch(older, *given, me)
+        assert len(await claim(connection, me, "test.b")) == 1

@@ -1,0 +1,193 @@
+"""Claims, heartbeats and burials, held by two sessions at once: the dead get nothing."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+import anyio
+import pytest
+
+from inboxd.api import messages
+from inboxd.model.lane import Lane
+from inboxd.store import events, workers
+from inboxd.store.connections import Connection
+from inboxd.store.rows import ClaimedEvent
+from tests.store.claiming import GROUP, claim, claim_suspects, ids_of
+from tests.support import Database
+from tests.support.locks import lock_awaited
+from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_claim_in_flight_is_a_sign_of_life(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        sent = await send(session, 3, "test.noop")
+        async with session.transaction():
+            claimed = await claim(session, worker)
+            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
+        returned = await workers.declare_dead(pool, SQL, worker, 0, 3)
+    assert sorted(ids_of(claimed)) == sent
+    assert returned is not None
+    assert sorted(ids_of(returned)) == sent
+
+
+async def test_a_heartbeat_in_flight_is_a_sign_of_life(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        async with session.transaction():
+            await workers.beat(session, SQL, worker, 0, "running")
+            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
+        assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None, "its number changed"
+        assert await workers.declare_dead(pool, SQL, worker, 1, 3) == []
+
+
+async def test_the_dead_neither_claim_nor_beat(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        await send(session, 1, "test.noop")
+        assert await workers.declare_dead(pool, SQL, worker, 0, 3) == []
+        assert await claim(session, worker) == []
+        assert await claim_suspects(session, worker) == []
+        assert await workers.beat(session, SQL, worker, 0, "running") is None
+
+
+async def _a_claim(session: Connection, worker: UUID) -> object:
+    return await claim(session, worker) or None
+
+
+async def _a_claim_of_a_suspect(session: Connection, worker: UUID) -> object:
+    await session.execute("update inboxd.commands set crashes = 1, suspect_group = $1", GROUP)
+    return await claim_suspects(session, worker) or None
+
+
+async def _a_beat(session: Connection, worker: UUID) -> object:
+    return await workers.beat(session, SQL, worker, 1, "running")
+
+
+@pytest.mark.parametrize("late", [_a_claim, _a_claim_of_a_suspect, _a_beat])
+async def test_who_waits_for_the_burial_gets_nothing(
+    database: Database, late: Callable[[Connection, UUID], Awaitable[object]]
+) -> None:
+    """A claim, or a heartbeat, that reaches the server while its worker is declared dead."""
+    answers: list[object] = []
+    async with daemon_session(database) as reaper, daemon_session(database) as stopped:
+        worker = await join(reaper)
+        await send(reaper, 1, "test.noop")
+
+        async def come_late() -> None:
+            answers.append(await late(stopped, worker))
+
+        async with anyio.create_task_group() as tasks, reaper.transaction():
+            await reaper.fetchval(SQL["lock_worker"], worker, 0)
+            tasks.start_soon(come_late)
+            await lock_awaited(database)
+            await reaper.execute(SQL["declare_dead"], worker)
+            await reaper.fetch(SQL["reap_commands"], worker, 3)
+    assert answers == [None]
+    assert await database.fetchval("select status from inboxd.commands") == "pending"
+    assert await database.fetchval("select state from inboxd.workers") == "dead"
+
+
+async def test_a_claim_that_committed_just_before_the_burial_is_taken_back(
+    database: Database,
+) -> None:
+    """The reaper's transaction began before the claim committed; its later statement sees it."""
+    async with daemon_session(database) as reaper, daemon_session(database) as other:
+        worker = await join(other)
+        sent = await send(other, 3, "test.noop")
+        async with reaper.transaction():
+            assert await reaper.fetchval("select count(*) from inboxd.commands") == 3
+            await claim(other, worker)
+            assert await reaper.fetchval(SQL["lock_worker"], worker, 0) == worker
+            await reaper.execute(SQL["declare_dead"], worker)
+            returned = await reaper.fetch(SQL["reap_commands"], worker, 3)
+    assert sorted(ids_of(returned)) == sent
+
+
+async def test_a_command_that_somebody_settles_is_a_sign_of_life(database: Database) -> None:
+    """The reaper waits for no row while it holds others: no deadlock, whatever the order."""
+    async with (
+        daemon_pool(database) as pool,
+        daemon_session(database) as own,
+        daemon_session(database) as other,
+    ):
+        worker = await join(own)
+        sent = await send(own, 3, "test.noop")
+        await claim(own, worker)
+        async with own.transaction():
+            await own.execute("select from inboxd.commands where id = $1 for update", sent[1])
+            assert await workers.declare_dead(pool, SQL, worker, 0, 3) is None
+        left = await other.fetch("select status, crashes from inboxd.commands")
+        assert [tuple(row) for row in left] == [("running", 0)] * 3
+        assert await other.fetchval("select state from inboxd.workers") == "running"
+        returned = await workers.declare_dead(pool, SQL, worker, 0, 3)
+    assert returned is not None
+    assert sorted(ids_of(returned)) == sent
+
+
+async def test_two_reapers_bury_once(database: Database) -> None:
+    async with daemon_pool(database) as pool, daemon_session(database) as session:
+        worker = await join(session)
+        sent = await send(session, 5, "test.noop")
+        await claim(session, worker)
+        returned: list[Sequence[messages.Row] | None] = []
+
+        async def declare_dead() -> None:
+            returned.append(await workers.declare_dead(pool, SQL, worker, 0, 3))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(declare_dead)
+        (rows,) = [rows for rows in returned if rows is not None]
+        assert sorted(ids_of(rows)) == sent
+        crashes = await session.fetch("select distinct status, crashes from inboxd.commands")
+        assert [tuple(row) for row in crashes] == [("pending", 1)]
+
+
+def _mark(row: ClaimedEvent) -> events.Mark:
+    return events.Mark(row["id"], row["crashes"], row["run_at"])
+
+
+async def test_a_marked_event_is_nobody_elses_until_it_was_run(database: Database) -> None:
+    """Between the two transactions of a careful event it is locked by nobody, but kept."""
+    lane = Lane(("default", "test.noop"))
+    async with daemon_session(database) as one, daemon_session(database) as two:
+        (row_id,) = await emit(one, 1, "test.noop")
+        async with one.transaction():
+            (row,) = await events.claim(one, SQL, [lane], 1)
+            await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
+        async with two.transaction():
+            assert await events.claim(two, SQL, [lane], 10) == []
+        async with one.transaction():
+            again = await events.claim_one(one, SQL, row_id)
+            assert again is not None
+            assert (again["crashes"], again["id"]) == (1, row_id)
+            await events.unmark_crash(
+                one, SQL, events.Mark(row["id"], row["crashes"], row["run_at"])
+            )
+            assert await two.fetchval("select crashes from inboxd.events") == 1, "if it dies now"
+        async with two.transaction():
+            (free,) = await events.claim(two, SQL, [lane], 10)
+            assert (free["crashes"], free["run_at"]) == (0, row["run_at"])
+
+
+async def test_a_mark_of_somebody_elses_is_left_alone(database: Database) -> None:
+    lane = Lane(("default", "test.noop"))
+    async with daemon_session(database) as one:
+        (row_id,) = await emit(one, 1, "test.noop")
+        async with one.transaction():
+            (row,) = await events.claim(one, SQL, [lane], 1)
+        for _ in range(2):  # mine, and then another worker's
+            await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
+        await events.unmark_crash(one, SQL, _mark(row))
+        assert await one.fetchval("select crashes from inboxd.events") == 2
+
+
+async def test_a_draining_worker_claims_nothing(database: Database) -> None:
+    async with daemon_session(database) as session:
+        worker = await join(session)
+        await send(session, 1, "test.noop")
+        await workers.beat(session, SQL, worker, 0, "draining")
+        assert await claim(session, worker) == []
