@@ -25,7 +25,7 @@ from inboxd.commands.judge import CommandJudge
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import BlockingStepResults, StepResults
 from inboxd.engine import row_log
-from inboxd.engine.execution import Stopped, Task
+from inboxd.engine.execution import HandlerStopped, Task
 from inboxd.engine.losses import LossExemptions
 from inboxd.engine.outcomes import is_ours, name, requeue
 from inboxd.engine.parts import Parts
@@ -99,14 +99,14 @@ class CommandRun:
         self._halted = reason
         for (kind, _), limit in list(self._parts.executions.limits.items()):
             if kind == "command":
-                limit.stop(Stopped(reason))
+                limit.stop(HandlerStopped(reason))
 
     def cancel(self, ids: frozenset[int]) -> None:
         """Stop commands whose cancellation was requested."""
         for row_id in ids:
             limit = self._parts.executions.limits.get(("command", row_id))
             if limit is not None:
-                limit.stop(Stopped(CANCELLED))
+                limit.stop(HandlerStopped(CANCELLED))
 
     def drop(self, row: ClaimedCommand) -> None:
         """A command that was leased does not run after all."""
@@ -155,7 +155,7 @@ class CommandRun:
         self, row: ClaimedCommand, own: OwnTransaction, error: BaseException
     ) -> _Later | None:
         """The trouble, if it is not the command's own: no connection to be had, or a lost one."""
-        if isinstance(error, Stopped | _Later):
+        if isinstance(error, HandlerStopped | _Later):
             return None
         lost = own.held is not None and own.held.is_closed()
         if own.starved and not lost:
@@ -184,7 +184,7 @@ class CommandRun:
         context = CommandContext(row, lend, self._registry, _handler_log, results, self._say)
         payload = await self._payload(handler, row)
         if self._halted is not None:
-            raise Stopped(self._halted)
+            raise HandlerStopped(self._halted)
         if row_log.logs_starts():
             row_log.command_starts(row)
         try:
@@ -257,7 +257,7 @@ class CommandRun:
             raise _Later(f"its payload could not be read: {explain(error).error}") from error
 
     async def _failed(self, row: ClaimedCommand, error: BaseException, seconds: float) -> RunEnd:
-        if isinstance(error, Stopped):
+        if isinstance(error, HandlerStopped):
             await self._stopped(row, error, seconds)
             return "unsuccessful"
         if isinstance(error, _Later):
@@ -278,7 +278,7 @@ class CommandRun:
         held = row["ordering_key"] is None or self._keeps_position(row["queue"])
         return again if held or again.status != "pending" else replace(again, status="waiting")
 
-    async def _stopped(self, row: ClaimedCommand, error: Stopped, seconds: float) -> None:
+    async def _stopped(self, row: ClaimedCommand, error: HandlerStopped, seconds: float) -> None:
         """Not the handler's failure: cancelled, or given back without an attempt spent."""
         if error.reason == CANCELLED:
             ended = Settlement(row["id"], row["fence"], "cancelled", seconds, None)

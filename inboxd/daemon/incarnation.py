@@ -25,7 +25,7 @@ from inboxd.api.topics import DEFAULT
 from inboxd.commands.processing import CommandProcessing
 from inboxd.daemon.declaring import WorkerDeclaration, declare
 from inboxd.daemon.maintenance import maintenance_tasks
-from inboxd.engine.batch_folder import Folder
+from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
@@ -153,7 +153,7 @@ class Incarnation:
                 executions=self._executions,
                 me=self.me,
                 fleet=self._fleet,
-                folder=Folder(pool, self._sql),
+                folder=BatchFolder(pool, self._sql),
                 controls=self._controls,
                 exclusive_run=ExclusiveRun(
                     on_change=partial(flags["events"].wake, "timer"), on_rest=self._events_rest

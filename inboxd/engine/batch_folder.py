@@ -40,7 +40,7 @@ _RETRY = 0.5
 _LEFT_BEHIND = 2.0
 
 
-class Folder:
+class BatchFolder:
     """This worker's folds; `run` in the task group of the incarnation."""
 
     def __init__(self, pool: Pool, sql: Statements) -> None:

@@ -41,7 +41,7 @@ _TURNS = 2
 Task: TypeAlias = "asyncio.Task[Any] | None"
 
 
-class Stopped(InboxdError):
+class HandlerStopped(InboxdError):
     """The daemon stopped the handler: its lease, its time to drain, or an operator said so."""
 
     def __init__(self, reason: str) -> None:
@@ -49,7 +49,7 @@ class Stopped(InboxdError):
         self.reason = reason
 
 
-class Limit:
+class TimeLimit:
     """The time that one execution has, and the handle by which it can be stopped earlier."""
 
     __slots__ = ("_cancelled", "_handle", "_on_stubborn", "_on_time", "_patience", "_task", "error")
@@ -110,7 +110,7 @@ class Executions:
         on_stubborn: Callable[[str], None],
     ) -> None:
         """Bound threads and processes; `on_stubborn` hears of a handler that will not end."""
-        self.limits: dict[tuple[str, int], Limit] = {}
+        self.limits: dict[tuple[str, int], TimeLimit] = {}
         self._running = monitor.running
         self._threads = Threads(threads)
         self._processes = CapacityLimiter(processes)
@@ -171,7 +171,7 @@ class Executions:
         seconds: float,
     ) -> object:
         who = f"handler of {kind} {handler.type} (id {row_id}) ignores its cancellation"
-        limit = Limit(
+        limit = TimeLimit(
             seconds,
             self._patience,
             lambda: self._on_stubborn(who),

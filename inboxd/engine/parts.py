@@ -6,7 +6,7 @@ worker, the same schema and the same plugins.
 
 from dataclasses import dataclass
 
-from inboxd.engine.batch_folder import Folder
+from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
@@ -34,6 +34,6 @@ class Parts:
     executions: Executions
     me: WorkerIdentity
     fleet: Fleet
-    folder: Folder
+    folder: BatchFolder
     controls: Controls
     exclusive_run: ExclusiveRun

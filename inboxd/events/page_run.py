@@ -37,7 +37,7 @@ _handler_log = get_logger("inboxd.handler")
 _MOST_SENT = 10_000
 
 
-class Alone(Protocol):
+class ChunkOfOne(Protocol):
     """Runs an event of a batch topic as a chunk of one."""
 
     async def alone(
@@ -54,7 +54,7 @@ class Alone(Protocol):
 class PageRun:
     """Runs the events of pages."""
 
-    def __init__(self, parts: Parts, settling: EventSettling, chunks: Alone) -> None:
+    def __init__(self, parts: Parts, settling: EventSettling, chunks: ChunkOfOne) -> None:
         """Run events with the plugins of `parts`.
 
         chunks: runs what batch topics have in lanes: retries and replays, each a chunk of one.

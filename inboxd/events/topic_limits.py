@@ -18,7 +18,7 @@ _SOON = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class TopicAllowance:
     """The topics of a page, and how many rows it may have."""
 
     topics: frozenset[str]
@@ -45,7 +45,9 @@ class TopicLimits:
         """Whether a page needs a slot of the topic."""
         return topic in self._slots
 
-    async def allow(self, connection: Connection, wanted: Iterable[str], most: int) -> Allowed:
+    async def allow(
+        self, connection: Connection, wanted: Iterable[str], most: int
+    ) -> TopicAllowance:
         """What a page may take of the `wanted` topics, given in the order in which they are due."""
         found = list(dict.fromkeys(wanted))
         self.again, self.refused = None, frozenset()
@@ -57,5 +59,5 @@ class TopicLimits:
             self.refused = frozenset(limited).difference(had)
             self.again = _SOON if self.refused else None
         if found and found[0] in self._rows:
-            return Allowed(frozenset(found[:1]), min(most, self._rows[found[0]]))
-        return Allowed(frozenset(topic for topic in found if topic not in self._rows), most)
+            return TopicAllowance(frozenset(found[:1]), min(most, self._rows[found[0]]))
+        return TopicAllowance(frozenset(topic for topic in found if topic not in self._rows), most)

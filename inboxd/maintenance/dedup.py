@@ -34,7 +34,7 @@ _PAGES = 50
 
 
 @dataclass(slots=True)
-class Walk:
+class WalkPace:
     """Where a walk over so many blocks should be by now, to take `period` seconds in all."""
 
     blocks: int
@@ -60,7 +60,7 @@ class DedupPurger:
         self._context = context
         self._settings = windows
         self._windows = windows
-        self._walk: Walk | None = None
+        self._walk: WalkPace | None = None
         self._size = _FEWEST
 
     async def purge(self) -> None:
@@ -69,7 +69,7 @@ class DedupPurger:
         async with borrow(self._context.pool) as connection:
             if self._walk is None or self._walk.over(monotonic()):
                 blocks, self._windows = await dedup.survey(connection, sql, self._settings)
-                self._walk = Walk(blocks, self._period(), monotonic())
+                self._walk = WalkPace(blocks, self._period(), monotonic())
             walk = self._walk
             while walk.behind(now := monotonic()) and now < end:
                 gone = await dedup.forget(

@@ -21,7 +21,7 @@ _log = get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Watch:
+class HeartbeatWatch:
     """Since when each worker's heartbeat number has stood still."""
 
     lease: float
@@ -64,7 +64,7 @@ class Reaper:
         self._context = context
         self._crash_limit = crash_limit
         self._on_returned = on_returned
-        self._watch = Watch(lease)
+        self._watch = HeartbeatWatch(lease)
 
     async def reap(self) -> None:
         """Take back what dead workers held."""

@@ -22,7 +22,7 @@ from inboxd.api.messages import Event
 from inboxd.api.records import EventHandler
 from inboxd.errors import NoHandler, UsageError
 from inboxd.events.chunks.due_chunk import info_of
-from inboxd.events.chunks.reading import Unread, read_rows
+from inboxd.events.chunks.reading import UnreadEvents, read_rows
 from inboxd.model.backoff import Exponential
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.registry.plugins import build_registry
@@ -66,7 +66,7 @@ async def run_chunk(
         _row(handler.readers, topic, key, number, taken_at, *given)
         for number, given in enumerate(events, 1)
     ]
-    unread = Unread()
+    unread = UnreadEvents()
     read = read_rows(handler.readers, cast("Any", rows), {}, unread)
 
     async def portions() -> AsyncIterator[Sequence[Event[Any]]]:

@@ -14,7 +14,7 @@ import pytest
 from inboxd.commands.ended import Ended
 from inboxd.commands.settler import Settler
 from inboxd.embedded import Server
-from inboxd.engine.batch_folder import Folder
+from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import Fleet
 from inboxd.errors import DatabaseError
@@ -76,7 +76,7 @@ async def test_a_vanished_server_is_waited_for_once(
         async with borrow(pool) as connection, borrow(pool):
             (row,) = await commands.claim(connection, SQL, worker, {"default": 1}, [lane], 1)
         me = SimpleNamespace(id=worker)
-        folder = Folder(pool, SQL)
+        folder = BatchFolder(pool, SQL)
         parts = SimpleNamespace(
             sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
         )

@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from inboxd import EventChunk, EventContext, Handlers
-from inboxd.events.chunks.reading import Stored, Unread
+from inboxd.events.chunks.reading import StoredChunk, UnreadEvents
 from inboxd.registry.plugins import build_registry
 from inboxd.settings import Events
 from inboxd.store import chunks
@@ -94,11 +94,11 @@ async def test_of_a_chunk_that_is_streamed_only_a_portion_has_been_read(database
     limits = Events(page_rows=10, page_bytes=5_000)
     (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
     stretch = PositionRange("chunked", "k", 1, 25)
-    stored = Stored(SQL, limits, handler, stretch, 25, first)
+    stored = StoredChunk(SQL, limits, handler, stretch, 25, first)
     async with daemon_session(database) as session:
         for _ in range(2):  # it can be read again
             noting, met = Noting(session), []
-            async for portion in stored.read(lambda: noting, Unread()):  # noqa: B023 - read at once
+            async for portion in stored.read(lambda: noting, UnreadEvents()):  # noqa: B023 - read at once
                 positions = [event.payload["n"] for event in portion]
                 met.append((positions, *noting.brought.values()))
             assert met == [
@@ -121,9 +121,9 @@ async def test_headers_count_in_a_portion_and_come_whole(database: Database) -> 
     handler = build_registry([("a plugin", handlers)]).chunks["chunked"]
     limits = Events(page_rows=25, page_bytes=10_000)
     (first,) = claimed_events(await database.fetch("select * from inboxd.events where head"))
-    stored = Stored(SQL, limits, handler, PositionRange("chunked", "k", 1, 25), 25, first)
+    stored = StoredChunk(SQL, limits, handler, PositionRange("chunked", "k", 1, 25), 25, first)
     async with daemon_session(database) as session:
-        met = [portion async for portion in stored.read(lambda: session, Unread())]
+        met = [portion async for portion in stored.read(lambda: session, UnreadEvents())]
         (held,) = await session.fetch(SQL["read_chunk"], "chunked", "k", 8, 9, 1)
     assert held["headers"] is None
     assert held["headers_bytes"] > 1600

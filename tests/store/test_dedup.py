@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from inboxd.maintenance.context import MaintenanceContext
-from inboxd.maintenance.dedup import DedupPurger, Walk, report_duplicates
+from inboxd.maintenance.dedup import DedupPurger, WalkPace, report_duplicates
 from inboxd.model.dedup import Windows
 from inboxd.store import dedup
 from inboxd.store.pools import Pool, open_pool
@@ -168,7 +168,7 @@ async def test_a_declared_window_keeps_a_topics_keys(database: Database, pool: P
     ("seconds", "block", "behind"), [(0, 0, True), (5, 60, False), (9, 60, True)]
 )
 def test_a_walk_spreads_over_its_period(seconds: float, block: int, *, behind: bool) -> None:
-    walk = Walk(blocks=100, period=10.0, started=0.0, block=block)
+    walk = WalkPace(blocks=100, period=10.0, started=0.0, block=block)
     assert walk.behind(seconds) is behind
     assert not walk.over(seconds)
 

@@ -13,7 +13,7 @@ from inboxd.api import messages
 from inboxd.api.drafts import CommandDraft
 from inboxd.commands.ended import Ended
 from inboxd.commands.settler import Settler
-from inboxd.engine.batch_folder import Folder
+from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import Fleet
 from inboxd.errors import LeaseLost
@@ -439,7 +439,7 @@ def _draft(n: int) -> CommandDraft:
 def _settler(pool: Pool, worker: UUID) -> Settler:
     """A settler with the few parts that it uses; none of its writes may be refused."""
     me = SimpleNamespace(id=worker)
-    folder = Folder(pool, SQL)
+    folder = BatchFolder(pool, SQL)
     parts = SimpleNamespace(
         sql=SQL, metrics=Metrics("test"), me=me, pool=pool, fleet=Fleet(), folder=folder
     )

@@ -12,7 +12,7 @@ from typing import Any
 from inboxd.api.chunks import ChunkInfo
 from inboxd.api.messages import moment
 from inboxd.api.records import ChunkHandler
-from inboxd.events.chunks.reading import ChunkPart, Held, Payloads, Unread, read_rows
+from inboxd.events.chunks.reading import ChunkPart, HeldChunk, Payloads, UnreadEvents, read_rows
 from inboxd.model.lineage import Lineage, child_of, uuid7
 from inboxd.store.chunks import Common
 from inboxd.store.commands import Parent
@@ -26,16 +26,16 @@ class DueChunk:
     handler: ChunkHandler
     info: ChunkInfo
     whole: ChunkPart
-    unread: Unread
+    unread: UnreadEvents
 
 
 def in_memory(handler: ChunkHandler, rows: Sequence[ClaimedEvent], payloads: Payloads) -> DueChunk:
     """The chunk of rows that are in memory."""
-    unread = Unread()
+    unread = UnreadEvents()
     events = read_rows(handler.readers, rows, payloads, unread)
     types = {event.type for event in events}
     info = info_of(handler, rows[0], len(events), types)
-    return DueChunk(handler, info, Held(rows, events), unread)
+    return DueChunk(handler, info, HeldChunk(rows, events), unread)
 
 
 def info_of(

@@ -11,7 +11,7 @@ from inboxd.api.messages import moment
 from inboxd.api.records import ChunkHandler
 from inboxd.events.chunks.cursors import ChunkCursors
 from inboxd.events.chunks.due_chunk import DueChunk, in_memory, info_of
-from inboxd.events.chunks.reading import Stored, Unread
+from inboxd.events.chunks.reading import StoredChunk, UnreadEvents
 from inboxd.model.arrivals import Bucket
 from inboxd.settings import Events as Limits
 from inboxd.store import bodies, chunks
@@ -69,12 +69,12 @@ class ChunkMaker:
             connection, self._sql, self._handler.topic, line, period, most
         )
         stretch = PositionRange(self._handler.topic, line.key, line.position, last)
-        whole = Stored(self._sql, self._limits, self._handler, stretch, size, rows[0])
+        whole = StoredChunk(self._sql, self._limits, self._handler, stretch, size, rows[0])
         types = {row["type"] for row in rows}
         if missing := self._handler.rule.missing(types):
             types.update(await chunks.types_in(connection, self._sql, stretch, missing))
         info = info_of(self._handler, rows[0], size, types)
-        return DueChunk(self._handler, info, whole, Unread())
+        return DueChunk(self._handler, info, whole, UnreadEvents())
 
     async def of_rows(self, connection: Connection, rows: Sequence[ClaimedEvent]) -> DueChunk:
         """The chunk of these rows, with their payloads in memory."""

@@ -34,7 +34,7 @@ Ask = Callable[[], Any]
 
 
 @dataclass(slots=True)
-class Unread:
+class UnreadEvents:
     """Events that could not be read, and why, by their ids."""
 
     errors: dict[int, tuple[ClaimedEvent, BaseException]] = field(default_factory=dict)
@@ -52,27 +52,27 @@ class ChunkPart(Protocol):
     size: int
     first: ClaimedEvent
 
-    def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:
+    def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:
         """Its events in order, portion by portion."""
 
     @property
     def to_finish(self) -> bool:
         """Whether the handler did not read all of it."""
 
-    async def finish(self, connection: Connection, unread: Unread) -> None:
+    async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
         """Read what the handler did not, so that nothing succeeds that cannot be read."""
 
     async def common(self, connection: Connection) -> Common:
         """What all of its events have."""
 
-    def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
+    def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
         """Its own events among those of the chunk that cannot be read."""
 
     def halves(self) -> "tuple[ChunkPart, ChunkPart]":
         """Two parts; only where `size` is 2 or more."""
 
 
-class Held:
+class HeldChunk:
     """A chunk in memory, whose events have been read."""
 
     __slots__ = ("events", "first", "rows", "size")
@@ -84,7 +84,7 @@ class Held:
         self.size = len(rows)
         self.first = rows[0]
 
-    async def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:  # noqa: ARG002 - it is here
+    async def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:  # noqa: ARG002 - it is here
         """All at once."""
         yield self.events
 
@@ -93,7 +93,7 @@ class Held:
         """All has been read before the handler began."""
         return False
 
-    async def finish(self, connection: Connection, unread: Unread) -> None:
+    async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
         """Nothing is left to read."""
 
     async def common(self, connection: Connection) -> Common:  # noqa: ARG002 - it is here
@@ -105,22 +105,22 @@ class Held:
 
         return Common(same("correlation_id"), same("tenant"))
 
-    def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
+    def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
         """By their ids."""
         here = {row["id"] for row in self.rows} if of_all.errors else ()
         return {id_: each for id_, each in of_all.errors.items() if id_ in here}
 
-    def halves(self) -> "tuple[Held, Held]":
+    def halves(self) -> "tuple[HeldChunk, HeldChunk]":
         """The older half, and the newer one."""
         middle = len(self.rows) // 2
         # By their ids one by one: a server that failed over may have drawn a lower id later.
         first = {row["id"] for row in self.rows[:middle]}
         older = [event for event in self.events if event.id in first]
         newer = [event for event in self.events if event.id not in first]
-        return Held(self.rows[:middle], older), Held(self.rows[middle:], newer)
+        return HeldChunk(self.rows[:middle], older), HeldChunk(self.rows[middle:], newer)
 
 
-class Stored:
+class StoredChunk:
     """A chunk that stays in its line while it is read."""
 
     __slots__ = ("_handler", "_limits", "_read_to", "_sql", "first", "size", "stretch")
@@ -143,7 +143,7 @@ class Stored:
         self.first = first
         self._read_to = stretch.first - 1
 
-    async def read(self, ask: Ask, unread: Unread) -> AsyncIterator[Events]:
+    async def read(self, ask: Ask, unread: UnreadEvents) -> AsyncIterator[Events]:
         """As many at once as a page has."""
         async for portion in self._portions(ask, self.stretch.first - 1, unread):
             yield portion
@@ -153,12 +153,12 @@ class Stored:
         """By the position that was read last."""
         return self._read_to < self.stretch.last
 
-    async def finish(self, connection: Connection, unread: Unread) -> None:
+    async def finish(self, connection: Connection, unread: UnreadEvents) -> None:
         """Read from where the handler stopped."""
         async for _ in self._portions(lambda: connection, self._read_to, unread):
             pass
 
-    async def _portions(self, ask: Ask, after: int, unread: Unread) -> AsyncIterator[Events]:
+    async def _portions(self, ask: Ask, after: int, unread: UnreadEvents) -> AsyncIterator[Events]:
         """What stands behind a position."""
         topic, key, _, last = self.stretch
         sql, most_rows = self._sql, self._handler.page_rows or self._limits.page_rows
@@ -181,18 +181,20 @@ class Stored:
         """By asking the database."""
         return await chunks.common_in(connection, self._sql, self.stretch, self.first)
 
-    def unread(self, of_all: Unread) -> dict[int, tuple[ClaimedEvent, BaseException]]:
+    def unread(self, of_all: UnreadEvents) -> dict[int, tuple[ClaimedEvent, BaseException]]:
         """By their positions."""
         _, _, first, last = self.stretch
         found = of_all.errors.items()
         return {id_: each for id_, each in found if first <= chunks.position_of(each[0]) <= last}
 
-    async def left(self, connection: Connection) -> "Stored | None":
+    async def left(self, connection: Connection) -> "StoredChunk | None":
         """What is still in the line, with its own first row; None: nothing."""
         rows = await chunks.read(connection, self._sql, self.stretch, 1)
         return self._among(rows[0], self.stretch.last, self.size) if rows else None
 
-    async def hold(self, connection: Connection, unread: Unread) -> "Held | Stored | None":
+    async def hold(
+        self, connection: Connection, unread: UnreadEvents
+    ) -> "HeldChunk | StoredChunk | None":
         """The same in memory, if it is small; None: nothing is left of it."""
         sql, last = self._sql, self.stretch.last
         rows = await chunks.read(connection, sql, self.stretch, _SMALL + 1)
@@ -205,13 +207,13 @@ class Stored:
             return self._among(rows[0], chunks.position_of(rows[-1]), len(rows))
         payloads = await bodies.read(connection, sql, rows)
         whole = await bodies.complete(connection, sql, rows)
-        return Held(whole, read_rows(self._handler.readers, whole, payloads, unread))
+        return HeldChunk(whole, read_rows(self._handler.readers, whole, payloads, unread))
 
-    def _among(self, first: ClaimedEvent, last: int, size: int) -> "Stored":
+    def _among(self, first: ClaimedEvent, last: int, size: int) -> "StoredChunk":
         stretch = self.stretch._replace(first=chunks.position_of(first), last=last)
-        return Stored(self._sql, self._limits, self._handler, stretch, size, first)
+        return StoredChunk(self._sql, self._limits, self._handler, stretch, size, first)
 
-    def halves(self) -> "tuple[Stored, Stored]":
+    def halves(self) -> "tuple[StoredChunk, StoredChunk]":
         """The older half of its positions, and the newer one."""
         topic, key, first, last = self.stretch
         middle = (first + last) // 2
@@ -220,7 +222,7 @@ class Stored:
             PositionRange(topic, key, middle + 1, last),
         )
         half = self.size // 2
-        make = partial(Stored, self._sql, self._limits, self._handler, first=self.first)
+        make = partial(StoredChunk, self._sql, self._limits, self._handler, first=self.first)
         return make(older, self.size - half), make(newer, half)
 
 
@@ -228,7 +230,7 @@ def read_rows(
     readers: Mapping[str, EventHandler],
     rows: Sequence[ClaimedEvent],
     payloads: Payloads,
-    unread: Unread,
+    unread: UnreadEvents,
 ) -> Events:
     """The events of rows; those that cannot be read are noted."""
     events = []

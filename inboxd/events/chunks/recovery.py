@@ -13,7 +13,7 @@ from inboxd.engine.losses import LossExemptions
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.events.chunks.cursors import ChunkCursors
-from inboxd.events.chunks.reading import ChunkPart, Held
+from inboxd.events.chunks.reading import ChunkPart, HeldChunk
 from inboxd.events.chunks.requeue import FailedChunk, make_due
 from inboxd.events.chunks.visit import Visit
 from inboxd.events.quarantine import Quarantine
@@ -73,7 +73,7 @@ class VisitRecovery:
         async with self._anew(visit) as connection:
             await self._line_up(connection, part)
             self.cursors.cut(visit.bucket, key, part.size // 2)
-            rows = part.rows if isinstance(part, Held) else ()
+            rows = part.rows if isinstance(part, HeldChunk) else ()
             await make_due(connection, self.parts.sql, part, rows)
 
     async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
@@ -85,7 +85,7 @@ class VisitRecovery:
 
     async def _line_up(self, connection: Connection, part: ChunkPart) -> None:
         """What was run before it was lined up needs a position to be requeued."""
-        if isinstance(part, Held):
+        if isinstance(part, HeldChunk):
             fresh = [row["id"] for row in part.rows if row.get("position") is None]
             await lines.line_up(connection, self.parts.sql, fresh)
 

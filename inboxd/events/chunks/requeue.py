@@ -13,7 +13,7 @@ from inboxd.api.records import ChunkHandler
 from inboxd.engine.outcomes import error_entry, requeue
 from inboxd.engine.parts import Parts
 from inboxd.errors import HandlerTimeout
-from inboxd.events.chunks.reading import ChunkPart, Held, Stored
+from inboxd.events.chunks.reading import ChunkPart, HeldChunk, StoredChunk
 from inboxd.events.chunks.written import left_of
 from inboxd.events.settling import EventSettling, PageResults
 from inboxd.model.outcome import Dead, explain
@@ -58,12 +58,12 @@ class ChunkRequeue:
         """Write what becomes of a chunk; `noted` is what its transaction noted of single events."""
         part, first = failed.part, failed.part.first
         left: Sequence[ClaimedEvent] = ()
-        if isinstance(part, Held):
+        if isinstance(part, HeldChunk):
             left = left_of(part, noted)
             if not left:
                 return RequeueResult.ENDED
             first = left[0]
-        elif isinstance(part, Stored):
+        elif isinstance(part, StoredChunk):
             still = await part.left(connection)
             if still is None:
                 return RequeueResult.ENDED
@@ -86,7 +86,7 @@ class ChunkRequeue:
         if not isinstance(outcome, Dead):
             again = replace(requeue(outcome, first, me), status="waiting")  # it stays in its line
             await events.requeue(connection, sql, [again])
-        elif isinstance(part, Stored):
+        elif isinstance(part, StoredChunk):
             entry = error_entry(outcome.failure, first["attempts"] + 1, me)
             await chunks.fail(connection, sql, part.stretch, entry, outcome.failure.fingerprint)
         else:
@@ -110,5 +110,5 @@ async def make_due(
     now = [row["id"] for row in rows] or [part.first["id"]]
     again = [events.Requeue(id_, "waiting", delay=0.0) for id_ in now]
     await events.requeue(connection, sql, again)
-    if isinstance(part, Stored):
+    if isinstance(part, StoredChunk):
         await chunks.make_due(connection, sql, part.stretch)

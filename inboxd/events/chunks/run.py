@@ -32,9 +32,16 @@ from inboxd.errors import (
     Retry,
 )
 from inboxd.events.chunks.due_chunk import DueChunk, in_memory, origin_of
-from inboxd.events.chunks.reading import Ask, ChunkPart, Held, Payloads, Stored, Unread
+from inboxd.events.chunks.reading import (
+    Ask,
+    ChunkPart,
+    HeldChunk,
+    Payloads,
+    StoredChunk,
+    UnreadEvents,
+)
 from inboxd.events.chunks.splitting import SplitProgress, may_halve
-from inboxd.events.chunks.written import Written, WrittenMark
+from inboxd.events.chunks.written import WrittenChunks, WrittenMark
 from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults
 from inboxd.model.outcome import Succeeded
 from inboxd.store.commands import Parent
@@ -63,7 +70,7 @@ class ChunkRun:
         return handler.runs.timeout or self._parts.settings.events.chunk_timeout.total_seconds()
 
     async def run(
-        self, task: Task, connection: Connection, chunk: DueChunk, written: Written
+        self, task: Task, connection: Connection, chunk: DueChunk, written: WrittenChunks
     ) -> BaseException | None:
         """Run a chunk; the error for which it is to be requeued as a whole, if there is one."""
         mark = WrittenMark.of(written)
@@ -71,7 +78,7 @@ class ChunkRun:
         course = SplitProgress()
         while todo:
             part = todo.pop()
-            if isinstance(part, Stored) and part is not chunk.whole:
+            if isinstance(part, StoredChunk) and part is not chunk.whole:
                 held = await part.hold(connection, chunk.unread)
                 if held is None:
                     continue
@@ -108,7 +115,7 @@ class ChunkRun:
         results: PageResults,
     ) -> None:
         """Run an event as a chunk of one: a retry, a replay, or a suspect."""
-        handler, written = self._parts.registry.chunks[row["topic"]], Written(results)
+        handler, written = self._parts.registry.chunks[row["topic"]], WrittenChunks(results)
         chunk = in_memory(handler, [row], payloads)
         error = await self.run(task, connection, chunk, written)
         if error is not None:
@@ -117,7 +124,12 @@ class ChunkRun:
     # -------------------------------------------------------------------------------- one run
 
     async def _try(
-        self, task: Task, connection: Connection, chunk: DueChunk, part: ChunkPart, written: Written
+        self,
+        task: Task,
+        connection: Connection,
+        chunk: DueChunk,
+        part: ChunkPart,
+        written: WrittenChunks,
     ) -> BaseException | None:
         """Run one part; the error that undid it, if any. Raises PageFailedBy."""
         if row_log.logs_starts():
@@ -172,10 +184,10 @@ class ChunkRun:
         if runs.executor == "thread":
             lend = lambda: BlockingConnection(savepoint.lend())  # noqa: E731 - as short as its name
             make = BlockingEventChunk
-        size = len(part.events) if isinstance(part, Held) else part.size
+        size = len(part.events) if isinstance(part, HeldChunk) else part.size
         info = replace(chunk.info, size=size)
         events = make(info, partial(part.read, ask, chunk.unread))
-        if isinstance(part, Held) and not part.events:
+        if isinstance(part, HeldChunk) and not part.events:
             return events  # type: ignore[no-any-return] # all are unreadable: there is no chunk
         row, parent = origin
         context = EventContext(row, lend, self._parts.registry, _handler_log)
@@ -202,7 +214,7 @@ class ChunkRun:
 
     async def _settle(
         self,
-        written: Written,
+        written: WrittenChunks,
         chunk: DueChunk,
         part: ChunkPart,
         events: EventChunk[Any] | BlockingEventChunk[Any],
@@ -214,10 +226,10 @@ class ChunkRun:
             self._requeue(written, row, error, chunk.handler)
             if number % _AT_ONCE == 0:  # each is logged: the others have their turn
                 await anyio.lowlevel.checkpoint()
-        if isinstance(part, Stored):
+        if isinstance(part, StoredChunk):
             written.settled.append((part.stretch, seconds, part.first["waited"]))
             return
-        assert isinstance(part, Held)  # noqa: S101 - there are two forms
+        assert isinstance(part, HeldChunk)  # noqa: S101 - there are two forms
         rows = part.rows if not own else [row for row in part.rows if row["id"] not in own]
         results = written.results
         results.done += [(row["id"], seconds) for row in rows]
@@ -227,7 +239,7 @@ class ChunkRun:
         ]
 
     def _requeue(
-        self, written: Written, row: ClaimedEvent, error: BaseException, handler: ChunkHandler
+        self, written: WrittenChunks, row: ClaimedEvent, error: BaseException, handler: ChunkHandler
     ) -> None:
         """One event waits for its retry, alone, or is a dead letter."""
         if row.get("position") is not None:  # one that is run from its lane has no position
@@ -243,7 +255,7 @@ class ChunkRun:
 
 
 def _own_outcomes(
-    events: EventChunk[Any] | BlockingEventChunk[Any], unread: Unread, part: ChunkPart
+    events: EventChunk[Any] | BlockingEventChunk[Any], unread: UnreadEvents, part: ChunkPart
 ) -> dict[int, tuple[ClaimedEvent, BaseException]]:
     """The events of a part that are not done although its handler ended well."""
     return {**part.unread(unread), **events.outcomes}

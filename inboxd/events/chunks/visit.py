@@ -22,7 +22,7 @@ from inboxd.events.chunks.making import ROWS, ChunkMaker, pages
 from inboxd.events.chunks.reading import ChunkPart
 from inboxd.events.chunks.requeue import ChunkRequeue, FailedChunk, RequeueResult
 from inboxd.events.chunks.run import ChunkRun
-from inboxd.events.chunks.written import Written
+from inboxd.events.chunks.written import WrittenChunks
 from inboxd.events.settling import EventSettling
 from inboxd.model.arrivals import Bucket
 from inboxd.store import bodies, chunks, lines
@@ -54,7 +54,7 @@ class Visit:
     rows: int = 0
     last: int = 0
     exhausted: bool = True
-    written: list[Written] = field(default_factory=list)
+    written: list[WrittenChunks] = field(default_factory=list)
     # How many rows are enough for this visit: 1 runs one chunk at a time.
     enough: int = ROWS
     # All chunks are run one by one, after the transaction that lines them up.
@@ -252,7 +252,7 @@ class Visit:
     async def _run(self, connection: Connection, key: str, chunk: DueChunk) -> BaseException | None:
         """Run a chunk, and note what came of it."""
         if not self.written:
-            self.written.append(Written())
+            self.written.append(WrittenChunks())
         self.ran.append((key, chunk.whole))
         written = self.written[-1]
         error = await self.chunks.run(asyncio.current_task(), connection, chunk, written)
@@ -277,7 +277,7 @@ class Visit:
                 connection, sql, stretch, seconds, self.parts.me.id
             ):
                 written.types.append((type_, rows, seconds, waited))
-        self.written.append(Written())
+        self.written.append(WrittenChunks())
 
     async def requeue(self, connection: Connection) -> None:
         """Requeue the chunks that failed as a whole, which are lined up by now."""

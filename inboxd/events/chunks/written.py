@@ -7,14 +7,14 @@ taken back, as when it is requeued as a whole. See: `run`, which notes it; `visi
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inboxd.events.chunks.reading import Held
+from inboxd.events.chunks.reading import HeldChunk
 from inboxd.events.settling import PageResults
 from inboxd.store.chunks import PositionRange
 from inboxd.store.rows import ClaimedEvent
 
 
 @dataclass(slots=True)
-class Written:
+class WrittenChunks:
     """What chunks have to write. settled: stretches of lines, with the seconds of each event.
 
     leaving: ids of lined-up events that do not stay in their lines.
@@ -36,12 +36,12 @@ class WrittenMark:
     leaving: int
 
     @classmethod
-    def of(cls, written: Written) -> "WrittenMark":
+    def of(cls, written: WrittenChunks) -> "WrittenMark":
         """Up to here."""
         results = written.results
         return cls(len(results.requeues), len(results.counts), len(written.leaving))
 
-    def back(self, written: Written, error: BaseException) -> BaseException:
+    def back(self, written: WrittenChunks, error: BaseException) -> BaseException:
         """Take back what was noted of a chunk that is requeued as a whole."""
         del written.results.requeues[self.requeues :]
         del written.results.counts[self.counts :]
@@ -49,7 +49,7 @@ class WrittenMark:
         return error
 
 
-def left_of(part: Held, written: Sequence[PageResults]) -> list[ClaimedEvent]:
+def left_of(part: HeldChunk, written: Sequence[PageResults]) -> list[ClaimedEvent]:
     """The events of a chunk that nothing was noted of."""
     met = {id_ for results in written for id_, _ in results.done}
     met |= {each.id for results in written for each in results.requeues}

@@ -22,7 +22,7 @@ from inboxd import (
 )
 from inboxd.api.chunks import ChunkInfo
 from inboxd.errors import NoHandler, PluginError, UsageError
-from inboxd.events.chunks.reading import Held
+from inboxd.events.chunks.reading import HeldChunk
 from inboxd.model.backoff import Fixed
 from inboxd.model.outcome import Dead, Retrying, Succeeded
 from inboxd.registry.chunk_handlers import misfits
@@ -318,6 +318,6 @@ def test_halves_are_those_of_the_rows_whatever_their_ids() -> None:
     """A server that failed over draws lower ids later; the order is that of the line."""
     rows: Any = [{"id": id_} for id_ in (5, 3, 4, 6)]
     events: Any = [SimpleNamespace(id=id_) for id_ in (5, 3, 6)]  # 4 cannot be read
-    older, newer = Held(rows, events).halves()
+    older, newer = HeldChunk(rows, events).halves()
     assert [event.id for event in older.events] == [5, 3]
     assert [event.id for event in newer.events] == [6]
