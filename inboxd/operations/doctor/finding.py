@@ -33,6 +33,12 @@ class Levels:
     warning: float | None
     critical: float | None
 
+    def find(
+        self, subject: str, figure: float, unit: Unit, found: str, remedy: str = ""
+    ) -> "Finding":
+        """What was found, with the verdict on its figure."""
+        return Finding(subject, self.judge(figure), found, remedy, figure, unit)
+
     def judge(self, figure: float) -> Verdict:
         """The verdict on a figure, of which more is worse."""
         levels = (
@@ -48,7 +54,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: the subject, what was found, how bad that is, and what to do about it.
+    """One line: the subject, what was found, how bad that is, and what to do unless it is ok.
 
     figure: the number behind the verdict, in `unit`; None where there is none.
     """
@@ -59,6 +65,11 @@ class Finding:
     remedy: str = ""
     figure: float | None = None
     unit: Unit = ""
+
+    def __post_init__(self) -> None:
+        """A remedy may be given whatever the verdict is."""
+        if self.verdict is Verdict.OK:
+            object.__setattr__(self, "remedy", "")
 
 
 def worst(*verdicts: Verdict) -> Verdict:

@@ -78,12 +78,9 @@ async def listening(look: Look) -> AsyncIterator[Finding]:
         remedy = "workers reconnect by themselves: see their logs; behind a pooler, nothing"
         found += f", {plural(len(living), 'worker')} alive"
     yield Finding("wake-ups", verdict, found, remedy, row["listeners"])
-    usage = row["usage"]
-    verdict = thresholds.NOTIFICATION_SHARE.judge(usage)
-    remedy = "" if verdict is Verdict.OK else "end the oldest transaction of a session that listens"
-    yield Finding(
-        "notifications", verdict, f"{usage:.1%} of the queue is full", remedy, usage, "share"
-    )
+    full = f"{row['usage']:.1%} of the queue is full"
+    remedy = "end the oldest transaction of a session that listens"
+    yield thresholds.NOTIFICATION_SHARE.find("notifications", row["usage"], "share", full, remedy)
 
 
 async def silenced(look: Look) -> AsyncIterator[Finding]:
@@ -104,7 +101,6 @@ async def clock(look: Look) -> AsyncIterator[Finding]:
     (there,) = await look.row("clock")
     took = monotonic() - begun
     off = max(0.0, abs((there - here).total_seconds() - took / 2) - took / 2)
-    verdict = thresholds.CLOCK_SECONDS.judge(off)
-    remedy = "" if verdict is Verdict.OK else "let NTP set it: times that producers give are theirs"
     found = f"this machine is {span(off)} away from the database, give or take {span(took / 2)}"
-    yield Finding("clock", verdict, found, remedy, off, "seconds")
+    remedy = "let NTP set it: times that producers give are theirs"
+    yield thresholds.CLOCK_SECONDS.find("clock", off, "seconds", found, remedy)

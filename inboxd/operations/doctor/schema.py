@@ -157,7 +157,6 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
             if (kept := keep.get(each.parent)) is not None and each.age > kept.total_seconds()
         ]
     longest = max(late, default=0.0)
-    verdict = thresholds.RETENTION_SECONDS.judge(longest)
     times = {
         parent.partition("_")[0]: "ever" if kept is None else span(kept.total_seconds())
         for parent, kept in keep.items()
@@ -165,10 +164,8 @@ async def retention(look: Look) -> AsyncIterator[Finding]:
     text = "kept: " + ", ".join(f"{table} for {time}" for table, time in times.items())
     if late:
         text += f"; {plural(len(late), 'partition')} should be gone, the oldest for {span(longest)}"
-    remedy = ""
-    if verdict is not Verdict.OK:
-        remedy = "see the log of the worker that leads: an export that fails, or a lock"
-    yield Finding("retention", verdict, text, remedy, longest, "seconds")
+    remedy = "see the log of the worker that leads: an export that fails, or a lock"
+    yield thresholds.RETENTION_SECONDS.find("retention", longest, "seconds", text, remedy)
 
 
 def judge_partitions(days: int, apart: Sequence[Apart]) -> Finding:
@@ -182,10 +179,10 @@ def judge_partitions(days: int, apart: Sequence[Apart]) -> Finding:
         )
         found += f"; detached, and in the way of one: {_names(in_the_way)}"
         return Finding("partitions", verdict, found, remedy, days, "days")
-    if days >= thresholds.DAYS_AHEAD_ENOUGH:
-        return Finding("partitions", Verdict.OK, found, figure=days, unit="days")
     remedy = "start a worker: it makes them; if one runs, its log says what keeps it from that"
     verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL
+    if days >= thresholds.DAYS_AHEAD_ENOUGH:
+        verdict = Verdict.OK
     return Finding("partitions", verdict, found, remedy, days, "days")
 
 

@@ -78,21 +78,17 @@ def _settings(row: Row) -> Iterator[Finding]:
 
 def _connections(row: Row) -> Finding:
     used, most = row["connections"], row["most_connections"]
-    share = used / max(1, most)
-    verdict = thresholds.CONNECTION_SHARE.judge(share)
-    remedy = ""
-    if verdict is not Verdict.OK:
-        remedy = "raise max_connections, lower pools, or put a pooler before it"
-    return Finding("connections", verdict, f"{used} of {most}", remedy, share, "share")
+    remedy = "raise max_connections, lower pools, or put a pooler before it"
+    share, found = used / max(1, most), f"{used} of {most}"
+    return thresholds.CONNECTION_SHARE.find("connections", share, "share", found, remedy)
 
 
 def _unfrozen(row: Row) -> Finding:
-    verdict = thresholds.UNFROZEN_TRANSACTIONS.judge(row["age"])
-    remedy = ""
-    if verdict is not Verdict.OK:
-        remedy = "VACUUM FREEZE, at a quiet time; see what keeps autovacuum from it above"
     found = f"the oldest unfrozen transaction is {row['age']:,} back"
-    return Finding("wraparound", verdict, found, remedy, row["age"], "transactions")
+    remedy = "VACUUM FREEZE, at a quiet time; see what keeps autovacuum from it above"
+    return thresholds.UNFROZEN_TRANSACTIONS.find(
+        "wraparound", row["age"], "transactions", found, remedy
+    )
 
 
 async def slots(look: Look) -> AsyncIterator[Finding]:
@@ -102,11 +98,6 @@ async def slots(look: Look) -> AsyncIterator[Finding]:
         yield Finding("slots", Verdict.OK, "none that nobody reads", figure=0)
     for row in rows:
         kept, quoted = row["bytes"] or 0, row["name"].replace("'", "''")
-        yield Finding(
-            "slots",
-            thresholds.SLOT_BYTES.judge(kept),
-            f"{row['name']!r} is read by nobody and keeps {size(kept)} of WAL",
-            f"if nobody needs it: SELECT pg_drop_replication_slot('{quoted}');",
-            kept,
-            "bytes",
-        )
+        found = f"{row['name']!r} is read by nobody and keeps {size(kept)} of WAL"
+        remedy = f"if nobody needs it: SELECT pg_drop_replication_slot('{quoted}');"
+        yield thresholds.SLOT_BYTES.find("slots", kept, "bytes", found, remedy)

@@ -32,12 +32,10 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
     found = (
         f"{plural(dead, 'dead row')}, {row['live']:,} live, {size(row['bytes'])}; vacuumed {ago}"
     )
-    remedy = ""
-    if verdict is not Verdict.OK:
-        remedy = f"run: VACUUM {name}; if they stay, see «oldest snapshot» below"
+    remedy = f"run: VACUUM {name}; if they stay, see «oldest snapshot» below"
     if row["running"]:
         found += "; a vacuum runs"
-        remedy = "wait for the vacuum that runs" if remedy else ""
+        remedy = "wait for the vacuum that runs"
     if row["off"]:
         found += "; autovacuum is off"
         remedy = f"run: ALTER TABLE {name} RESET (autovacuum_enabled); VACUUM {name};"
@@ -100,14 +98,13 @@ async def locks(look: Look) -> AsyncIterator[Finding]:
         yield Finding("locks", Verdict.OK, f"nobody waits longer than {span(least or 0)}", figure=0)
     for row in rows:
         blockers = ", ".join(map(str, row["blockers"])) or "nobody any more"
-        yield Finding(
+        yield thresholds.LOCK_WAIT_SECONDS.find(
             "locks",
-            thresholds.LOCK_WAIT_SECONDS.judge(row["waited"]),
+            row["waited"],
+            "seconds",
             f"pid {row['pid']} ({row['application'] or 'no name'}) waits for {row['mode']} on "
             f"{row['on_table']} for {span(row['waited'])}, behind pid {blockers}",
             "look at who is in front; if it need not be: SELECT pg_terminate_backend(pid);",
-            row["waited"],
-            "seconds",
         )
 
 
@@ -117,8 +114,6 @@ async def sizes(look: Look) -> AsyncIterator[Finding]:
         found = f"about {plural(row['rows'], 'row')}, {size(row['bytes'])}"
         if row["partitions"]:
             found += f" in {plural(row['partitions'], 'partition')}"
-        verdict, remedy = Verdict.OK, ""
-        if row["name"] == "dedup":
-            verdict = thresholds.DEDUP_ROWS.judge(row["rows"])
-            remedy = "" if verdict is Verdict.OK else "a shorter window keeps fewer keys"
-        yield Finding(f"size: {row['name']}", verdict, found, remedy, row["rows"], "rows")
+        levels = thresholds.DEDUP_ROWS if row["name"] == "dedup" else thresholds.ANY
+        remedy = "a shorter window keeps fewer keys"
+        yield levels.find(f"size: {row['name']}", row["rows"], "rows", found, remedy)

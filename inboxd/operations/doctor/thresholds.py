@@ -10,6 +10,8 @@ STATEMENT_SECONDS = 2.0  # what one look's statement gets
 COUNTED = 10_000  # rows are counted so far
 SHOWN = 5  # of a kind of trouble so many are named, the gravest first
 
+ANY = Levels(notice=None, warning=None, critical=None)
+
 # Days with partitions, today not counted; fewer is worse.
 DAYS_AHEAD_ENOUGH = 3
 

@@ -4,7 +4,7 @@ Owns the checks of group "work". Promises that counts stop at a limit. Known lim
 rules of queues are those of the settings that the operator's command reads.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 
 from inboxd.model.wording import plural, span
@@ -32,9 +32,7 @@ async def lines(look: Look) -> AsyncIterator[Finding]:
     for row in await store_topics.lines(look.session):
         name, oldest = row["topic"], row["oldest"] or 0.0
         verdict = thresholds.BACKLOG_SECONDS.judge(0.0 if name in paused_ else oldest)
-        remedy = ""
-        if verdict is not Verdict.OK:
-            remedy = f"`inboxd topics show {name}` and `inboxd workers`: who serves it?"
+        remedy = f"`inboxd topics show {name}` and `inboxd workers`: does one serve it?"
         found = f"{row['arrived']:,} arrived, {row['lined_up']:,} lined up"
         found += f", the oldest arrival for {span(oldest)}"
         if name in paused_:
@@ -57,14 +55,9 @@ async def kept(look: Look) -> AsyncIterator[Finding]:
         remedy += f'[types."{type_ or "…"}"] unhandled = "dead" or "ignore"'
         if type_ is None:
             remedy = f"`inboxd topics blocked --topic {topic}` names keys and types; {remedy}"
-        yield Finding(
-            f"kept: topic {topic}",
-            thresholds.KEPT_SECONDS.judge(oldest),
-            f"{what}, that nobody handles, the oldest for {span(oldest)}",
-            remedy,
-            oldest,
-            "seconds",
-        )
+        text = f"{what}, that nobody handles, the oldest for {span(oldest)}"
+        subject = f"kept: topic {topic}"
+        yield thresholds.KEPT_SECONDS.find(subject, oldest, "seconds", text, remedy)
     if len(found) > thresholds.SHOWN:
         left = len(found) - thresholds.SHOWN
         remedy = "`inboxd status` names them all"
@@ -98,15 +91,13 @@ def _judge_lane(
     oldest = max((row["oldest"] or 0.0 for row in rows if row["type"] not in meant), default=0.0)
     pending, due = (sum(row[what] for row in rows) for what in ("pending", "due"))
     more = "+" if any(row["pending"] >= listing.COUNTED for row in rows) else ""
-    verdict = thresholds.BACKLOG_SECONDS.judge(oldest)
     found = f"{pending:,}{more} pending, {due:,} due, the oldest for {span(oldest)}"
     if stopped:
         found += f"; paused: {', '.join(sorted(stopped))}"
-    remedy = ""
-    if verdict is not Verdict.OK:
-        where = "inboxd status" if kind == "topic" else f"inboxd queues show {name}"
-        remedy = f"`{where}` and `inboxd workers`: who serves it, and is it enough?"
-    return Finding(f"backlog: {kind} {name}", verdict, found, remedy, oldest, "seconds")
+    where = "inboxd status" if kind == "topic" else f"inboxd queues show {name}"
+    remedy = f"`{where}` and `inboxd workers`: does one serve it, and is it enough?"
+    subject = f"backlog: {kind} {name}"
+    return thresholds.BACKLOG_SECONDS.find(subject, oldest, "seconds", found, remedy)
 
 
 async def dead_letters(look: Look) -> AsyncIterator[Finding]:
@@ -123,7 +114,7 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
             )
         more = "+" if any(row["failed"] >= listing.COUNTED for row in rows) else ""
         found = f"{failed:,}{more}; {plural(lately, 'attempt')} ended so within the last hour"
-        remedy = "`inboxd failures list`, then replay or dismiss them" if failed else ""
+        remedy = "`inboxd failures list`, then replay or dismiss them"
         yield Finding(f"dead letters: {table}", verdict, found, remedy, failed, "rows")
 
 
@@ -134,18 +125,13 @@ async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
     if not found:
         yield Finding("blocked keys", Verdict.OK, "no queue has any", figure=0)
     for each in found:
-        yield Finding(
-            f"blocked keys: queue {each.queue}",
-            thresholds.BLOCKED_SECONDS.judge(each.oldest)
-            if each.held_by == "dead letter"
-            else Verdict.OK,
-            f"{each.keys:,} by a {each.held_by}, the first one behind for {span(each.oldest)}",
-            f"`inboxd queues show {each.queue}` names them; replay or dismiss the dead letters"
-            if each.held_by == "dead letter"
-            else "",
-            each.oldest,
-            "seconds",
-        )
+        # What a retry or a running command holds up goes on by itself.
+        dead = each.held_by == "dead letter"
+        text = f"{each.keys:,} by a {each.held_by}, the first one behind for {span(each.oldest)}"
+        remedy = f"`inboxd queues show {each.queue}` names them; replay or dismiss the dead letters"
+        subject = f"blocked keys: queue {each.queue}"
+        levels = thresholds.BLOCKED_SECONDS if dead else thresholds.ANY
+        yield levels.find(subject, each.oldest, "seconds", text, remedy)
 
 
 async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
@@ -158,16 +144,14 @@ async def blocked_lines(look: Look) -> AsyncIterator[Finding]:
         dead = each.held_by == "dead letter"
         more = "+" if each.lines >= store_lines.HOLDERS else ""
         holder = "a dead letter" if dead else "an event that nobody handles"
-        yield Finding(
-            f"blocked lines: topic {each.topic}",
-            thresholds.BLOCKED_SECONDS.judge(each.oldest),
-            f"{each.lines:,}{more} behind {holder}, the first for {span(each.oldest)}",
+        remedy = (
             "`inboxd failures list`; replay or dismiss the dead letter, and the line goes on"
             if dead
-            else f"`inboxd topics blocked --topic {each.topic}`: start a worker that handles it",
-            each.oldest,
-            "seconds",
+            else f"`inboxd topics blocked --topic {each.topic}`: start a worker that handles it"
         )
+        text = f"{each.lines:,}{more} behind {holder}, the first for {span(each.oldest)}"
+        subject = f"blocked lines: topic {each.topic}"
+        yield thresholds.BLOCKED_SECONDS.find(subject, each.oldest, "seconds", text, remedy)
 
 
 async def suspects(look: Look) -> AsyncIterator[Finding]:
@@ -200,15 +184,11 @@ async def running(look: Look) -> AsyncIterator[Finding]:
     lost = [row for row in rows if not row["alive"]]
     for row in lost[: thresholds.SHOWN]:
         silence = row["oldest"] if row["silence"] is None else row["silence"]
-        yield Finding(
-            "stuck leases",
-            thresholds.STUCK_LEASES.judge(silence / lease),
-            f"{plural(row['commands'], 'command')} held by {row['name'] or row['worker']}, "
-            f"not heard of for {span(silence)}, such as {row['type']} {row['id']}",
-            "start a worker: its reaper takes them back within a lease; if one runs, see its log",
-            silence,
-            "seconds",
-        )
+        found = f"{plural(row['commands'], 'command')} held by {row['name'] or row['worker']}, "
+        found += f"not heard of for {span(silence)}, such as {row['type']} {row['id']}"
+        remedy = "start a worker: it takes them back within a lease; if one runs, see its log"
+        verdict = thresholds.STUCK_LEASES.judge(silence / lease)
+        yield Finding("stuck leases", verdict, found, remedy, silence, "seconds")
     if not lost:
         held = sum(row["commands"] for row in rows)
         found = f"none: {plural(held, 'running command')}, all in living hands"
@@ -217,69 +197,63 @@ async def running(look: Look) -> AsyncIterator[Finding]:
         (row for row in rows if row["alive"]), key=lambda row: row["oldest"], default=None
     )
     if longest is not None:
-        verdict = thresholds.RUNNING_SECONDS.judge(longest["oldest"])
-        yield Finding(
+        found = f"{longest['type']} {longest['id']} for {span(longest['oldest'])}"
+        yield thresholds.RUNNING_SECONDS.find(
             "longest command",
-            verdict,
-            f"{longest['type']} {longest['id']} for {span(longest['oldest'])}, "
-            f"on {longest['name']}",
-            "" if verdict is Verdict.OK else f"`inboxd commands cancel {longest['id']}` ends it",
             longest["oldest"],
             "seconds",
+            f"{found}, on {longest['name']}",
+            f"`inboxd commands cancel {longest['id']}` ends it",
         )
 
 
 async def folds(look: Look) -> AsyncIterator[Finding]:
     """Whether batches are counted as fast as their members end."""
     row = await look.row("doctor_folds", thresholds.COUNTED)
-    verdict = thresholds.FOLD_SECONDS.judge(row["oldest"])
-    remedy = "" if verdict is Verdict.OK else "start a worker: each folds; its log says what fails"
+    remedy = "start a worker: each folds; its log says what fails"
     found = f"{plural(row['rows'], 'end')} not counted yet, the oldest for {span(row['oldest'])}"
-    yield Finding("batches", verdict, found, remedy, row["oldest"], "seconds")
+    yield thresholds.FOLD_SECONDS.find("batches", row["oldest"], "seconds", found, remedy)
 
 
 async def undeclared_schedules(look: Look) -> AsyncIterator[Finding]:
     """Schedules that are not sent, since no living worker declares them."""
     rows = await schedules.listed(look.session)
-    gone = [row for row in rows if row["undeclared_at"] is not None]
-    for row in gone:
-        yield Finding(
-            "schedules",
-            Verdict.WARNING,
-            f"{row['name']!r} ({row['source']}) is not sent: no living worker declares it",
-            "start a worker with its plugin or settings; if it is meant to be gone, nothing",
-        )
-    if not gone:
-        yield Finding("schedules", Verdict.OK, f"{len(rows)}, all declared", figure=len(rows))
+    for finding in _undeclared("schedules", rows, "is not sent: no living worker declares it"):
+        yield finding
 
 
 async def undeclared_topics(look: Look) -> AsyncIterator[Finding]:
     """Topics that no living worker declares: nobody handles what comes for them."""
     rows = await look.rows("doctor_topics")
+    for finding in _undeclared("topics", rows, "is declared by no living worker"):
+        yield finding
+
+
+def _undeclared(subject: str, rows: Sequence[Row], what: str) -> Iterator[Finding]:
     gone = [row for row in rows if row["undeclared_at"] is not None]
     for row in gone:
+        mode = f", {row['mode']}" if subject == "topics" else ""
         yield Finding(
-            "topics",
+            subject,
             Verdict.WARNING,
-            f"{row['name']!r} ({row['source']}, {row['mode']}) is declared by no living worker",
+            f"{row['name']!r} ({row['source']}{mode}) {what}",
             "start a worker with its plugin or settings; if it is meant to be gone, nothing",
         )
     if not gone:
-        yield Finding("topics", Verdict.OK, f"{len(rows)}, all declared", figure=len(rows))
+        yield Finding(subject, Verdict.OK, f"{len(rows)}, all declared", figure=len(rows))
 
 
 async def intakes(look: Look) -> AsyncIterator[Finding]:
     """Topics whose lines stand still until what waited for their declaration is taken in."""
     for row in await look.rows("doctor_intakes"):
         writers = ", ".join(row["writers"] or ()) or "nobody"
-        yield Finding(
+        yield thresholds.INTAKE_SECONDS.find(
             "intakes",
-            thresholds.INTAKE_SECONDS.judge(row["age"]),
+            row["age"],
+            "seconds",
             f"topic {row['topic']} for {span(row['age'])}; events are written by: {writers}",
             "a worker takes in what waits: start one; a writer that stays open must end first, "
             "if need be by SELECT pg_terminate_backend(PID)",
-            row["age"],
-            "seconds",
         )
 
 
