@@ -32,17 +32,16 @@ def audit(
 ) -> None:
     """List what operators did: who, when, what, why, and to how many rows; the newest first."""
     from inboxd.operations import actions
+    from inboxd.store.operations import AuditFilter
 
-    found = given.ask(
-        lambda session: actions(
-            session,
-            actor=actor,
-            action=action,
-            target=target,
-            since=None if since is None else read_since(since),
-            below=page.after,
-            limit=page.limit,
-        )
+    wanted = AuditFilter(
+        actor=actor,
+        action=action,
+        target=target,
+        since=None if since is None else read_since(since),
+        below=page.after,
+        limit=page.limit,
     )
+    found = given.ask(lambda session: actions(session, wanted))
     document = {"audit": found, "next": page.next(found)}
     given.print(document, [columns.table(_COLUMNS, found)])

@@ -4,7 +4,6 @@ Promises: every action of this package is one line, written in the transaction t
 Known limit: what is done by plain SQL is not seen.
 """
 
-from datetime import datetime
 from typing import Any, get_args
 
 from inboxd.errors import UsageError
@@ -13,33 +12,11 @@ from inboxd.store import operations as store
 from inboxd.store.session import Session
 
 
-async def actions(
-    session: Session,
-    *,
-    actor: str | None = None,
-    action: str | None = None,
-    target: str | None = None,
-    since: datetime | None = None,
-    below: int | None = None,
-    limit: int = 20,
-) -> list[dict[str, Any]]:
-    """The lines of the audit that match, the newest first.
-
-    actor and target: a part of it. action: the whole of it, or its first word. below: only lines
-    before this one, for the next page. Raises UsageError for an action that there is not.
-    """
-    if action is not None:
-        _check(action)
-    found = await store.audit(
-        session,
-        actor=actor,
-        action=action,
-        target=target,
-        since=since,
-        below=below,
-        limit=limit,
-    )
-    return [dict(row) for row in found]
+async def actions(session: Session, wanted: store.AuditFilter) -> list[dict[str, Any]]:
+    """The entries of the audit that match. Raises UsageError for an action that there is not."""
+    if wanted.action is not None:
+        _check(wanted.action)
+    return [dict(row) for row in await store.audit(session, wanted)]
 
 
 def _check(action: str) -> None:

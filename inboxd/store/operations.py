@@ -6,7 +6,7 @@ Known limit: all that changes rows must run inside one transaction, the caller's
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -201,17 +201,22 @@ async def record_more(session: Session, entry: int, count: int) -> None:
     await session.connection.execute(session.sql["record_more"], entry, count)
 
 
-async def audit(
-    session: Session,
-    *,
-    actor: str | None = None,
-    action: str | None = None,
-    target: str | None = None,
-    since: datetime | None = None,
-    below: int | None = None,
-    limit: int = 20,
-) -> list[Row]:
-    """What operators did, the newest first; None takes any."""
-    return await session.connection.fetch(
-        session.sql["list_audit"], actor, action, target, since, below, limit
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which entries of the audit, the newest first; None takes any.
+
+    actor and target: a part of it. action: the whole of it, or its first word. below: only entries
+    before this one, for the next page.
+    """
+
+    actor: str | None = None
+    action: str | None = None
+    target: str | None = None
+    since: datetime | None = None
+    below: int | None = None
+    limit: int = 20
+
+
+async def audit(session: Session, wanted: AuditFilter) -> list[Row]:
+    """What operators did."""
+    return await session.connection.fetch(session.sql["list_audit"], *astuple(wanted))
