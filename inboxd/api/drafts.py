@@ -8,11 +8,9 @@ Known limit: integers beyond 64 bits fit only in pydantic models.
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 import orjson
@@ -20,6 +18,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from inboxd.errors import PayloadError
+from inboxd.model import storable
 from inboxd.model.checks import OnConflict
 
 
@@ -96,8 +95,9 @@ def encode(value: object) -> str:
         raise PayloadError(f"{kind} cannot be written as JSON ({_reason(error)}).") from None
     # Any of these may be harmless ("null" is usually None): look closer, but only then.
     if "\\u0000" in text or "null" in text or "NaN" in text or "Infinity" in text:
-        for path, problem in _problems(value, ()):
-            raise PayloadError(f"{problem} cannot be stored.", ".".join(path) or None)
+        refusal = storable.refusal(value, partial(to_jsonable_python, by_alias=False))
+        if refusal is not None:
+            raise refusal
     return text
 
 
@@ -106,31 +106,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, PydanticSerializationError):
         return "a field's value is not what its annotation says, or has no form in JSON"
     return str(error).partition("\n")[0]
-
-
-def _problems(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    match value:
-        case str():
-            if "\0" in value:
-                yield path, "text with a NUL character"
-        case float():
-            if not math.isfinite(value):
-                yield path, "a number that is NaN or infinite"
-        case _:
-            for key, item in _items(value):
-                name = str(key)
-                yield from _problems(name, (*path, repr(name))) if "\0" in name else ()
-                yield from _problems(item, (*path, name))
-
-
-def _items(value: object) -> Iterator[tuple[Any, Any]]:
-    match value:
-        case BaseModel():
-            yield from value.model_dump(warnings=False).items()
-        case Mapping():
-            yield from value.items()
-        case list() | tuple() | set() | frozenset():
-            yield from enumerate(value)
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            for field in dataclasses.fields(value):
-                yield field.name, getattr(value, field.name)

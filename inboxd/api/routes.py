@@ -44,24 +44,18 @@ class Routes(Protocol):
         """What an event is. Raises UsageError for a class that names no one event."""
 
 
-class EndedRoutes:
-    """The routes of a context whose handler has ended."""
-
-    def resolve(self, _payload: type[object] | str, /) -> NoReturn:
-        """Refuse."""
-        ended()
-
-    def resolve_event(self, _payload: type[object] | str, /) -> NoReturn:
-        """Refuse."""
-        ended()
-
-
-ENDED = EndedRoutes()
-
-
 def ended(*_: object) -> NoReturn:
     """Refuse what a handler does after its end. Raises UsageError."""
     raise UsageError("The handler has ended: await what it starts, so that nothing outlives it.")
+
+
+class EndedRoutes:
+    """The routes of a context whose handler has ended."""
+
+    resolve = resolve_event = staticmethod(ended)
+
+
+ENDED = EndedRoutes()
 
 
 def command_route(payload: type[object], handled: Iterable[str]) -> Route:

@@ -9,8 +9,7 @@ Known limit: numbers beyond what the consumer's types hold are the consumer's to
 
 import dataclasses
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
@@ -19,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from inboxd.errors import PayloadError
+from inboxd.model import storable
 
 # Any of these in the text may be harmless: look closer, but only then. Models write NaN as null.
 _SUSPECTS = ("\\u0000", "null", "NaN", "Infinity")
@@ -43,10 +43,10 @@ def encode(payload: object) -> str:
     else:
         if not suspicious:
             return text
-        found = next(_problems(payload, ()), None)
+        found = storable.refusal(payload, _plain)
         if found is None:
             return text
-        refusal = _refused(*found)
+        refusal = found
     # Outside the except block: the encoder's error may quote the payload and must not be chained.
     raise refusal
 
@@ -90,64 +90,7 @@ def _refusal(payload: object, error: Exception) -> PayloadError:
     if isinstance(error, RecursionError):
         return PayloadError("it is nested too deeply to be written as JSON.")
     try:
-        found = next(_problems(payload, ()), None)
+        found = storable.refusal(payload, _plain)
     except RecursionError:
         return PayloadError("it refers to itself, so it has no end as JSON.")
-    if found is not None:
-        return _refused(*found)
-    return PayloadError(f"{type(payload).__name__} cannot be written as JSON.")
-
-
-def _refused(path: tuple[str, ...], problem: str) -> PayloadError:
-    return PayloadError(f"{problem} cannot be stored.", ".".join(path) or None)
-
-
-def _problems(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Where the payload holds what JSON or jsonb cannot, and what that is."""
-    match value:
-        case None | bool() | int() | float() | Decimal() | str():
-            if problem := _scalar_problem(value):
-                yield path, problem
-        case Mapping():
-            for key, item in value.items():
-                yield from _entry_problems(key, item, path)
-        case list() | tuple():
-            for index, item in enumerate(value):
-                yield from _problems(item, (*path, str(index)))
-        case _:
-            try:
-                plain = _plain(value)
-            except TypeError:
-                yield path, f"an object of class {type(value).__name__}"
-            else:
-                yield from _problems(plain, path)
-
-
-def _scalar_problem(value: object) -> str | None:
-    if isinstance(value, str):
-        return _text_problem(value)
-    if isinstance(value, float | Decimal) and not math.isfinite(value):
-        return "a number that is NaN or infinite"
-    return None
-
-
-def _entry_problems(
-    key: Any, item: object, path: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], str]]:
-    if not isinstance(key, str | int | float | None):
-        yield path, f"a key of class {type(key).__name__}"
-        return
-    step = str(key)
-    if problem := _text_problem(step):
-        yield (*path, ascii(step)), problem
-    yield from _problems(item, (*path, step))
-
-
-def _text_problem(value: str) -> str | None:
-    if "\0" in value:
-        return "text with a NUL character"
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return "text with half of a surrogate pair"
-    return None
+    return found or PayloadError(f"{type(payload).__name__} cannot be written as JSON.")
