@@ -4,6 +4,7 @@ Owns the two contexts and the gathering of commands and events. Promises: what i
 with the settlement or not at all (promise 2); once the handler has ended, its context refuses to
 send or to give its connection, so that a task it left behind changes nothing.
 Known limit: a connection that was taken out of the context earlier is the runtime's to close.
+*See:* `engine/execution.py`, which hands it to the handler; `groups`.
 """
 
 from __future__ import annotations
@@ -207,11 +208,9 @@ class EventContext(_Context[C]):
     _KEY = "event_id"
 
 
-class Results(Protocol):
-    """Reads what earlier steps returned: at once in a thread, else something to await."""
-
-    def read(self, row: Row, step: str, /) -> Any:
-        """The decoded result of a step of the workflow that the command `row` belongs to."""
+# Reads what an earlier step of a command's workflow returned: at once in a thread, else something
+# to await.
+Results = Callable[[Row, str], Any]
 
 
 class CommandContext(_Context[C]):
@@ -248,7 +247,7 @@ class CommandContext(_Context[C]):
         """
         if self._results is None:
             raise UsageError(f"There is no result of {step!r}: this command is in no workflow.")
-        return self._results.read(self._row, step)
+        return self._results(self._row, step)
 
     def progress(self, done: float, of: float | None = None, note: str | None = None) -> None:
         """Say how far the handler has come: `ctx.progress(30, 100, "pages")`.

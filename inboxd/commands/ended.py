@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 
 from inboxd.api.context import CommandContext
 from inboxd.api.drafts import CommandDraft, EventDraft, encode
+from inboxd.engine.outcomes import parent_of
 from inboxd.errors import PayloadError
-from inboxd.model.lineage import Lineage, child_of
 from inboxd.store.batches import Planned
 from inboxd.store.commands import Parent, Settlement
 from inboxd.store.events import Requeue
@@ -37,7 +37,7 @@ def succeeded(row: ClaimedCommand, context: CommandContext, value: object, secon
     """The outcome of a handler that returned `value`. Raises PayloadError: it cannot be stored."""
     result = None if value is None else _encode_result(value)
     plan = context.plan()
-    planned = () if plan is None else (Planned(plan, _parent(row)),)
+    planned = () if plan is None else (Planned(plan, parent_of(row)),)
     sent = _with_parent(row, context.drafts) if context.drafts else ()
     events = _with_parent(row, context.events) if context.events else ()
     settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
@@ -53,10 +53,5 @@ def _encode_result(value: object) -> str:
 
 def _with_parent(row: ClaimedCommand, drafts: Sequence[D]) -> list[tuple[D, Parent]]:
     """What a command sent or emitted, with the lineage that it hands on."""
-    parent = _parent(row)
+    parent = parent_of(row)
     return [(draft, parent) for draft in drafts]
-
-
-def _parent(row: ClaimedCommand) -> Parent:
-    mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
-    return Parent("command", row["id"], child_of(mine, row["command_id"]))

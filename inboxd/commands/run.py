@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
-from inboxd.api.connection import BlockingConnection
+import anyio.from_thread
+
 from inboxd.api.context import CommandContext, Results
 from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.progress import Say
@@ -23,7 +24,7 @@ from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.ended import Ended, succeeded
 from inboxd.commands.judge import CommandJudge
 from inboxd.commands.settler import Settler
-from inboxd.commands.step_results import BlockingStepResults, StepResults
+from inboxd.commands.step_results import step_result
 from inboxd.engine import row_log
 from inboxd.engine.execution import HandlerStopped, Task
 from inboxd.engine.losses import LossExemptions
@@ -85,8 +86,8 @@ class CommandRun:
         self._losses = LossExemptions()
         self._registry = parts.registry
         self._timeout = parts.settings.commands.timeout.total_seconds()
-        self._results = StepResults(parts.pool, parts.sql)
-        self._blocking_results = BlockingStepResults(self._results)
+        self._results: Results = partial(step_result, parts)
+        self._blocking_results: Results = partial(anyio.from_thread.run, self._results)
         # Why no handler may begin now: those whose payload is being read are known to no limit yet.
         self._halted: str | None = None
 
@@ -176,11 +177,8 @@ class CommandRun:
     ) -> bool:
         if row["late"]:
             raise Reject("its deadline passed before it could start")
-        lend: Callable[[], Any] = own.lend
-        results: Results = self._results
-        if handler.executor == "thread":
-            lend = lambda: BlockingConnection(own.lend())  # noqa: E731 - as short as a function's head
-            results = self._blocking_results
+        lend = own.lender(handler.executor)
+        results = self._blocking_results if handler.executor == "thread" else self._results
         context = CommandContext(row, lend, self._registry, _handler_log, results, self._say)
         payload = await self._payload(handler, row)
         if self._halted is not None:

@@ -6,12 +6,15 @@ and commands fail in the same words.
 
 import asyncio
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
+from uuid import UUID
 
 import anyio
 import orjson
 
 from inboxd.api.records import Handler
+from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import (
     Dead,
     Deferred,
@@ -22,6 +25,7 @@ from inboxd.model.outcome import (
     Succeeded,
     Unsuccessful,
 )
+from inboxd.store.commands import Parent
 from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedRow
 from inboxd.store.workers import WorkerIdentity
@@ -41,6 +45,17 @@ def is_ours(error: BaseException) -> bool:
 def kind_of(row: ClaimedRow) -> tally.Kind:
     """Which of the two a row is: an event has an `event_id`."""
     return "event" if "event_id" in row else "command"
+
+
+def uuid_of(row: ClaimedRow) -> UUID:
+    """The id that a row is known by outside the database."""
+    return cast("Mapping[str, UUID]", row)[f"{kind_of(row)}_id"]
+
+
+def parent_of(row: ClaimedRow) -> Parent:
+    """A row as the creator of what its handlers send, with the lineage that it hands on."""
+    mine = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
+    return Parent(kind_of(row), row["id"], child_of(mine, uuid_of(row)))
 
 
 def site_of(row: ClaimedRow, handler: Handler | None) -> Site:

@@ -6,12 +6,10 @@ page of events. Known limit: a chunk is logged as a chunk, not event by event.
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import cast
-from uuid import UUID
+from collections.abc import Callable
 
 from inboxd.api.chunks import ChunkInfo
-from inboxd.engine.outcomes import kind_of, name
+from inboxd.engine.outcomes import kind_of, name, uuid_of
 from inboxd.model.frames import own_frames, place_of
 from inboxd.model.outcome import Dead, Deferred, Unsuccessful, failure_of, whole_traceback
 from inboxd.store.rows import ClaimedCommand, ClaimedEvent, ClaimedRow
@@ -93,9 +91,8 @@ def did_not_succeed(
 
 def _tell(say: Callable[..., object], text: str, row: ClaimedRow, **more: object) -> None:
     """One line of a row, with its ids."""
-    kind = f"{kind_of(row)}_id"
-    own = cast("Mapping[str, UUID]", row)[kind]
-    with bound(**{kind: own, "correlation_id": row["correlation_id"] or own}):
+    own = uuid_of(row)
+    with bound(**{f"{kind_of(row)}_id": own, "correlation_id": row["correlation_id"] or own}):
         say(text, type=row["type"], id=row["id"], **more)
 
 

@@ -4,28 +4,26 @@ Owns what happens between claimed events and the statements that settle them. Pr
 that an event's failure is undone by its savepoint and costs the others nothing, and that an event
 which ends the page's connection, or its transaction, is known by name. Known limit: the handlers of
 one page run one after the other; slow work is a command.
+*See:* `page`, before it; `engine/execution.py`, then `settling`, after it.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import EventContext
 from inboxd.api.messages import Event
 from inboxd.api.payload import decode, wrap_event
 from inboxd.api.records import EventHandler
 from inboxd.engine import row_log
 from inboxd.engine.execution import CooperativeYield, Task
-from inboxd.engine.outcomes import is_ours
+from inboxd.engine.outcomes import is_ours, parent_of
 from inboxd.engine.parts import Parts
 from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults
-from inboxd.model.lineage import Lineage, child_of
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store import bodies
-from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.rows import ClaimedEvent
@@ -138,7 +136,7 @@ class PageRun:
         if isinstance(outcome, Succeeded):
             results.done.append((row["id"], seconds))
             if sent.drafts or sent.events or sent.plans:
-                sent.note(_parent(row), results)
+                sent.note(parent_of(row), results)
             if results.tells:
                 told = partial(row_log.event_succeeded, row, seconds, len(sent))
                 results.told.append(told)
@@ -159,9 +157,7 @@ class PageRun:
             sent.drafts.append(wrap_event(registry.command_of(handler), row, raw))
             return
         event = Event(row, decode(handler, raw, row["schema_version"]))
-        lend: Callable[[], Any] = savepoint.lend
-        if handler.executor == "thread":
-            lend = lambda: BlockingConnection(savepoint.lend())  # noqa: E731 - as short as its name
+        lend = savepoint.lender(handler.executor)
         context = EventContext(row, lend, registry, _handler_log)
         limit = handler.timeout or self._settling.limits.timeout.total_seconds()
         with bound(
@@ -178,8 +174,3 @@ class PageRun:
                 sent.events += context.events
             finally:
                 context.close()
-
-
-def _parent(row: ClaimedEvent) -> Parent:
-    lineage = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
-    return Parent("event", row["id"], child_of(lineage, row["event_id"]))

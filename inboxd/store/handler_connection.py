@@ -22,6 +22,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import anyio
 
+from inboxd.api.connection import BlockingConnection
+from inboxd.api.records import Executor
 from inboxd.errors import UsageError
 from inboxd.store.connections import Connection
 from inboxd.store.handler_calls import Calls
@@ -195,23 +197,41 @@ def _controls(query: str) -> bool:
     return _CONTROL.search(_QUOTED.sub("", query)) is not None
 
 
-class PageSavepoint:
-    """A handler's part in its page's transaction."""
+class _Part:
+    """A handler's part in a transaction, whose connection it is lent."""
 
-    __slots__ = ("_lazy", "_page", "_preamble", "used")
+    __slots__ = ("_lazy",)
 
-    def __init__(self, page: Connection, preamble: str) -> None:
-        """Serve one event of the transaction on `page`, which began with `preamble`, if any."""
-        self._page = page
-        self._preamble = preamble
-        self.used = False
+    def __init__(self) -> None:
         self._lazy: LazyConnection | None = None
 
     def lend(self) -> LazyConnection:
-        """The connection of the event's handlers; its first statement opens the savepoint."""
+        """The row's connection; its first statement opens it, or the savepoint."""
         if self._lazy is None:
             self._lazy = LazyConnection(self._open)
         return self._lazy
+
+    def lender(self, executor: Executor) -> Callable[[], Any]:
+        """What gives a handler this connection: one that blocks, if it runs in a thread."""
+        if executor == "thread":
+            return lambda: BlockingConnection(self.lend())
+        return self.lend
+
+    async def _open(self) -> Connection:
+        raise NotImplementedError
+
+
+class PageSavepoint(_Part):
+    """A handler's part in its page's transaction."""
+
+    __slots__ = ("_page", "_preamble", "used")
+
+    def __init__(self, page: Connection, preamble: str) -> None:
+        """Serve one event of the transaction on `page`, which began with `preamble`, if any."""
+        super().__init__()
+        self._page = page
+        self._preamble = preamble
+        self.used = False
 
     @property
     def broken(self) -> bool:
@@ -268,30 +288,24 @@ class PageSavepoint:
         return self._page
 
 
-class OwnTransaction:
+class OwnTransaction(_Part):
     """A command's own transaction, on a connection from the handlers' pool.
 
     on_waited hears how many seconds the handler waited for its connection, which is not its fault.
     starved: it asked for its connection and did not get it (yet).
     """
 
-    __slots__ = ("_lazy", "_on_waited", "_pool", "_within", "held", "starved")
+    __slots__ = ("_on_waited", "_pool", "_within", "held", "starved")
 
     def __init__(
         self, pool: Pool, within: float, on_waited: Callable[[float], None] = lambda _seconds: None
     ) -> None:
+        super().__init__()
         self._pool = pool
         self._within = within
         self._on_waited = on_waited
-        self._lazy: LazyConnection | None = None
         self.held: Connection | None = None
         self.starved = False
-
-    def lend(self) -> LazyConnection:
-        """The handler's connection; its first statement opens it."""
-        if self._lazy is None:
-            self._lazy = LazyConnection(self._open)
-        return self._lazy
 
     def close(self) -> None:
         """The handler ended: its connection is not its any more."""

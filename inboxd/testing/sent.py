@@ -98,7 +98,7 @@ class GivenResults:
         self._results = results
         self._blocking = blocking
 
-    def read(self, _row: object, step: str) -> Any:
+    def __call__(self, _row: object, step: str) -> Any:
         """The result, or something to await that gives it."""
         return self._given(step) if self._blocking else self._later(step)
 

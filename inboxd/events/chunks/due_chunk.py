@@ -1,6 +1,6 @@
 """A chunk that is due, before it is run: what is known of it, and where it comes from.
 
-Owns the facts of a chunk. Promises that they are taken by the database's clock. Pure. See:
+Owns the facts of a chunk. Promises that they are taken by the database's clock. Pure. *See:*
 `making`, which finds the chunk; `run`.
 """
 
@@ -12,8 +12,9 @@ from typing import Any
 from inboxd.api.chunks import ChunkInfo
 from inboxd.api.messages import moment
 from inboxd.api.records import ChunkHandler
+from inboxd.engine.outcomes import parent_of
 from inboxd.events.chunks.reading import ChunkPart, HeldChunk, Payloads, UnreadEvents, read_rows
-from inboxd.model.lineage import Lineage, child_of, uuid7
+from inboxd.model.lineage import Lineage, uuid7
 from inboxd.store.chunks import Common
 from inboxd.store.commands import Parent
 from inboxd.store.rows import ClaimedEvent
@@ -70,8 +71,7 @@ def origin_of(part: ChunkPart, common: Common) -> tuple[Any, Parent]:
     """
     first = part.first
     if part.size == 1:
-        lineage = Lineage(first["correlation_id"], first["causation_id"], first["traceparent"])
-        return first, Parent("event", first["id"], child_of(lineage, first["event_id"]))
+        return first, parent_of(first)
     own = uuid7()
     story = common.correlation_id or str(own)
     row = {

@@ -6,10 +6,10 @@ event that spoils it stands alone: it waits for its retry, or is a dead letter, 
 done. Where everything fails, nothing is to be isolated: when all of its events have failed, or so
 many parts of it, and none has succeeded, the chunk is requeued as a whole. Known limit: what a
 handler did outside the database before it failed is done again for each half.
+*See:* `visit`, before it; `reading` and `engine/execution.py`, after it.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 import anyio.lowlevel
 
 from inboxd.api.chunks import BlockingEventChunk, EventChunk
-from inboxd.api.connection import BlockingConnection
 from inboxd.api.context import EventContext
 from inboxd.api.records import ChunkHandler
 from inboxd.engine import row_log
@@ -179,17 +178,14 @@ class ChunkRun:
     ) -> EventChunk[Any] | BlockingEventChunk[Any]:
         handler, runs = chunk.handler, chunk.handler.runs
         ask: Ask = savepoint.lend
-        lend: Callable[[], Any] = savepoint.lend
-        make: Any = EventChunk
-        if runs.executor == "thread":
-            lend = lambda: BlockingConnection(savepoint.lend())  # noqa: E731 - as short as its name
-            make = BlockingEventChunk
+        make: Any = BlockingEventChunk if runs.executor == "thread" else EventChunk
         size = len(part.events) if isinstance(part, HeldChunk) else part.size
         info = replace(chunk.info, size=size)
         events = make(info, partial(part.read, ask, chunk.unread))
         if isinstance(part, HeldChunk) and not part.events:
             return events  # type: ignore[no-any-return] # all are unreadable: there is no chunk
         row, parent = origin
+        lend = savepoint.lender(runs.executor)
         context = EventContext(row, lend, self._parts.registry, _handler_log)
         with bound(topic=info.topic, key=info.key, correlation_id=context.correlation_id):
             try:
