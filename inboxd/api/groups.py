@@ -4,6 +4,7 @@ Owns the drafts of batches, edges and steps, and their gathering. Promises: noth
 a handler that makes no batch; what a handler put together is one plan when it ended well, and
 refused before that if it is wrong; afterwards its batches and workflows refuse any change.
 Known limit: all of a batch that one handler fills is in memory; a huge one is filled by several.
+*See:* `context`, before it; `commands/ended.py`, which takes the plan.
 """
 
 from __future__ import annotations

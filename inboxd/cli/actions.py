@@ -3,6 +3,7 @@
 Promises: rows that are named are all changed or none; what matches a filter is shown before, with
 `--dry-run` or by a question at a terminal; nothing at all is no filter: `--all` says it.
 Known limit: an action on many rows that is interrupted has been done to those of its pages before.
+*See:* `operations/rows.py` and `operations/bulk.py`, after it.
 """
 
 import sys

@@ -6,6 +6,7 @@ fold was under way is folded after it; a batch that cannot have ended yet, havin
 is folded a few times a second, so that a large batch costs its commands next to nothing. A sweep
 finds what workers that died have left to fold.
 Known limit: batches are folded one after the other, a few in one transaction.
+*See:* `commands/settler.py`, before it; `store/batches.py`, after it.
 """
 
 import asyncio

@@ -7,6 +7,7 @@ a handler's own reach what runs next in the same task. A handler that never wait
 Known limit: a thread cannot be stopped. Past its limit its result counts for nothing, but it goes
 on and keeps its place (`inboxd.engine.threads`); what must be killable runs with
 executor="process".
+*See:* `events/page_run.py`, `events/chunks/run.py` and `commands/run.py`, which call it.
 """
 
 import asyncio

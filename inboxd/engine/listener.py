@@ -3,6 +3,7 @@
 Owns its reconnecting. Promises a sweep of both tables, and a heartbeat, after each connect, since
 whatever was notified before was lost. Known limit: while it is away, only the poll finds new rows
 (promise 4).
+*See:* `store/wakeups.py`, before it; `wakeup`, after it.
 """
 
 import random

@@ -5,6 +5,7 @@ of rows pauses, some more looks first. What a page is, it is given (`Work`). Pro
 failure of the database: it forgets what it knew of the server and starts again, with growing waits.
 Known limit: sweeps are at least a second apart under backlog, and their share of the time is
 bounded, so a row that commits behind the cursor of a busy lane waits that long.
+*See:* `wakeup`; `events/processing.py` and `commands/processing.py`, after it.
 """
 
 import time

@@ -7,6 +7,7 @@ behind, and with every notification lost the poll still finds it (promise 4). Pe
 of a silence that ended: when the flag is set, and when the last silent producer has ended. Known
 limit: a silent producer that stays open for long keeps the processor looking again, a quarter
 second apart.
+*See:* `listener`, before it; `processor`, after it.
 """
 
 import time

@@ -4,6 +4,7 @@ Owns how often the server is asked who may still commit: a look copies its whole
 Promises that rows which can be seen wait no longer for a look than is set here, and that looks take
 no more than a small share of the time. Known limit: with hundreds of thousands of locks held, a
 look takes tens of milliseconds, and the pauses between them are twenty times as long.
+*See:* `sources/sequential.py` and `chunks/processing.py`, which ask for it.
 """
 
 import time

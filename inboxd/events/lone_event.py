@@ -1,7 +1,7 @@
 """An event that runs alone after a death: a page of one, in two transactions.
 
-Owns what `quarantine` asks of an event. Promises that its line stands still until it has run. See:
-`processing`, which asks for it; `page`, whose failures are its own.
+Owns what `quarantine` asks of an event. Promises that its line stands still until it has run.
+*See:* `processing`, which asks for it; `page`, whose failures are its own.
 """
 
 from dataclasses import replace

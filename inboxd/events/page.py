@@ -3,7 +3,7 @@
 Owns what a page is, wherever its rows come from (`sources`). Promises (promise 2): the handlers'
 effects, the commands that they sent and the settlements commit together or not at all; and a page
 that did not commit knows why: it has requeued the event that spoiled it, or says how many rows may
-be tried without it, until that event stands alone. See: `processing`, which asks for pages;
+be tried without it, until that event stands alone. *See:* `processing`, which asks for pages;
 `page_run`, `settling`.
 """
 

@@ -4,6 +4,7 @@ Owns the rule of order within one page (promise 5): after an event of a line tha
 now, no later one of that line is run; those that have just arrived are lined up behind it. Promises
 that every row that was met and not settled has a position when the page commits, or is a dead
 letter that left its line. Known limit: it trusts that rows of a line come in their order.
+*See:* `page_run`, which asks it; `settling`, which writes what it noted.
 """
 
 from dataclasses import dataclass, field

@@ -4,7 +4,7 @@ Owns which sources are asked, how many rows a page has, and when events run alon
 did not commit, pages are halved until the event that spoils them stands alone; after a death in the
 middle of a page, events run alone, each counted before it runs, until the poison is found (ADR 3).
 While the server settles one page, the next is claimed and run on another connection (ADR 7). Known
-limit: handlers of two pages never run at the same time; more of that needs more workers. See:
+limit: handlers of two pages never run at the same time; more of that needs more workers. *See:*
 `engine.processor`, the loop; `page`; `lone_event`; `chunks.processing`.
 """
 

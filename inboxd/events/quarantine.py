@@ -4,7 +4,7 @@ Owns the protocol, the same for single events and for chunks, and which rows are
 counted in a first transaction, and the row kept from others; a second one takes the mark back and
 runs the row. If the worker dies in between, the crash stays counted, and a row that has as many of
 them as `worker.crash_limit` is convicted. Promises that a run which ended without an outcome, while
-this process lives, is no crash: its mark is given back. See: `lone_event`, `chunks.processing`.
+this process lives, is no crash: its mark is given back. *See:* `lone_event`, `chunks.processing`.
 """
 
 from datetime import timedelta

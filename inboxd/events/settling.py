@@ -1,8 +1,8 @@
 """Settling: what the run of events has to write, and the few statements that write it.
 
 Owns by which rule an event that failed is judged, and the order of a page's statements. Promises
-that a page is written by a fixed number of statements, and counted only when it has committed. See:
-`page_run` and `chunks.run`, which note what came of events; `engine.judge`.
+that a page is written by a fixed number of statements, and counted only when it has committed.
+*See:* `page_run` and `chunks.run`, which note what came of events; `engine.judge`.
 """
 
 import time

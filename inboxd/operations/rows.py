@@ -11,6 +11,7 @@ Known limits: a running command is only asked to end: its worker learns of it wi
 heartbeat. A command whose unique key another unsettled one holds cannot be replayed before that
 one has ended. A dismissed row can only be sent anew. In a busy lane a row that was moved to the
 front is found by the next sweep, not by the next page.
+*See:* `cli/actions.py`, before it; `store/operations.py`, after it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

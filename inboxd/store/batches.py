@@ -4,6 +4,7 @@ Owns the arrays that the statements take. Promises that a plan is a fixed number
 each 5,000 of its rows, and that batches are locked in one order, so that two pages that add to the
 same ones do not deadlock; a batch that takes no more raises Conflict with what the database says.
 Known limit: batches within batches are inserted level by level, a statement for each depth.
+*See:* `commands/settler.py`, before it; `engine/batch_folder.py`, after it.
 """
 
 from collections.abc import Sequence

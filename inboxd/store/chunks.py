@@ -3,6 +3,7 @@
 Owns the statements on chunks (ADR 13). Promises that a chunk costs a fixed number of statements, or
 one for each portion of what does not fit in memory. Known limit: all of them belong into one
 transaction, in which the bucket was taken by an earlier statement (`inboxd.store.lines`).
+*See:* `events/chunks/visit.py` and `events/chunks/making.py`, which ask.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,7 +3,7 @@
 In a statement, `{event but status, updated_at}` stands for the columns of an event that history
 takes over as they are, without those two, which the statement says anew; `{claimed event}` for what
 a claim returns of an event, whose table is called `e` there; the same of commands, called `c`.
-See: inboxd/store/rows.py for the types of what a claim returns.
+*See:* inboxd/store/rows.py for the types of what a claim returns.
 """
 
 import re

@@ -3,6 +3,7 @@
 Owns the arrays that the statements take. Promises that every write states the claim (worker and
 fence) that it rests on, and returns or raises by the rows that it really changed (promise 3).
 Known limit: a claim's rows come sorted by lane and time, which the statement itself cannot promise.
+*See:* `commands/sources/lanes.py`, which leases; `commands/settler.py`, which settles.
 """
 
 from collections.abc import Mapping, Sequence

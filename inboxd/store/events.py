@@ -3,6 +3,7 @@
 Owns the arrays that the statements take. Promises that a page is a fixed number of statements,
 however many rows it has. Known limit: all but `survey` must run inside the page's transaction,
 whose row locks are the fence.
+*See:* `events/sources/single.py`, which claims; `events/settling.py`, which settles.
 """
 
 from collections.abc import Sequence

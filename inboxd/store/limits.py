@@ -4,6 +4,7 @@ Owns the arguments of `claim_limited`, which alone takes commands with an orderi
 queues with a limit over all workers. Promises that a claim waits for nobody: what others hold comes
 back as a reason and a time. Known limit: under a snapshot that is held open for long, keys whose
 lines were worked off are passed again, dead, by each look from the beginning.
+*See:* `commands/sources/limited.py`, before it; `migrations/functions/claim_limited.sql`.
 """
 
 from collections.abc import Sequence

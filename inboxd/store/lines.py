@@ -5,6 +5,7 @@ changes it has its bucket, an advisory lock for the transaction. Promises that n
 but `hold`. Known limit: all but the surveys and the horizon belong into one transaction, in which
 the bucket was taken by an earlier statement than the one that reads the line: only a later snapshot
 shows what its last holder did.
+*See:* `events/sources/sequential.py`, before it; `events/page_order.py` for what is written.
 """
 
 from collections import defaultdict

@@ -14,7 +14,7 @@ so that code of the release before knows the schema for a newer one and leaves i
 Promises that two migrators never run together, and that a file that was changed after it ran is
 noticed. Known limits: there is no way back, a mistake is mended by the next migration; a function
 whose signature or result changes is dropped by a numbered file first (CONTRIBUTING.md).
-See: docs/adr/0022-a-baseline-and-a-file-for-each-function.md.
+*See:* docs/adr/0022-a-baseline-and-a-file-for-each-function.md.
 """
 
 import hashlib

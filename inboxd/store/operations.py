@@ -3,6 +3,7 @@
 Owns the statements behind `inboxd.operations`. Promises that a row is locked before its status is
 judged, and that a statement changes only rows of the status it is meant for (promise 8).
 Known limit: all that changes rows must run inside one transaction, the caller's.
+*See:* `operations/rows.py`, before it.
 """
 
 from collections.abc import Collection, Sequence

@@ -4,6 +4,7 @@ Owns what producers' triggers and sleeping workers share (migrations/0001_tables
 that `listen` ends with an error when its connection is dead, a half-open one included: it hears
 itself at each check. Known limit: listening needs a connection of its own, which PgBouncer in
 transaction mode cannot give; mode "off" polls instead.
+*See:* `engine/listener.py`, `engine/wakeup.py`, which it tells.
 """
 
 from collections.abc import Callable

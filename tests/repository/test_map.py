@@ -131,6 +131,13 @@ def test_a_journey_is_the_way_of_the_code(title: str) -> None:
         )
 
 
+def test_a_file_on_a_journey_names_those_before_and_after_it() -> None:
+    steps = {step["file"] for text in journeys().values() for step in _STEP.finditer(text)}
+    files = [file for file in map(path, sorted(steps)) if file.suffix == ".py"]
+    silent = [str(file.relative_to(PACKAGE)) for file in files if not seen_from(file)]
+    assert silent == []
+
+
 def path(name: str) -> Path:
     """A step's file."""
     return ROOT / name if name.startswith("migrations/") else PACKAGE / name

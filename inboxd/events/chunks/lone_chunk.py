@@ -1,7 +1,7 @@
 """A chunk that runs alone after a death, or whose events do.
 
 Owns what `quarantine` asks of a chunk. Promises that a chunk which was counted before is not run
-again as a chunk: its events are run alone, or die together where it may not be split. See:
+again as a chunk: its events are run alone, or die together where it may not be split. *See:*
 `processing`, which asks for it; `visit`, which runs it.
 """
 

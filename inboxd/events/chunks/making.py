@@ -2,7 +2,7 @@
 
 Owns how much of a line is read for that. Promises that a chunk which does not fit in memory stays
 in its line, and is measured there. Known limit: all of it belongs into a transaction that has the
-bucket. See: `visit`, which asks for chunks; `due_chunk` and `run`, where they go.
+bucket. *See:* `visit`, which asks for chunks; `due_chunk` and `run`, where they go.
 """
 
 from collections.abc import Iterator, Sequence

@@ -6,6 +6,7 @@ failure; that a chunk which spoils its transaction is cut down until the event s
 after a death in the middle of a chunk, that chunks run one by one, each counted before it runs, and
 that the events of one that was counted before are run alone (ADR 3). Known limit: a chunk that
 waits for producers, or whose bucket another worker has, is looked at again after a pause.
+*See:* `events/processing.py`, before it; `visit`, after it.
 """
 
 import time

@@ -5,6 +5,7 @@ and that of one which stays in the database no more than a portion is in memory.
 is remembered by id, and is no part of what the handler gets; what the handler does not read is read
 all the same. Known limit: each reading of a chunk that stays in the database decodes its events
 again.
+*See:* `making`, before it; `run`, after it.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """What follows when a visit did not commit: an outage, or a chunk that spoils its transaction.
 
 Owns the search for that chunk. Promises that an outage is nobody's failure, and that a chunk which
-spoils its transaction is cut down until the event stands alone. See: `processing`, whose visits
+spoils its transaction is cut down until the event stands alone. *See:* `processing`, whose visits
 fail; `requeue`, for a chunk that is to blame.
 """
 

@@ -2,7 +2,7 @@
 
 Owns the rule when to give up. Where everything fails, nothing is to be isolated: when all events of
 a chunk have failed, or many parts of it, and none has succeeded, it is requeued as a whole. Pure.
-See: `run`.
+*See:* `run`.
 """
 
 from dataclasses import dataclass, field

@@ -6,6 +6,7 @@ Promises (promise 2) that all of it commits together with what the handlers did,
 of a period holds all that was written before the period's end: it is taken only when everything
 with an id drawn before that moment is committed or gone, and lined up. Known limit: a producer
 whose transaction stays open over the end of a period holds up that period's chunks in its bucket.
+*See:* `processing`, before it; `making`, then `run`, after it.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """What the chunks of a transaction have to write.
 
 Owns what is noted of chunks beside `PageResults`. Promises that what was noted of a chunk can be
-taken back, as when it is requeued as a whole. See: `run`, which notes it; `visit`, which writes it.
+taken back, as when it is requeued as a whole.
+*See:* `run`, which notes it; `visit`, which writes it.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """What a page has of sequential topics: rows of a few buckets, which nobody else has.
 
 Owns what becomes of the cursors when such a page ends. Promises that they move when it has
-committed, and never past a row that was neither settled nor lined up. See: `sequential`, which
-claims.
+committed, and never past a row that was neither settled nor lined up.
+*See:* `sequential`, which claims.
 """
 
 from collections.abc import Sequence

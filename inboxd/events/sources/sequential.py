@@ -6,6 +6,7 @@ else has, each locked for the transaction, then reads them in a later statement:
 horizon, and lined-up rows from the heads of their lines on (ADR 12). Promises what `Source` says;
 cursors move when a page has committed, and never past a row that was neither settled nor lined up.
 Known limit: while a page runs, nobody else processes what comes into its buckets.
+*See:* `source`, before it; `events/horizon.py` and `store/lines.py`, after it.
 """
 
 from collections import Counter

@@ -2,6 +2,7 @@
 
 Owns the lanes of (topic, type) and their cursors. Promises what `Source` and `Claim` say. Known
 limit: what commits behind a cursor waits for the next sweep.
+*See:* `source`, before it; `store/events.py`, after it.
 """
 
 from collections.abc import Sequence

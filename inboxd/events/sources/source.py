@@ -3,6 +3,7 @@
 Owns the contract, and whose turn it is. There are two sources: `SingleSource`, events each by
 itself, and `SequentialSource`, events of sequential topics, in the order of their keys. Chunks are
 no pages: each is a transaction of its own, beside the others (`inboxd.events.chunks`).
+*See:* `events/page.py`, which asks; `single` and `sequential`, which answer.
 """
 
 from collections.abc import Sequence
