@@ -6,19 +6,19 @@
 
 from inboxd.settings.database import Database
 from inboxd.settings.describe import Changes, describe, reloadable, taken_over
-from inboxd.settings.faces import Http, Logs
-from inboxd.settings.lanes import (
+from inboxd.settings.loading import Reading, load, read
+from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
+from inboxd.settings.overrides import (
     Queue,
     RetryDefaults,
     ScheduleOverride,
     TopicOverride,
     TypeOverride,
 )
-from inboxd.settings.loading import Reading, load, read
-from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
 from inboxd.settings.secrets import redact
 from inboxd.settings.sections import ANY, Settings
+from inboxd.settings.telemetry import Http, Logs
 
 __all__ = [
     "ANY",

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from inboxd.settings.section import Section, seconds
+from inboxd.settings.base import Section, seconds
 from inboxd.settings.values import Duration
 
 
@@ -80,21 +80,21 @@ class Database(Section):
         ge=1,
         le=100,
         description="Connections of the daemon itself, for claims and settlements; more than "
-        "events.chunk_concurrency. Raise it when `inboxd_pool_connections` shows no "
-        "idle one for long.",
+        "events.chunk_concurrency. Raise it when `inboxd_pool_connections` shows no idle one for "
+        "long.",
     )
     handler_pool_size: int = Field(
         10,
         ge=1,
         le=1000,
         description="Connections for handlers, apart from the daemon's, so that they cannot "
-        "starve it. Raise it when commands that use the database wait for each "
-        "other; lower it when the server has too few.",
+        "starve it. Raise it when commands that use the database wait for each other; lower it "
+        "when the server has too few.",
     )
     connect_timeout: Duration = Field(
         seconds(10),
-        description="How long one attempt to connect may take, all hosts together. Raise it on "
-        "a slow way to the server; lower it to try a failover's next host sooner.",
+        description="How long one attempt to connect may take, all hosts together. Raise it on a "
+        "slow way to the server; lower it to try a failover's next host sooner.",
     )
     statement_timeout: Duration = Field(
         seconds(30),
@@ -104,28 +104,28 @@ class Database(Section):
     lock_timeout: Duration = Field(
         seconds(10),
         description="How long one statement may wait for a lock. Lower it when a lock of a "
-        "producer or a migration delays pages and settlements for too long; raise "
-        "it when statements fail that would soon have got theirs.",
+        "producer or a migration delays pages and settlements for too long; raise it when "
+        "statements fail whose locks would soon be free.",
     )
     idle_in_transaction_timeout: Duration = Field(
         seconds(60),
-        description="When the server ends a session that stopped in a transaction, and so frees"
-        " the page of a stopped worker; one that stopped in the middle of a "
-        "statement is ended by another worker. Lower it to free such pages sooner; "
-        "raise it for event handlers that need longer.",
+        description="When the server ends a session that stopped in a transaction, and so frees "
+        "the page of a stopped worker; one that stopped in the middle of a statement is ended by "
+        "another worker. Lower it to free such pages sooner; raise it for event handlers that "
+        "need longer.",
     )
     tcp_user_timeout: Duration = Field(
         seconds(15),
         description="When the server and the worker give each other up if data is not "
-        "acknowledged. Lower it to notice a vanished machine sooner; raise it where"
-        " the network loses packets for longer.",
+        "acknowledged. Lower it to notice a vanished machine sooner; raise it where the network "
+        "loses packets for longer.",
     )
     application_name: str = Field(
         "inboxd",
         min_length=1,
         max_length=63,
-        description="How the names of the sessions in pg_stat_activity begin. Change it to tell"
-        " services on one server apart.",
+        description="How the names of the sessions in pg_stat_activity begin. Change it to tell "
+        "services on one server apart.",
     )
     transaction_pooler: bool = Field(
         default=False,

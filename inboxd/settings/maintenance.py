@@ -1,7 +1,4 @@
-"""What is kept, and the tasks beside the processing: `[history]`, `[dedup]`, `[maintenance]`.
-
-Owns how long and how often. Promises the bounds of each value. Known limit: none of its own.
-"""
+"""What is kept, and the tasks beside the processing: `[history]`, `[dedup]`, `[maintenance]`."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inboxd.settings.section import Section, seconds
+from inboxd.settings.base import Section, seconds
 from inboxd.settings.values import BY_DAYS, Duration, Retention, at_least
 
 
@@ -18,37 +15,35 @@ class History(Section):
 
     events: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=30),
-        description='How long settled events are kept, a day at least; or "forever". Days go as'
-        " a whole, and large payloads with the longer of both tables. Shorten it "
-        "when the disk fills; lengthen it to replay older ones.",
+        description='How long settled events are kept, a day at least; or "forever". Days go as a '
+        "whole, and large payloads with the longer of both tables. Shorten it when the disk "
+        "fills; lengthen it to replay older ones.",
     )
     commands: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=90),
         description="How long settled commands are kept, and with them ended batches, a day at "
-        'least; or "forever". Shorten it when the disk fills; lengthen it to replay'
-        " older ones.",
+        'least; or "forever". Shorten it when the disk fills; lengthen it to replay older ones.',
     )
     stats: Duration = Field(
         timedelta(days=90),
-        description="How long the statistics per minute are kept. Shorten it when many types "
-        "make them large.",
+        description="How long the statistics per minute are kept. Shorten it when many types make "
+        "them large.",
     )
     audit: Annotated[Retention, at_least(30)] = Field(
         None,
-        description='How long the audit is kept, 30 days at least; unset or "forever": for '
-        "ever. People write it, so it stays small; set it where names may not be "
-        "kept for so long.",
+        description='How long the audit is kept, 30 days at least; unset or "forever": for ever. '
+        "People write it, so it stays small; set it where names may not be kept for so long.",
     )
     export: Path | None = Field(
         None,
         description="Folder where a day of history is written before it is dropped; unset: "
-        "nowhere. What cannot be written is not dropped. Set it when rows must "
-        "outlast the database.",
+        "nowhere. What cannot be written is not dropped. Set it when rows must outlast the "
+        "database.",
     )
     export_format: Literal["jsonl", "csv"] = Field(
         "jsonl",
-        description="JSON lines or CSV, compressed by gzip. Choose what the readers of the "
-        "files load.",
+        description="JSON lines or CSV, compressed by gzip. Choose what the readers of the files "
+        "load.",
     )
 
 
@@ -80,7 +75,7 @@ class Maintenance(Section):
 
     interval: Duration = Field(
         seconds(30),
-        description="How often the backlog is counted, and old rows, partitions and dead "
-        "sessions are looked after. Lengthen it when counting weighs on the server;"
-        " shorten it for fresher metrics.",
+        description="How often the backlog is counted, and old rows, partitions and dead sessions "
+        "are looked after. Lengthen it when counting weighs on the server; shorten it for fresher "
+        "metrics.",
     )

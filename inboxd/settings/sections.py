@@ -14,16 +14,16 @@ from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from inboxd.settings.database import Database
-from inboxd.settings.faces import Http, Logs
-from inboxd.settings.lanes import (
+from inboxd.settings.maintenance import Dedup, History, Maintenance
+from inboxd.settings.overrides import (
     Queue,
     RetryDefaults,
     ScheduleOverride,
     TopicOverride,
     TypeOverride,
 )
-from inboxd.settings.maintenance import Dedup, History, Maintenance
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
+from inboxd.settings.telemetry import Http, Logs
 
 Key = tuple[str, ...]  # the names of tables, and of a setting in the last of them
 

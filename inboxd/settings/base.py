@@ -1,8 +1,4 @@
-"""What every section of the settings is made of.
-
-Owns nothing but the model that sections share. Promises that a section is frozen, and that a key it
-does not know is an error. Known limit: none of its own.
-"""
+"""What every section of the settings is made of."""
 
 from datetime import timedelta
 

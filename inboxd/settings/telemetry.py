@@ -1,14 +1,13 @@
 """What a daemon shows of itself: `[http]`, `[log]`.
 
-Owns where. Promises that nothing is reachable from other machines by default. Known limit: there is
-no login.
+Promises that nothing is reachable from other machines by default. Known limit: there is no login.
 """
 
 from typing import Literal
 
 from pydantic import Field
 
-from inboxd.settings.section import Section
+from inboxd.settings.base import Section
 
 
 class Http(Section):
@@ -30,8 +29,8 @@ class Http(Section):
     )
     allow_remote: bool = Field(
         default=False,
-        description="Whether `host` may be reachable from elsewhere: there is no login. True in"
-        " a container, or behind a firewall.",
+        description="Whether `host` may be reachable from elsewhere: there is no login. True in a "
+        "container, or behind a firewall.",
     )
 
 
@@ -45,12 +44,11 @@ class Logs(Section):
     )
     format: Literal["auto", "json", "console"] = Field(
         "auto",
-        description="auto: console on a terminal, otherwise JSON, one object a line. Set it "
-        "when what collects the logs wants another.",
+        description="auto: console on a terminal, otherwise JSON, one object a line. Set it when "
+        "what collects the logs wants another.",
     )
     rows: bool = Field(
         default=False,
         description="Whether each settled row is logged at level info, and a failure with the "
-        "plugin's frames; at level debug both are in any case. True while you "
-        "follow single rows.",
+        "plugin's frames; at level debug both are in any case. True while you follow single rows.",
     )

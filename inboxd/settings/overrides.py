@@ -1,9 +1,8 @@
 """What applies to one queue, one topic, one type or one schedule, and to retries.
 
 Owns the tables of the settings that are named: `[queues.NAME]`, `[topics.NAME]`, `[types."NAME"]`,
-`[schedules."NAME"]`; and `[retry]`. Promises the bounds of each value. Known limit: retry
-overrides are only shaped like a table here, and what a plugin declares is not known; both are
-checked when the plugins are loaded.
+`[schedules."NAME"]`; and `[retry]`. Known limit: retry overrides are only shaped like a table here,
+and what a plugin declares is not known; both are checked when the plugins are loaded.
 """
 
 from datetime import timedelta
@@ -11,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
+from inboxd.settings.base import Section, seconds
 from inboxd.settings.processing import Unhandled
-from inboxd.settings.section import Section, seconds
 from inboxd.settings.values import BY_DAYS, Duration, NamesOrCount, RateLimit, at_least
 
 
@@ -24,45 +23,42 @@ class Queue(Section):
         ge=1,
         le=10_000,
         description="Most commands of this queue in flight in one worker process; unset: only "
-        "commands.concurrency bounds it. Set it when its commands crowd out others,"
-        " or need much memory or processor.",
+        "commands.concurrency bounds it. Set it when its commands crowd out others, or need much "
+        "memory or processor.",
     )
     total_concurrency: int | None = Field(
         None,
         ge=1,
         le=10_000,
         description="Most commands of this queue in flight in all workers together; unset: as "
-        "many as they can. Set it when what they call bears only so many at a time."
-        " Give all workers the same.",
+        "many as they can. Set it when what they call bears only so many at a time. Give all "
+        "workers the same.",
     )
     rate: RateLimit | None = Field(
         None,
-        description="Most commands of this queue that all workers claim in any second, minute "
-        'or hour: "10/s", "600/m", "5000/h"; unset: as many as they can. Set it '
-        "when what they call counts calls. They start when they are claimed, as far"
-        " as the worker has time.",
+        description="Most commands of this queue that all workers claim in any second, minute or "
+        'hour: "10/s", "600/m", "5000/h"; unset: as many as they can. Set it when what they call '
+        "counts calls. They start when they are claimed, as far as the worker has time.",
     )
     priority: int = Field(
         0,
         ge=-(2**15),
         lt=2**15,
-        description="Added to the priority of each of its commands: what is smaller goes first."
-        " Lower it when they must not wait behind those of other queues.",
+        description="Added to the priority of each of its commands: what is smaller goes first. "
+        "Lower it when they must not wait behind those of other queues.",
     )
     key_concurrency: int = Field(
         1,
         ge=1,
         le=10_000,
-        description="Most commands of one ordering key in flight in all workers together; 1: "
-        "one after the other, in order. Raise it where keys are for fair shares, "
-        "not for order.",
+        description="Most commands of one ordering key in flight in all workers together; 1: one "
+        "after the other, in order. Raise it where keys are for fair shares, not for order.",
     )
     on_failure: Literal["block", "skip"] = Field(
         "block",
-        description="What a dead letter does to its ordering key. block: the key waits until it"
-        " is replayed or dismissed; skip: the next one goes on. Choose skip where a"
-        " delay is worse than a gap. Only where key_concurrency is 1; with more "
-        "there is no order to keep.",
+        description="What a dead letter does to its ordering key. block: the key waits until it "
+        "is replayed or dismissed; skip: the next one goes on. Choose skip where a delay is worse "
+        "than a gap. Only where key_concurrency is 1; with more there is no order to keep.",
     )
 
 
@@ -74,8 +70,8 @@ class TopicOverride(Section):
 
     mode: Literal["single", "sequential", "batch"] | None = Field(
         None,
-        description="single: each event by itself; sequential: those of one ordering key in order; "
-        "batch: many as one chunk. Unset: as the plugin declares it, or single.",
+        description="single: each event by itself; sequential: those of one ordering key in "
+        "order; batch: many as one chunk. Unset: as the plugin declares it, or single.",
     )
     key: str | None = Field(
         None,
@@ -84,9 +80,9 @@ class TopicOverride(Section):
     )
     on_failure: Literal["block", "skip"] | None = Field(
         None,
-        description="What a dead letter does to its ordering key. block, if unset: the key "
-        "waits until it is replayed or dismissed; skip: the next one goes on. "
-        "Choose skip where a delay is worse than a gap. Sequential only.",
+        description="What a dead letter does to its ordering key. block, if unset: the key waits "
+        "until it is replayed or dismissed; skip: the next one goes on. Choose skip where a delay "
+        "is worse than a gap. Sequential only.",
     )
     page_rows: int | None = Field(
         None,
@@ -102,16 +98,16 @@ class TopicOverride(Section):
     )
     retry: dict[str, Any] | None = Field(
         None,
-        description="Keys of a retry policy, laid over the handlers' own. Set it when what they"
-        " depend on fails more often, or for longer.",
+        description="Keys of a retry policy, laid over the handlers' own. Set it when what they "
+        "depend on fails more often, or for longer.",
     )
     total_concurrency: int | None = Field(
         None,
         ge=1,
         le=64,
-        description="Most transactions that process it at the same time in all workers "
-        "together; unset: as many as they can. Set it when its handlers wait for "
-        "each other's locks. Give all workers the same.",
+        description="Most transactions that process it at the same time in all workers together; "
+        "unset: as many as they can. Set it when its handlers wait for each other's locks. Give "
+        "all workers the same.",
     )
     count: int | None = Field(
         None, ge=1, le=1_000_000, description="Batch: a chunk is due with so many events, and full."
@@ -187,8 +183,8 @@ class RetryDefaults(Section):
     )
     jitter: Literal["full", "none"] = Field(
         "full",
-        description="full: a random part of the wait, so that retries do not march in step; "
-        "none: where waits must be foreseen. Unset, the kind fixed has none.",
+        description="full: a random part of the wait, so that retries do not march in step; none: "
+        "where waits must be foreseen. Unset, the kind fixed has none.",
     )
 
 
@@ -197,8 +193,8 @@ class TypeOverride(Section):
 
     timeout: Duration | None = Field(
         None,
-        description="What its handler gets. Raise it when good runs are cut off; lower it to be"
-        " rid of hanging ones sooner.",
+        description="What its handler gets. Raise it when good runs are cut off; lower it to be "
+        "rid of hanging ones sooner.",
     )
     queue: str | None = Field(
         None,
@@ -212,8 +208,8 @@ class TypeOverride(Section):
     )
     unhandled: Unhandled | None = Field(
         None,
-        description="What becomes of its events while no living worker handles them: keep, dead or "
-        "ignore; unset: as events.unhandled says. For types that no plugin declares, too.",
+        description="What becomes of its events while no living worker handles them: keep, dead "
+        "or ignore; unset: as events.unhandled says. For types that no plugin declares, too.",
     )
     retention: Annotated[Duration | None, at_least(1, BY_DAYS)] = Field(
         None,
