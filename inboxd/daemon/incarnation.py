@@ -84,13 +84,13 @@ class Incarnation:
         self._metrics = metrics
         queues = {type_: handler.queue for type_, handler in registry.commands.items()}
         topics = {DEFAULT, *registry.topics, *(topic for topic, _ in registry.subscriptions)}
-        metrics.declare(registry.events, queues, topics)
         self._executions = executions
         self._sql = Statements(settings.database.schema_name)
         self._fleet = Fleet()
         self._stop = anyio.Event()
         self._schedules = scheduled(registry, settings.schedules)
         own = tuple(each.name for each in self._schedules)
+        metrics.declare(registry.events, queues, topics, own)
         self.me = _introduce(settings, registry, own)
         self.processors: list[Processor] = []
         self._event_work: EventProcessing | None = None

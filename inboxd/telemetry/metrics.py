@@ -78,9 +78,13 @@ class Metrics:
         self._make_process(version)
 
     def declare(
-        self, events: Iterable[str], commands: Mapping[str, str], topics: Iterable[str]
+        self,
+        events: Iterable[str],
+        commands: Mapping[str, str],
+        topics: Iterable[str],
+        schedules: Iterable[str],
     ) -> None:
-        """Show what is declared from 0 on: event types, command types with their queues, topics.
+        """Show what is declared from 0 on; `commands`: types with their queues.
 
         Prometheus sees no increase in a series that is born at 1: the first would be missed.
         """
@@ -92,6 +96,9 @@ class Metrics:
             self._declared.add(topic)
             self.duplicates.labels(topic)
             self.dedup_conflicts.labels(topic)
+        for schedule in schedules:
+            for outcome in ("sent", "skipped", "failed"):
+                self.schedule_runs.labels(schedule, outcome)
 
     def _make_waiting(self) -> None:
         """What waits, and what holds it back."""

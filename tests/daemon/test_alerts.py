@@ -45,7 +45,8 @@ async def test_every_series_of_the_alerts_is_there_from_the_start(
 ) -> None:
     """A counter that is born at 1 has never grown, to Prometheus: the first tells nobody."""
     await create_ledger(database)
-    worker = await start_worker({"retry": {"attempts": 1}})
+    leap_day = {"cron": "0 0 29 2 *", "command": "test.wait"}
+    worker = await start_worker({"retry": {"attempts": 1}, "schedules": {"leap": leap_day}})
     families = list(text_string_to_metric_families((await worker.get("/metrics"))[1]))
     families = [family for family in families if family.name.startswith("inboxd_")]
     samples = [sample for family in families for sample in family.samples]
