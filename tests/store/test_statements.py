@@ -44,7 +44,7 @@ def test_no_two_have_one_name() -> None:
 def test_it_is_used(file: Path) -> None:
     if f'"{file.stem}"' in CODE or f"['{file.stem}']" in CODE:
         return
-    # Named by table: sql[f"survey_{position}"], sql[f"set_{position}_flag"].
+    # Named by table: sql[f"survey_{table}"], sql[f"set_{table}_flag"].
     for table in ("events", "commands", "{table}"):
         if table in file.stem:
             pattern = re.escape(file.stem.replace(table, "TABLE")).replace("TABLE", r"\{\w+\}")

@@ -15,8 +15,9 @@ from tests.support.databases import Database
 from tests.support.waiting import eventually
 
 TRAIL = """
-create table trail (position bigserial primary key, topic text, key text, event bigint, attempt
-int);
+create table trail (
+    position bigserial primary key, topic text, key text, event bigint, attempt int
+);
 """
 
 _TOPICS = """

@@ -45,7 +45,7 @@ class _Pages:
 class _Awake:
     """A wake-up that never sleeps."""
 
-    position = "events"
+    table = "events"
 
     async def arm(self) -> bool:
         return True
