@@ -39,50 +39,64 @@ from inboxd.model.naming import CommandPayload, EventPayload, Named, command_of,
 R = TypeVar("R")
 
 
-class EventFields(TypedDict, total=False):
+class _SharedFields(TypedDict, total=False):
+    """What events and commands have both."""
+
+    schema_version: int
+    tenant: str | None
+    entity_type: str | None
+    entity_id: str | None
+    correlation_id: str | None
+    causation_id: UUID | None
+    traceparent: str | None
+    run_at: datetime | None
+    ordering_key: str | None
+
+
+class EventFields(_SharedFields, total=False):
     """The keyword arguments of `Inbox.emit`: the fields of `NewEvent`."""
 
     topic: str | None
     event_id: UUID | None
-    schema_version: int
     source: str | None
-    tenant: str | None
-    entity_type: str | None
-    entity_id: str | None
     headers: Mapping[str, Any] | None
-    correlation_id: str | None
-    causation_id: UUID | None
-    traceparent: str | None
     occurred_at: datetime | None
-    run_at: datetime | None
     mode: Mode | None
-    ordering_key: str | None
     dedup_key: str | None
 
 
-class CommandFields(TypedDict, total=False):
+class CommandFields(_SharedFields, total=False):
     """The keyword arguments of `Inbox.send`: the fields of `NewCommand`."""
 
     queue: str | None
     command_id: UUID | None
-    schema_version: int
     priority: int
-    run_at: datetime | None
     deadline: datetime | None
     max_attempts: int | None
-    tenant: str | None
-    entity_type: str | None
-    entity_id: str | None
-    correlation_id: str | None
-    causation_id: UUID | None
-    traceparent: str | None
-    ordering_key: str | None
     unique_key: str | None
     on_conflict: OnConflict
 
 
 @dataclass(slots=True)
-class NewEvent:
+class _Draft:
+    """What events and commands have both."""
+
+    type: str
+    payload: object = None
+    _: KW_ONLY
+    schema_version: int = 1
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    correlation_id: str | None = None
+    causation_id: UUID | None = None
+    traceparent: str | None = None
+    run_at: datetime | None = None
+    ordering_key: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class NewEvent(_Draft):
     """A fact to be written: `NewEvent("order.paid", {"order_id": 3}, …)`.
 
     Or `NewEvent(OrderPaid(order_id=3), …)`, of a class that names its type (`inboxd_event`).
@@ -95,24 +109,12 @@ class NewEvent:
     None is now.
     """
 
-    type: str
-    payload: object = None
-    _: KW_ONLY
     topic: str | None = None
     event_id: UUID | None = None
-    schema_version: int = 1
     source: str | None = None
-    tenant: str | None = None
-    entity_type: str | None = None
-    entity_id: str | None = None
     headers: Mapping[str, Any] | None = None
-    correlation_id: str | None = None
-    causation_id: UUID | None = None
-    traceparent: str | None = None
     occurred_at: datetime | None = None
-    run_at: datetime | None = None
     mode: Mode | None = None
-    ordering_key: str | None = None
     dedup_key: str | None = None
 
     # For type checkers; what runs is the dataclass' own.
@@ -133,8 +135,8 @@ class NewEvent:
         _unfold(self, event_of)
 
 
-@dataclass(slots=True)
-class NewCommand:
+@dataclass(slots=True, kw_only=True)
+class NewCommand(_Draft):
     """An action to be requested.
 
     As `NewEvent` (a class names its type as `inboxd_command`); without a `queue` it gets the one
@@ -146,23 +148,11 @@ class NewCommand:
     `duplicate` and names that one), cancelled ("replace", unless it runs), or an error ("reject").
     """
 
-    type: str
-    payload: object = None
-    _: KW_ONLY
     queue: str | None = None
     command_id: UUID | None = None
-    schema_version: int = 1
     priority: int = 0
-    run_at: datetime | None = None
     deadline: datetime | None = None
     max_attempts: int | None = None
-    tenant: str | None = None
-    entity_type: str | None = None
-    entity_id: str | None = None
-    correlation_id: str | None = None
-    causation_id: UUID | None = None
-    traceparent: str | None = None
-    ordering_key: str | None = None
     unique_key: str | None = None
     on_conflict: OnConflict = "keep"
 

@@ -83,7 +83,7 @@ async def run_chunk(
     except (anyio.get_cancelled_exc_class(), ConnectionMissing):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
-        return Result(judge(rows[0], error), error=error)
+        return Result(outcome=judge(rows[0], error), error=error)
     finally:
         given_chunk.end()
         context.close()

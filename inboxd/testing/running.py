@@ -10,11 +10,10 @@ are not read, so a type's timeout and policy are its declaration's, or none and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NoReturn, cast
-from uuid import UUID
 
 import anyio
 import anyio.to_thread
@@ -35,29 +34,21 @@ from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.registry.plugins import build_registry
 from inboxd.registry.registry import Registry
-from inboxd.testing.sent import AllSent, EmittedEvent, GivenResults, SentBatch, SentCommand, look
+from inboxd.testing.sent import AllSent, GivenResults, look
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(AllSent):
     """How it ended, and what it sent; that is empty unless it succeeded: nothing else is written.
 
-    `commands` are those that were sent by themselves; a batch, a workflow or a continuation has its
-    own where it is. `added` and `closed` are batches that were made elsewhere. `events` are those
-    that it emitted. `progress` is all that it said of it, however it ended. `items`: of a chunk,
-    what becomes of each of its events.
+    `progress` is all that it said of it, however it ended. `items`: of a chunk, what becomes of
+    each of its events.
     """
 
     outcome: Outcome
-    commands: tuple[SentCommand, ...] = ()
     error: BaseException | None = None
-    batches: tuple[SentBatch, ...] = ()
-    workflows: tuple[SentBatch, ...] = ()
-    added: Mapping[UUID, tuple[SentCommand, ...]] = field(default_factory=dict)
-    closed: tuple[UUID, ...] = ()
     progress: tuple[Progress, ...] = ()
     items: tuple[Outcome, ...] = ()
-    events: tuple[EmittedEvent, ...] = ()
 
 
 async def run_event(
@@ -83,13 +74,13 @@ async def run_event(
         raise NoHandler(f"{handlers!r} has no handler for the event {type!r}.")
     row = make_row(EVENT, fields, type=type, schema_version=found[0].schema_version)
     raw = raw_of(payload)
-    done = Result(Succeeded())
+    sent, outcome = AllSent(), cast("Outcome", Succeeded())
     for handler in found:
         result = await _run_event(registry, handler, row, raw, connection)
         if result.error is not None:
             return result
-        done = _both(done, result)
-    return done
+        sent, outcome = sent.and_also(result), result.outcome
+    return well(outcome, sent)
 
 
 async def run_command(
@@ -113,34 +104,10 @@ async def run_command(
     return await _run(registry, handler, row, raw_of(payload), connection, results)
 
 
-def _both(one: Result, other: Result) -> Result:
-    """What two handlers of one event sent."""
-    return Result(
-        other.outcome,
-        one.commands + other.commands,
-        batches=one.batches + other.batches,
-        workflows=one.workflows + other.workflows,
-        added={
-            batch_id: (*one.added.get(batch_id, ()), *other.added.get(batch_id, ()))
-            for batch_id in {**one.added, **other.added}
-        },
-        closed=tuple(dict.fromkeys(one.closed + other.closed)),
-        events=one.events + other.events,
-    )
-
-
 def well(outcome: Outcome, sent: AllSent, **more: Any) -> Result:
     """The result of a handler that ended well."""
-    return Result(
-        outcome,
-        sent.commands,
-        batches=sent.batches,
-        workflows=sent.workflows,
-        added=sent.added,
-        closed=sent.closed,
-        events=sent.events,
-        **more,
-    )
+    parts = {each.name: getattr(sent, each.name) for each in fields(AllSent)}
+    return Result(outcome=outcome, **parts, **more)
 
 
 async def _run_event(
@@ -186,7 +153,7 @@ async def _run(
         age = datetime.now(UTC) - row["created_at"]
         policy = handler.retry or Exponential()
         decided = decide(error, policy, row["attempts"], age, Longest())
-        return Result(decided, error=error, progress=tuple(said))
+        return Result(outcome=decided, error=error, progress=tuple(said))
     finally:
         context.close()
     return well(outcome, sent, progress=tuple(said))

@@ -70,7 +70,10 @@ class SentBatch:
 
 @dataclass(frozen=True, slots=True)
 class AllSent:
-    """All of it; `added` and `closed` are batches that were made elsewhere."""
+    """What a handler sent: each command by itself, or where it is: in a batch, as a continuation.
+
+    `added` and `closed` are batches that were made elsewhere; `events`, those that it emitted.
+    """
 
     events: tuple[EmittedEvent, ...] = ()
     commands: tuple[SentCommand, ...] = ()
@@ -78,6 +81,20 @@ class AllSent:
     workflows: tuple[SentBatch, ...] = ()
     added: Mapping[UUID, tuple[SentCommand, ...]] = field(default_factory=dict)
     closed: tuple[UUID, ...] = ()
+
+    def and_also(self, other: AllSent) -> AllSent:
+        """With what another handler of the same event sent."""
+        return AllSent(
+            events=self.events + other.events,
+            commands=self.commands + other.commands,
+            batches=self.batches + other.batches,
+            workflows=self.workflows + other.workflows,
+            added={
+                batch_id: (*self.added.get(batch_id, ()), *other.added.get(batch_id, ()))
+                for batch_id in {**self.added, **other.added}
+            },
+            closed=tuple(dict.fromkeys(self.closed + other.closed)),
+        )
 
 
 class _Gathered(Protocol):
