@@ -39,6 +39,7 @@ def own_families(metrics: Metrics) -> list[Metric]:
 
 
 _OF_ROWS = ("inboxd_page_rows", "inboxd_chunk_events")
+_OF_TIME = ("_duration_seconds", "_lag_seconds", "_age_seconds", "_timestamp_seconds")
 
 
 def test_two_daemons_in_one_process_do_not_meet(metrics: Metrics) -> None:
@@ -71,6 +72,9 @@ def test_names_and_help_follow_the_rules(metrics: Metrics) -> None:
     for family in own_families(metrics):
         assert re.fullmatch(r"inboxd_[a-z_]+", family.name)
         assert not family.name.endswith(("_ms", "_milliseconds", "_count", "_sum", "_bucket"))
+        assert not family.name.endswith(("_minutes", "_hours", "_days"))
+        if family.name.endswith("_seconds"):
+            assert family.name.endswith(_OF_TIME)
         assert family.documentation.endswith(".")
         if family.type == "histogram" and family.name not in _OF_ROWS:
             assert family.name.endswith(("_duration_seconds", "_lag_seconds"))
