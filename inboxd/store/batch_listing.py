@@ -31,8 +31,8 @@ class BatchFilter:
 
 async def rows(session: Session, wanted: BatchFilter) -> list[Row]:
     """A page of a list, newest first; the last row's id is the next page's `below`."""
-    return await session.connection.fetch(
-        session.sql["list_batches"],
+    return await session.fetch(
+        "list_batches",
         wanted.kind,
         list(wanted.statuses) or None,
         wanted.tenant,
@@ -46,40 +46,38 @@ async def rows(session: Session, wanted: BatchFilter) -> list[Row]:
 
 async def totals(session: Session, wanted: BatchFilter) -> dict[str, int]:
     """How many there are of each status, none counted further than COUNTED."""
-    found = await session.connection.fetch(
-        session.sql["count_batches"], wanted.kind, wanted.tenant, COUNTED
-    )
+    found = await session.fetch("count_batches", wanted.kind, wanted.tenant, COUNTED)
     return {row["status"]: row["count"] for row in found}
 
 
 async def one(session: Session, id: int | UUID) -> Row | None:
     """One batch; None when there is none."""
-    return await session.connection.fetchrow(session.sql["show_batch"], *_key(id))
+    return await session.fetchrow("show_batch", *_key(id))
 
 
 async def steps(session: Session, workflow: int, limit: int) -> list[Row]:
     """The steps of a workflow, and what each still waits for."""
-    return await session.connection.fetch(session.sql["batch_steps"], workflow, limit)
+    return await session.fetch("batch_steps", workflow, limit)
 
 
 async def continuations(session: Session, batch_id: UUID, limit: int) -> list[Row]:
     """What waits for a batch still: condition, id, type, status."""
-    return await session.connection.fetch(session.sql["batch_continuations"], batch_id, limit)
+    return await session.fetch("batch_continuations", batch_id, limit)
 
 
 async def failures(session: Session, batch: int, limit: int) -> list[Row]:
     """Dead letters in a batch: id, type, attempts, error."""
-    return await session.connection.fetch(session.sql["batch_failures"], batch, limit)
+    return await session.fetch("batch_failures", batch, limit)
 
 
 async def lock(session: Session, id: int | UUID) -> Row | None:
     """One batch, held until the transaction ends; None when there is none."""
-    return await session.connection.fetchrow(session.sql["lock_batch"], *_key(id))
+    return await session.fetchrow("lock_batch", *_key(id))
 
 
 async def cancel(session: Session, batch: int) -> None:
     """Let its members be ended by the folds that follow."""
-    await session.connection.execute(session.sql["cancel_batch"], batch)
+    await session.execute("cancel_batch", batch)
 
 
 def _key(id: int | UUID) -> tuple[int | None, UUID | None]:

@@ -14,7 +14,7 @@ from uuid import UUID
 from inboxd.api.due import NEVER
 from inboxd.model.arrivals import Bucket
 from inboxd.store import lines
-from inboxd.store.connections import Connection
+from inboxd.store.connections import Connection, one_row
 from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
@@ -156,10 +156,15 @@ async def measure(
     most: int | None,
 ) -> tuple[int, int]:
     """How many events belong to the chunk that begins with a line's head, and its last position."""
-    row = await connection.fetchrow(
-        sql["measure_chunk"], topic, line.key, line.position, *(period or (None, None)), most
+    row = await one_row(
+        connection,
+        sql["measure_chunk"],
+        topic,
+        line.key,
+        line.position,
+        *(period or (None, None)),
+        most,
     )
-    assert row is not None  # noqa: S101 - an aggregate has one row
     return row["size"], row["last"]
 
 
@@ -190,8 +195,7 @@ async def common_in(
     for piece in _pieces(stretch):
         if common == (None, None):
             break
-        row = await connection.fetchrow(sql["common_in_chunk"], *piece, *common)
-        assert row is not None  # noqa: S101 - it has no FROM
+        row = await one_row(connection, sql["common_in_chunk"], *piece, *common)
         common = Common(*row)
     return common
 
@@ -242,13 +246,12 @@ async def oldest_arrival(
 
 async def newest(connection: Connection, sql: Statements) -> int:
     """The largest id that was drawn so far."""
-    value: int = await connection.fetchval(sql["newest_event"])
-    return value
+    return int(await connection.fetchval(sql["newest_event"]))
 
 
 async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[dict[str, Any]]]:
     """How many events of a topic are not lined up yet, and its chunks that wait, as JSON values."""
-    rows = await session.connection.fetch(session.sql["list_chunks"], topic, limit, NEVER)
+    rows = await session.fetch("list_chunks", topic, limit, NEVER)
     found = [dict(row) for row in rows]
     arrived = found[0]["arrived"]
     return arrived, [
@@ -260,7 +263,7 @@ async def waiting(session: Session, topic: str, limit: int) -> tuple[int, list[d
 
 async def flush(session: Session, topic: str, key: str | None, most: int) -> list[str]:
     """Let chunks that wait be due now; their keys."""
-    rows = await session.connection.fetch(session.sql["flush_chunks"], topic, key, most)
+    rows = await session.fetch("flush_chunks", topic, key, most)
     return [row[0] for row in rows]
 
 

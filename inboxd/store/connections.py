@@ -136,6 +136,13 @@ def arguments(database: Database, purpose: str, plans: Mapping[str, str]) -> dic
     return arguments
 
 
+async def one_row(connection: Connection, statement: str, *arguments: object) -> Row:
+    """The row of a statement that always has one, such as an aggregate."""
+    row = await connection.fetchrow(statement, *arguments)
+    assert row is not None  # noqa: S101 - by what the statement is
+    return row
+
+
 async def connect(
     database: Database, purpose: str, plans: Mapping[str, str] = OWN_PLANS
 ) -> "asyncpg.Connection[asyncpg.Record]":

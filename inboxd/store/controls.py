@@ -31,11 +31,11 @@ async def read(connection: Connection, sql: Statements) -> list[Control]:
 
 async def pause(session: Session, kind: Kind, name: str, actor: str, reason: str | None) -> bool:
     """Whether it was not paused already."""
-    added = await session.connection.fetchval(session.sql["pause"], kind, name, actor, reason)
+    added = await session.fetchval("pause", kind, name, actor, reason)
     return added is not None
 
 
 async def resume(session: Session, kind: Kind, name: str) -> datetime | None:
     """Since when it had been paused; None when it was not."""
-    since: datetime | None = await session.connection.fetchval(session.sql["resume"], kind, name)
+    since: datetime | None = await session.fetchval("resume", kind, name)
     return since

@@ -27,10 +27,9 @@ _LOOKS = "SET LOCAL datestyle = 'ISO'; SET LOCAL timezone = 'UTC'; SET LOCAL byt
 async def count(connection: Connection, sql: Statements, partition: Partition) -> int:
     """How many rows an attached partition has."""
     table = partition.parent.removesuffix("_history")
-    rows: int = await connection.fetchval(
-        sql[f"count_{table}_history"], partition.low, partition.high
+    return int(
+        await connection.fetchval(sql[f"count_{table}_history"], partition.low, partition.high)
     )
-    return rows
 
 
 async def copy_out(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from inboxd.model.dedup import Windows
-from inboxd.store.connections import Connection
+from inboxd.store.connections import Connection, one_row
 from inboxd.store.statements import Statements
 
 
@@ -31,8 +31,7 @@ class Repeat(NamedTuple):
 
 async def survey(connection: Connection, sql: Statements, windows: Windows) -> tuple[int, Windows]:
     """How many blocks the record has, and the windows with those that topics declare."""
-    row = await connection.fetchrow(sql["dedup_blocks"])
-    assert row is not None  # noqa: S101 - an aggregate answers one row
+    row = await one_row(connection, sql["dedup_blocks"])
     declared = dict(zip(row["topics"], row["windows"], strict=True))
     return row["blocks"], replace(windows, topics={**declared, **windows.topics})
 
@@ -41,13 +40,14 @@ async def forget(
     connection: Connection, sql: Statements, windows: Windows, first: int, end: int
 ) -> int:
     """Forget what is over in the blocks from `first` to before `end`; how many keys."""
-    gone: int = await connection.fetchval(
-        sql["purge_dedup"],
-        *(first, end, windows.default),
-        *(list(windows.topics), list(windows.topics.values())),
-        *(list(windows.sources), list(windows.sources.values())),
+    return int(
+        await connection.fetchval(
+            sql["purge_dedup"],
+            *(first, end, windows.default),
+            *(list(windows.topics), list(windows.topics.values())),
+            *(list(windows.sources), list(windows.sources.values())),
+        )
     )
-    return gone
 
 
 async def drain(connection: Connection, sql: Statements, rows: int) -> list[Repeat]:

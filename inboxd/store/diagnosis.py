@@ -29,7 +29,7 @@ async def bounded(session: Session, seconds: float) -> AsyncIterator[None]:
     with explained():
         await transaction.start()
         try:
-            await session.connection.execute(session.sql["doctor_bounds"], limit, limit)
+            await session.execute("doctor_bounds", limit, limit)
             yield
         finally:
             if not session.connection.is_closed():

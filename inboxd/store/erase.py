@@ -54,7 +54,7 @@ class BlockRange:
 
 async def lacking(session: Session) -> list[str]:
     """The privileges that the role lacks to erase."""
-    rows = await session.connection.fetch(session.sql["erase_privileges"])
+    rows = await session.fetch("erase_privileges")
     return [f"{row['privilege']} on {session.sql.schema}.{row['object']}" for row in rows]
 
 
@@ -63,10 +63,7 @@ async def hot(session: Session, table: HotTable, subject: Subject) -> list[tuple
     found: list[tuple[int, str]] = []
     above: int | None = 0
     while above is not None:
-        row = await session.connection.fetchrow(
-            session.sql[f"erase_scan_{table}"], *subject.arguments(), above, _PAGE
-        )
-        assert row is not None  # noqa: S101 - an aggregate has one row
+        row = await session.one(f"erase_scan_{table}", *subject.arguments(), above, _PAGE)
         found += zip(row["ids"], row["statuses"], strict=True)
         above = row["last"]
     return found
@@ -78,7 +75,7 @@ async def stretches(
     """All of history, the oldest first. What is settled meanwhile comes last, and is seen too."""
     partitions: list[tuple[HotTable, Row]] = []
     for table in tables:
-        rows = await session.connection.fetch(session.sql["erase_partitions"], f"{table}_history")
+        rows = await session.fetch("erase_partitions", f"{table}_history")
         partitions += [(table, row) for row in rows if row["pages"]]
     partitions.sort(key=lambda each: each[1]["lower"])
     total, after = sum(row["pages"] for _, row in partitions), 0
@@ -95,7 +92,7 @@ async def stretches(
 
 async def count(session: Session, table: HotTable, subject: Subject, where: BlockRange) -> Row:
     """How many rows and bodies of the stretch are about the subject."""
-    return await _one(session, f"erase_count_{table}", *subject.arguments(), *where.arguments())
+    return await session.one(f"erase_count_{table}", *subject.arguments(), *where.arguments())
 
 
 async def erase(
@@ -103,16 +100,10 @@ async def erase(
 ) -> Row:
     """Erase them; returns how many rows and bodies. instead: JSON that takes the errors' place."""
     statement = f"erase_{table}"
-    return await _one(session, statement, *subject.arguments(), *where.arguments(), instead)
+    return await session.one(statement, *subject.arguments(), *where.arguments(), instead)
 
 
 async def cancel_events(session: Session, ids: Sequence[int]) -> list[int]:
     """Move events that wait into history, as cancelled; returns the ids of those that did."""
-    rows = await session.connection.fetch(session.sql["cancel_events"], ids)
+    rows = await session.fetch("cancel_events", ids)
     return [row["id"] for row in rows]
-
-
-async def _one(session: Session, statement: str, *arguments: object) -> Row:
-    row = await session.connection.fetchrow(session.sql[statement], *arguments)
-    assert row is not None  # noqa: S101 - an aggregate has one row
-    return row

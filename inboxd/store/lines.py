@@ -17,7 +17,7 @@ from inboxd.model.arrivals import Bucket
 from inboxd.model.horizon import HorizonReading
 from inboxd.model.lane import Lane, Sighting
 from inboxd.store.arrays import columns, cursors
-from inboxd.store.connections import Connection
+from inboxd.store.connections import Connection, one_row
 from inboxd.store.rows import ClaimedEvent, claimed_events
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
@@ -73,8 +73,7 @@ class IdRange(NamedTuple):
 
 async def read_horizon(connection: Connection, sql: Statements) -> HorizonReading:
     """How far ids were drawn, and who may still have to commit some."""
-    row = await connection.fetchrow(sql["read_horizon"])
-    assert row is not None  # noqa: S101 - an aggregate has one row
+    row = await one_row(connection, sql["read_horizon"])
     holders: dict[int, set[str]] = defaultdict(set)
     for bucket, holder in zip(row["buckets"], row["holders"], strict=True):
         holders[bucket].add(holder)
@@ -210,5 +209,5 @@ async def count_blocked(connection: Connection, sql: Statements) -> list[Blocked
 
 async def blocked(session: Session, topic: str | None, most: int) -> list[dict[str, Any]]:
     """The lines that stand still, those first that have for longest; None: of any topic."""
-    rows = await session.connection.fetch(session.sql["blocked_lines"], topic, most)
+    rows = await session.fetch("blocked_lines", topic, most)
     return [dict(row) for row in rows]

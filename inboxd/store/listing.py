@@ -39,8 +39,8 @@ class Filter:
 async def rows(session: Session, table: HotTable, wanted: Filter) -> list[Row]:
     """A page of a list, newest first; the last row's id is the next page's `below`."""
     statuses = frozenset(wanted.statuses)
-    return await session.connection.fetch(
-        session.sql[f"list_{table}"],
+    return await session.fetch(
+        f"list_{table}",
         wanted.type,
         list(statuses) or None,
         wanted.tenant,
@@ -58,24 +58,24 @@ async def one(
 ) -> dict[str, Any] | None:
     """All columns of one row, hot or settled, as JSON values; None when there is none."""
     number, uuid = (None, id) if isinstance(id, UUID) else (id, None)
-    found = await session.connection.fetchval(session.sql[f"show_{table}"], number, uuid, payload)
+    found = await session.fetchval(f"show_{table}", number, uuid, payload)
     return None if found is None else orjson.loads(found)
 
 
 async def lanes(session: Session, table: HotTable) -> list[Row]:
     """Topics (queues) and types with their counts, none counted further than COUNTED."""
-    return await session.connection.fetch(session.sql[f"status_{table}"], COUNTED)
+    return await session.fetch(f"status_{table}", COUNTED)
 
 
 async def rules(session: Session, kind: str, type_: str) -> list[dict[str, Any]]:
     """The retry rules of a type's handlers, as the workers declared them; none: nobody did."""
-    found = await session.connection.fetchval(session.sql["declared_rules"], kind, type_)
+    found = await session.fetchval("declared_rules", kind, type_)
     return [] if found is None else orjson.loads(found)
 
 
 async def progress(session: Session, limit: int) -> list[dict[str, Any]]:
     """Running commands that say how far they have come, the longest running ones first."""
-    rows = await session.connection.fetch(session.sql["status_progress"], limit)
+    rows = await session.fetch("status_progress", limit)
     decoded = [dict(row) for row in rows]
     for row in decoded:
         row["done"], row["total"] = orjson.loads(row["done"]), orjson.loads(row["total"] or "null")
@@ -84,33 +84,31 @@ async def progress(session: Session, limit: int) -> list[dict[str, Any]]:
 
 async def throughput(session: Session, minutes: int) -> list[Row]:
     """What was executed in the last minutes, by kind and type."""
-    return await session.connection.fetch(session.sql["status_throughput"], minutes)
+    return await session.fetch("status_throughput", minutes)
 
 
 async def workers(session: Session, *, ended: bool, limit: int) -> list[Row]:
     """The workers that are there; with `ended`, those of the last week too."""
-    return await session.connection.fetch(session.sql["list_workers"], ended, limit)
+    return await session.fetch("list_workers", ended, limit)
 
 
 async def server(session: Session) -> Row:
     """What the server is: version, version_text, role, read_only."""
-    row = await session.connection.fetchrow(session.sql["check_server"])
-    assert row is not None  # noqa: S101 - a SELECT without FROM has one row
-    return row
+    return await session.one("check_server")
 
 
 async def missing_privileges(session: Session, role: str | None = None) -> list[Row]:
     """What a role lacks, this one if none is named: privilege, object, remedy (SQL)."""
     called = [each.name for each in migrations.functions() if "worker" in each.roles]
-    return await session.connection.fetch(session.sql["check_privileges"], role, called)
+    return await session.fetch("check_privileges", role, called)
 
 
 async def worker_role(session: Session) -> str | None:
     """The role that has what a daemon needs, if a grant of it would reach this role."""
-    name: str | None = await session.connection.fetchval(session.sql["worker_role"])
+    name: str | None = await session.fetchval("worker_role")
     return name
 
 
 async def silenced(session: Session) -> list[str]:
     """Roles and databases whose inserts never wake a worker."""
-    return [row[0] for row in await session.connection.fetch(session.sql["check_silenced"])]
+    return [row[0] for row in await session.fetch("check_silenced")]

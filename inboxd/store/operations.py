@@ -48,15 +48,15 @@ async def lock(
     has them then.
     """
     if table == "events":
-        await session.connection.execute(session.sql["hold_lines_of"], ids, uuids)
-    return await session.connection.fetch(session.sql[f"lock_{table}"], ids, uuids)
+        await session.execute("hold_lines_of", ids, uuids)
+    return await session.fetch(f"lock_{table}", ids, uuids)
 
 
 async def settled(
     session: Session, table: HotTable, ids: Sequence[int], uuids: Sequence[UUID]
 ) -> list[Row]:
     """Those among these that are in history: id, uuid, status, hot."""
-    return await session.connection.fetch(session.sql[f"settled_{table}"], ids, uuids)
+    return await session.fetch(f"settled_{table}", ids, uuids)
 
 
 async def replay_in_place(
@@ -64,34 +64,34 @@ async def replay_in_place(
 ) -> list[Row]:
     """Let dead letters run again: events, commands with an ordering key; their old_id, new_id."""
     name = "replay_events" if table == "events" else "replay_commands_in_place"
-    return await session.connection.fetch(session.sql[name], ids, actor, reason)
+    return await session.fetch(name, ids, actor, reason)
 
 
 async def replay_as_new(
     session: Session, ids: Sequence[int], actor: str, reason: str | None
 ) -> list[Row]:
     """Let new rows take the places of dead letters; their old_id, new_id."""
-    rows = await session.connection.fetch(session.sql["replay_commands"], ids, actor, reason)
+    rows = await session.fetch("replay_commands", ids, actor, reason)
     old, new = [row["old_uuid"] for row in rows], [row["new_uuid"] for row in rows]
-    await session.connection.execute(session.sql["replay_commands_edges"], old, new)
+    await session.execute("replay_commands_edges", old, new)
     return rows
 
 
 async def dismiss(session: Session, table: HotTable, ids: Sequence[int]) -> list[int]:
     """Move dead letters into history; returns the ids of those that were."""
-    rows = await session.connection.fetch(session.sql[f"dismiss_{table}"], ids)
+    rows = await session.fetch(f"dismiss_{table}", ids)
     return [row["id"] for row in rows]
 
 
 async def cancel(session: Session, ids: Sequence[int]) -> list[int]:
     """Move commands that do not run into history; returns the ids of those that did not."""
-    rows = await session.connection.fetch(session.sql["cancel_commands"], ids)
+    rows = await session.fetch("cancel_commands", ids)
     return [row["id"] for row in rows]
 
 
 async def request_cancel(session: Session, ids: Sequence[int]) -> list[int]:
     """Ask for the end of commands that run; returns the ids of those that do."""
-    rows = await session.connection.fetch(session.sql["request_cancel"], ids)
+    rows = await session.fetch("request_cancel", ids)
     return [row["id"] for row in rows]
 
 
@@ -99,13 +99,13 @@ async def reschedule(
     session: Session, table: HotTable, ids: Sequence[int], run_at: datetime
 ) -> list[int]:
     """Give rows that wait another time; returns the ids of those that did."""
-    rows = await session.connection.fetch(session.sql[f"reschedule_{table}"], ids, run_at)
+    rows = await session.fetch(f"reschedule_{table}", ids, run_at)
     return [row["id"] for row in rows]
 
 
 async def reprioritize(session: Session, ids: Sequence[int], priority: int) -> list[int]:
     """Give commands that wait another priority; returns the ids of those that did."""
-    rows = await session.connection.fetch(session.sql["reprioritize_commands"], ids, priority)
+    rows = await session.fetch("reprioritize_commands", ids, priority)
     return [row["id"] for row in rows]
 
 
@@ -121,40 +121,37 @@ async def matching(
     """
     statement = f"match_dead_{table}" if set(wanted.statuses) == {"failed"} else f"match_{table}"
     async with session.connection.transaction():
-        await session.connection.execute(session.sql["order_by_index"])
-        rows = await session.connection.fetch(
-            session.sql[statement], *wanted.arguments(), above, last, limit
-        )
+        await session.execute("order_by_index")
+        rows = await session.fetch(statement, *wanted.arguments(), above, last, limit)
     return [row["id"] for row in rows]
 
 
 async def count(session: Session, table: HotTable, wanted: Match) -> tuple[int, int]:
     """How many rows match, and the largest id of them."""
-    row = await session.connection.fetchrow(session.sql[f"count_{table}"], *wanted.arguments())
-    assert row is not None  # noqa: S101 - an aggregate has one row
+    row = await session.one(f"count_{table}", *wanted.arguments())
     return row["count"], row["last"]
 
 
 async def sample(session: Session, table: HotTable, ids: Sequence[int]) -> list[Row]:
     """What rows look like: id, type, lane, status, tenant, created_at, error."""
-    return await session.connection.fetch(session.sql[f"sample_{table}"], ids)
+    return await session.fetch(f"sample_{table}", ids)
 
 
 async def failures(session: Session, table: HotTable, group: str | None, limit: int) -> list[Row]:
     """Dead letters counted by fingerprint and type, the most frequent first."""
-    return await session.connection.fetch(session.sql[f"failures_{table}"], group, limit)
+    return await session.fetch(f"failures_{table}", group, limit)
 
 
 async def groups_from(session: Session, beginning: str) -> set[str]:
     """The first failure groups whose names begin so: none, one, or two and more."""
-    rows = await session.connection.fetch(session.sql["groups_from"], beginning)
+    rows = await session.fetch("groups_from", beginning)
     return {row["fingerprint"] for row in rows if row["fingerprint"].startswith(beginning)}
 
 
 async def batches_within(session: Session, batch: int | UUID) -> list[int]:
     """The number of a batch and of all that are nested in it; empty: there is none."""
     uuid, number = (batch, None) if isinstance(batch, UUID) else (None, batch)
-    rows = await session.connection.fetch(session.sql["batches_within"], uuid, number)
+    rows = await session.fetch("batches_within", uuid, number)
     return [row["id"] for row in rows]
 
 
@@ -191,15 +188,12 @@ async def record(
 ) -> int:
     """Write one line of the audit; returns its id. to: what it was changed to, after the action."""
     what = action if to is None else f"{action} to {to}"
-    id_: int = await session.connection.fetchval(
-        session.sql["record_action"], actor, what, target, reason, count
-    )
-    return id_
+    return int(await session.fetchval("record_action", actor, what, target, reason, count))
 
 
 async def record_more(session: Session, entry: int, count: int) -> None:
     """So many rows more, in a line of the audit."""
-    await session.connection.execute(session.sql["record_more"], entry, count)
+    await session.execute("record_more", entry, count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,4 +214,4 @@ class AuditFilter:
 
 async def audit(session: Session, wanted: AuditFilter) -> list[Row]:
     """What operators did."""
-    return await session.connection.fetch(session.sql["list_audit"], *astuple(wanted))
+    return await session.fetch("list_audit", *astuple(wanted))

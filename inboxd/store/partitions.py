@@ -60,8 +60,7 @@ class Apart:
 
 async def days_ahead(connection: Connection, sql: Statements) -> int:
     """How many days after today have partitions; -1: not even today."""
-    days: int = await connection.fetchval(sql["partition_days"])
-    return days
+    return int(await connection.fetchval(sql["partition_days"]))
 
 
 async def apart(connection: Connection, sql: Statements) -> list[Apart]:
@@ -77,8 +76,7 @@ async def make(connection: Connection, sql: Statements, days: int) -> int:
 
     A table that is there is not touched, also one that is `apart`.
     """
-    made: int = await connection.fetchval(sql["make_partitions"], days)
-    return made
+    return int(await connection.fetchval(sql["make_partitions"], days))
 
 
 async def listed(
@@ -174,14 +172,12 @@ async def keep_bodies(connection: Connection, sql: Statements, partition: Partit
 
 async def needed(connection: Connection, sql: Statements, partition: Partition) -> bool:
     """Whether a row needs a body of this partition."""
-    found: bool = await connection.fetchval(sql["bodies_needed"], partition.low, partition.high)
-    return found
+    return bool(await connection.fetchval(sql["bodies_needed"], partition.low, partition.high))
 
 
 async def pages(connection: Connection, sql: Statements, partition: Partition) -> int:
     """How many pages its table has."""
-    count: int = await connection.fetchval(sql["partition_pages"], partition.part)
-    return count
+    return int(await connection.fetchval(sql["partition_pages"], partition.part))
 
 
 async def trim(
@@ -193,10 +189,9 @@ async def trim(
     count: int,
 ) -> int:
     """Remove rows of these types from `count` pages of it; returns how many rows."""
-    removed: int = await connection.fetchval(
-        sql["trim_partition"], partition.part, types, first, count
+    return int(
+        await connection.fetchval(sql["trim_partition"], partition.part, types, first, count)
     )
-    return removed
 
 
 async def record_trim(

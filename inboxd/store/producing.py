@@ -72,7 +72,7 @@ async def emit(session: Session, entry: Entry) -> Receipt:
 async def dead_copies(session: Session, event: UUID) -> list[Row]:
     """The dead letters of an event: id and topic; none for a role that may not look."""
     try:
-        rows = await session.connection.fetch(session.sql["dead_copies"], event)
+        rows = await session.fetch("dead_copies", event)
     except asyncpg.InsufficientPrivilegeError:
         return []
     return sorted(rows, key=lambda row: row["id"])
@@ -92,7 +92,7 @@ async def send(session: Session, entry: Entry) -> Receipt:
 
 async def _call(session: Session, statement: str, *arguments: object) -> Receipt:
     with _refusals():
-        row = await session.connection.fetchrow(session.sql[statement], *arguments)
+        row = await session.fetchrow(statement, *arguments)
     if row is None:
         raise DatabaseError(f"{statement} answered nothing; run: inboxd check")
     return Receipt(**row)

@@ -6,7 +6,7 @@ an index. Known limit: see the statements.
 
 from datetime import timedelta
 
-from inboxd.store.connections import Connection
+from inboxd.store.connections import Connection, one_row
 from inboxd.store.statements import Statements
 
 
@@ -15,8 +15,7 @@ async def remove(
 ) -> int:
     """Remove up to `rows` rows older than `age` of "stats", "audit" or "replays"; how many."""
     names = {"stats": "purge_stats", "audit": "purge_audit", "replays": "purge_replays"}
-    removed: int = await connection.fetchval(sql[names[table]], age, rows)
-    return removed
+    return int(await connection.fetchval(sql[names[table]], age, rows))
 
 
 async def batches(
@@ -26,6 +25,5 @@ async def batches(
 
     Returns the number to go on from (None: all were looked at), and how many were removed.
     """
-    row = await connection.fetchrow(sql["purge_batches"], age, after, rows)
-    assert row is not None  # noqa: S101 - a SELECT without FROM has one row
+    row = await one_row(connection, sql["purge_batches"], age, after, rows)
     return row["last"], row["removed"]

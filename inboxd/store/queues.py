@@ -41,7 +41,7 @@ async def blocked(
 
 async def listed(session: Session, queues: Mapping[str, Queue]) -> list[dict[str, Any]]:
     """Every queue that is declared, has rows or settings here, and what waits in it, for JSON."""
-    declared = await session.connection.fetch(session.sql["declared_queues"])
+    declared = await session.fetch("declared_queues")
     found = {name: _empty(name) for name in [*queues, *(row["queue"] for row in declared)]}
     for row in await lanes(session, "commands"):
         queue = found.setdefault(row["queue"], _empty(row["queue"]))
@@ -49,7 +49,7 @@ async def listed(session: Session, queues: Mapping[str, Queue]) -> list[dict[str
             queue[count] += row[count]
         if row["oldest"] is not None:
             queue["oldest"] = max(row["oldest"], queue["oldest"] or 0.0)
-    for row in await session.connection.fetch(session.sql["count_keys"], COUNTED):
+    for row in await session.fetch("count_keys", COUNTED):
         found.setdefault(row["queue"], _empty(row["queue"]))["keys"] = row["keys"]
     for each in await blocked(session.connection, session.sql, queues):
         queue = found.setdefault(each.queue, _empty(each.queue))
@@ -62,8 +62,8 @@ async def blocked_keys(
 ) -> list[dict[str, Any]]:
     """The blocked keys of one queue, those first whose line has waited longest."""
     holds = settings.key_concurrency == 1
-    rows = await session.connection.fetch(
-        session.sql["blocked_keys"],
+    rows = await session.fetch(
+        "blocked_keys",
         name,
         most,
         HOLDERS,

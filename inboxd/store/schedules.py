@@ -118,8 +118,7 @@ async def forget_undeclared(connection: Connection, sql: Statements) -> list[str
 
 async def exists(session: Session, name: str) -> bool:
     """Whether somebody has declared this schedule."""
-    found: bool = await session.connection.fetchval(session.sql["has_schedule"], name)
-    return found
+    return bool(await session.fetchval("has_schedule", name))
 
 
 async def last_runs(connection: Connection, sql: Statements) -> dict[str, datetime]:
@@ -130,4 +129,4 @@ async def last_runs(connection: Connection, sql: Statements) -> dict[str, dateti
 
 async def listed(session: Session) -> list[Row]:
     """All of them, with their next and last run."""
-    return await session.connection.fetch(session.sql["list_schedules"])
+    return await session.fetch("list_schedules")

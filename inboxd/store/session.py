@@ -8,11 +8,19 @@ each errand costs a connection.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 
 from inboxd.settings import Database
-from inboxd.store.connections import ERRAND_PLANS, Connection, connect, explained
+from inboxd.store.connections import (
+    ERRAND_PLANS,
+    Connection,
+    Row,
+    connect,
+    explained,
+    one_row,
+)
 from inboxd.store.statements import Statements
 
 _GOODBYE_SECONDS = 2
@@ -24,6 +32,26 @@ class Session:
 
     connection: Connection
     sql: Statements
+
+    async def fetch(self, statement: str, *arguments: object) -> list[Row]:
+        """The rows of a statement, by its name."""
+        return await self.connection.fetch(self.sql[statement], *arguments)
+
+    async def fetchrow(self, statement: str, *arguments: object) -> Row | None:
+        """Its first row."""
+        return await self.connection.fetchrow(self.sql[statement], *arguments)
+
+    async def one(self, statement: str, *arguments: object) -> Row:
+        """The row of one that always has one."""
+        return await one_row(self.connection, self.sql[statement], *arguments)
+
+    async def fetchval(self, statement: str, *arguments: object) -> Any:
+        """The first value of its first row."""
+        return await self.connection.fetchval(self.sql[statement], *arguments)
+
+    async def execute(self, statement: str, *arguments: object) -> None:
+        """Run one whose rows nobody reads."""
+        await self.connection.execute(self.sql[statement], *arguments)
 
 
 @asynccontextmanager

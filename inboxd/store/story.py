@@ -16,12 +16,12 @@ from inboxd.store.session import Session
 async def find(session: Session, id: int | UUID) -> list[Row]:
     """The rows with this uuid (one at most) or number (one of each kind at most)."""
     uuid, number = (id, None) if isinstance(id, UUID) else (None, id)
-    return await session.connection.fetch(session.sql["story_find"], uuid, number)
+    return await session.fetch("story_find", uuid, number)
 
 
 async def up(session: Session, kind: str, id: int, rows: int) -> list[Row]:
     """A row, its parent, the parent's parent and so on, as many rows as asked for."""
-    return await session.connection.fetch(session.sql["story_up"], kind, id, rows)
+    return await session.fetch("story_up", kind, id, rows)
 
 
 async def down(
@@ -38,8 +38,8 @@ async def down(
     since: nothing that is looked for was finished before. look, rows: how many of each parent are
     looked at, and returned; `parent_kind`, `parent_id` and `looked` (by status) come with each row.
     """
-    return await session.connection.fetch(
-        session.sql["story_down"],
+    return await session.fetch(
+        "story_down",
         [uuid for _, _, uuid in parents],
         [id if members and kind == "batch" else None for kind, id, _ in parents],
         since,
@@ -52,16 +52,16 @@ async def down(
 
 async def waits(session: Session, rows: Sequence[UUID], limit: int) -> list[Row]:
     """What these rows wait for: waiting, condition, kind, id, type, status."""
-    return await session.connection.fetch(session.sql["story_waits"], rows, limit)
+    return await session.fetch("story_waits", rows, limit)
 
 
 async def steps(session: Session, rows: Sequence[UUID]) -> dict[UUID, str]:
     """The names of those among these rows that are steps of a workflow."""
-    found = await session.connection.fetch(session.sql["story_steps"], rows)
+    found = await session.fetch("story_steps", rows)
     return {row["member"]: row["name"] for row in found}
 
 
 async def replays(session: Session, rows: Sequence[tuple[str, int]], limit: int) -> list[Row]:
     """How these rows (kind, number) were replayed: kind, old_id, new_id, at, actor, reason."""
     kinds, numbers = [kind for kind, _ in rows], [number for _, number in rows]
-    return await session.connection.fetch(session.sql["story_replays"], kinds, numbers, limit)
+    return await session.fetch("story_replays", kinds, numbers, limit)

@@ -12,11 +12,10 @@ from inboxd.store.session import Session
 
 async def count(session: Session, most: int) -> dict[str, Any]:
     """How many wait, run, and are to run alone, in how many groups: see `count_suspects.sql`."""
-    row = await session.connection.fetchrow(session.sql["count_suspects"], most)
+    row = await session.fetchrow("count_suspects", most)
     return {} if row is None else dict(row)
 
 
 async def others(session: Session, group: UUID, id: int) -> int:
     """With how many others of its group one runs."""
-    found: int = await session.connection.fetchval(session.sql["group_of_suspect"], group, id)
-    return found
+    return int(await session.fetchval("group_of_suspect", group, id))

@@ -113,7 +113,7 @@ async def listed(session: Session) -> list[dict[str, Any]]:
     Counts stop at `listing.COUNTED` for each lane.
     """
     found: dict[str, dict[str, Any]] = {}
-    for row in await session.connection.fetch(session.sql["list_topics"]):
+    for row in await session.fetch("list_topics"):
         found[row["topic"]] = _empty(row["topic"]) | {
             **dict(row),
             "mode": row["mode"] or "single",
@@ -136,9 +136,7 @@ async def listed(session: Session) -> list[dict[str, Any]]:
 
 async def lines(session: Session) -> list[dict[str, Any]]:
     """What waits in the lines of each topic: see `status_lines.sql`."""
-    return [
-        dict(row) for row in await session.connection.fetch(session.sql["status_lines"], COUNTED)
-    ]
+    return [dict(row) for row in await session.fetch("status_lines", COUNTED)]
 
 
 async def waiting(session: Session, names: Sequence[str], type_: str | None = None) -> int:
@@ -146,10 +144,7 @@ async def waiting(session: Session, names: Sequence[str], type_: str | None = No
 
     Of each topic, the first `listing.COUNTED` arrivals and as many lined-up events are looked at.
     """
-    count: int = await session.connection.fetchval(
-        session.sql["count_waiting"], names, type_, COUNTED
-    )
-    return count
+    return int(await session.fetchval("count_waiting", names, type_, COUNTED))
 
 
 def _empty(name: str) -> dict[str, Any]:

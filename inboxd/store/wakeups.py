@@ -38,8 +38,7 @@ async def set_flag(connection: Connection, sql: Statements, table: HotTable, fla
 
 async def no_silent_producer(connection: Connection, sql: Statements, table: HotTable) -> bool:
     """Whether every producer that was silent has ended; its rows are visible from now on."""
-    free: bool = await connection.fetchval(sql["no_silent_producer"], _LOCKS[table])
-    return free
+    return bool(await connection.fetchval(sql["no_silent_producer"], _LOCKS[table]))
 
 
 async def notify(connection: Connection, sql: Statements, table: HotTable) -> None:

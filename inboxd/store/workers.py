@@ -151,10 +151,11 @@ async def unclean_predecessors(
     interval: timedelta,
 ) -> bool:
     """Whether somebody may have died without a word, in the middle of a page."""
-    found: bool = await connection.fetchval(
-        sql["unclean_predecessors"], me.id, me.host, living_pids, 2 * interval
+    return bool(
+        await connection.fetchval(
+            sql["unclean_predecessors"], me.id, me.host, living_pids, 2 * interval
+        )
     )
-    return found
 
 
 async def living(connection: Connection, sql: Statements) -> list[LiveWorker]:

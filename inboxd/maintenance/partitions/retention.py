@@ -8,6 +8,7 @@ lengthens it.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 import anyio
@@ -107,55 +108,44 @@ def trims(
             yield each, left
 
 
+@dataclass(frozen=True, slots=True)
 class Retention:
-    """Lets go what has served."""
+    """Lets go what has served; leads: whether this worker leads still, before each partition."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        sql: Statements,
-        metrics: Metrics,
-        leads: Callable[[], Awaitable[bool]],
-    ) -> None:
-        """`leads` says before each partition whether this worker leads still."""
-        self._settings = settings
-        self._sql = sql
-        self._metrics = metrics
-        self._leads = leads
-        self._kept = kept(settings)
-        self._types = {
-            name: one.retention for name, one in settings.types.items() if one.retention is not None
-        }
+    settings: Settings
+    sql: Statements
+    metrics: Metrics
+    leads: Callable[[], Awaitable[bool]]
 
     async def let_go(self) -> None:
         """Drop and trim all that is due."""
-        connection = await connect(self._settings.database, "retention", plans=PATIENT)
+        connection = await connect(self.settings.database, "retention", plans=PATIENT)
         try:
-            found = await partitions.listed(connection, self._sql)
-            self._metrics.show_partitions(self._lines(found))
+            found = await partitions.listed(connection, self.sql)
+            self.metrics.show_partitions(self._lines(found))
             await self._drop(connection, found)
-            await self._trim(connection, await partitions.listed(connection, self._sql))
+            await self._trim(connection, await partitions.listed(connection, self.sql))
         finally:
             connection.terminate()
 
     def _lines(self, found: Sequence[Partition]) -> Iterator[tuple[str, float, float]]:
         """For each table: the age of its oldest partition, and how late that is to go."""
-        for table, longest in self._kept.items():
+        for table, longest in kept(self.settings).items():
             oldest = max((each.age for each in found if each.parent == table), default=0.0)
             late = 0.0 if longest is None else oldest - longest.total_seconds()
             yield table, max(oldest, 0.0), max(late, 0.0)
 
     async def _drop(self, connection: Connection, found: Sequence[Partition]) -> None:
-        removal = PartitionRemoval(connection, self._sql, exporter(self._settings), _log.info)
-        stuck: set[str] = set()
-        for each in served(found, self._kept):
-            if each.parent in stuck or not await self._leads():
+        removal = PartitionRemoval(connection, self.sql, exporter(self.settings), _log.info)
+        keep, stuck = kept(self.settings), set[str]()
+        for each in served(found, keep):
+            if each.parent in stuck or not await self.leads():
                 continue
             try:
-                if await removal.go(each, stays=stays(each, self._kept)):
-                    self._metrics.partitions_dropped.labels(each.parent).inc()
+                if await removal.go(each, stays=stays(each, keep)):
+                    self.metrics.partitions_dropped.labels(each.parent).inc()
             except ExportError as error:
-                self._metrics.export_failures.labels(each.parent).inc()
+                self.metrics.export_failures.labels(each.parent).inc()
                 _log.error("export failed", partition=each.part, reason=str(error))
                 stuck.add(each.parent)
             except PartitionBusy as error:
@@ -163,14 +153,16 @@ class Retention:
                 stuck.add(each.parent)
 
     async def _trim(self, connection: Connection, found: Sequence[Partition]) -> None:
-        for each, types in trims(found, self._types):
-            if not await self._leads():
+        types_ = self.settings.types.items()
+        ages = {name: one.retention for name, one in types_ if one.retention is not None}
+        for each, types in trims(found, ages):
+            if not await self.leads():
                 return
             rows = 0
-            for page in range(0, await partitions.pages(connection, self._sql, each), _TRIMMED):
+            for page in range(0, await partitions.pages(connection, self.sql, each), _TRIMMED):
                 began = anyio.current_time()
-                rows += await partitions.trim(connection, self._sql, each, types, page, _TRIMMED)
+                rows += await partitions.trim(connection, self.sql, each, types, page, _TRIMMED)
                 await anyio.sleep((anyio.current_time() - began) * _REST)
-            await partitions.record_trim(connection, self._sql, each, types, rows)
-            self._metrics.purged.labels(each.parent).inc(rows)
+            await partitions.record_trim(connection, self.sql, each, types, rows)
+            self.metrics.purged.labels(each.parent).inc(rows)
             _log.info("removed types", partition=each.part, types=types, rows=rows)

@@ -27,7 +27,7 @@ class Look:
 
     async def rows(self, statement: str, *arguments: object) -> list[Row]:
         """All rows of a statement of the store."""
-        return await self.session.connection.fetch(self.session.sql[statement], *arguments)
+        return await self.session.fetch(statement, *arguments)
 
     async def row(self, statement: str, *arguments: object) -> Row:
         """The one row of a statement that always has one."""
