@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 def seconds(count: float) -> timedelta:
-    """A default of so many seconds."""
+    """A default in seconds."""
     return timedelta(seconds=count)
 
 

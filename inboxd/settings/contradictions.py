@@ -1,11 +1,8 @@
 """Settings that are right by themselves and contradict each other.
 
-Owns the rules between settings, each with those that it rests on. Promises that three heartbeats
-may fail within a lease, that nothing is reachable from other machines unless that is asked for, and
-that a certificate comes with its key, and with the authorities' file, without which it would not be
-used; and that a rule speaks only where all that it rests on is known: the default that stands in
-for a wrong value contradicts nothing. Known limit: what only the plugins know is checked when they
-are loaded.
+Owns the rules between settings, each with those that it rests on. Promises that a rule is asked
+only where all that it rests on is known: the default that stands in for a wrong value contradicts
+nothing. Known limit: what only the plugins know is checked when they are loaded.
 """
 
 import ipaddress
@@ -20,7 +17,7 @@ _RULES: list[tuple[tuple[str, ...], _Rule]] = []
 
 
 def contradictions(settings: Settings) -> Iterator[str]:
-    """All of them, each with the places that said so."""
+    """All of them, each with the places of its values."""
     for keys, rule in _RULES:
         if all(settings.knows(*key.split(".")) for key in keys):
             sources = dict.fromkeys(settings.source_of(key) for key in keys)

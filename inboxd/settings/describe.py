@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from inboxd.settings.secrets import MASK, redact
 from inboxd.settings.sections import Settings
 
-# What is read anew for each page or each line; everything else shapes connections and tasks.
+# Read for each page or each line; everything else shapes connections and tasks.
 _RELOADABLE = frozenset(
     {
         "log.level",

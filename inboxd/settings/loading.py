@@ -1,11 +1,10 @@
 """Loading: the sources become one `Settings`, or one list of problems.
 
-Owns what is right beside what is wrong. Promises that all problems are reported at once, each
-naming the place, the key and what is allowed: what cannot be read, wrong values, and what
-contradicts each other among the values that are right; and that none is told which only follows
-from another. How: what is wrong is taken out, until the rest can be validated, and is not known
-from then on; a rule that rests on it is silent (`Settings.knows`).
-Known limit: what contradicts a value that is wrong is told once it is right.
+Promises that all problems are reported at once, each with its place, its key and what is allowed:
+what cannot be read, values that are wrong, and values that contradict each other; and that none is
+reported which only follows from another. How: what is wrong is taken out, until the rest can be
+validated, and is not known from then on; a rule that rests on it is silent (`Settings.knows`).
+Known limit: what contradicts a wrong value is reported once that is right.
 """
 
 import os

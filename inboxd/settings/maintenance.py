@@ -15,14 +15,14 @@ class History(Section):
 
     events: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=30),
-        description='How long settled events are kept, a day at least; or "forever". Days go as a '
+        description='How long settled events are kept, at least a day; or "forever". Days go as a '
         "whole, and large payloads with the longer of both tables. Shorten it when the disk "
         "fills; lengthen it to replay older ones.",
     )
     commands: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
         timedelta(days=90),
-        description="How long settled commands are kept, and with them ended batches, a day at "
-        'least; or "forever". Shorten it when the disk fills; lengthen it to replay older ones.',
+        description="How long settled commands are kept, and with them ended batches, at least "
+        'a day; or "forever". Shorten it when the disk fills; lengthen it to replay older ones.',
     )
     stats: Duration = Field(
         timedelta(days=90),
@@ -31,7 +31,7 @@ class History(Section):
     )
     audit: Annotated[Retention, at_least(30)] = Field(
         None,
-        description='How long the audit is kept, 30 days at least; unset or "forever": for ever. '
+        description='How long the audit is kept, at least 30 days; unset or "forever": for ever. '
         "People write it, so it stays small; set it where names may not be kept for so long.",
     )
     export: Path | None = Field(

@@ -110,11 +110,14 @@ class TopicOverride(Section):
         "all workers the same.",
     )
     count: int | None = Field(
-        None, ge=1, le=1_000_000, description="Batch: a chunk is due with so many events, and full."
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Batch: a chunk is due, and full, with this many events.",
     )
     age: Duration | None = Field(
         None,
-        description="Batch: a chunk is due when its oldest event is so old; with `expect`, the "
+        description="Batch: a chunk is due when its oldest event is this old; with `expect`, the "
         "deadline.",
     )
     cron: str | None = Field(
@@ -125,7 +128,7 @@ class TopicOverride(Section):
     )
     expect: NamesOrCount | None = Field(
         None,
-        description="Batch: a chunk is due with an event of each of these types, or so many.",
+        description="Batch: a chunk is due with an event of each of these types, or this many.",
     )
     dedup: str | None = Field(
         None,
@@ -134,7 +137,7 @@ class TopicOverride(Section):
     )
     dedup_window: Duration | None = Field(
         None,
-        description="How long its dedup keys are kept; unset: as [dedup] says. Set it where "
+        description="How long its dedup keys are kept; unset: that of [dedup]. Set it where "
         "producers send again later, or sooner, than others.",
     )
 
@@ -209,12 +212,12 @@ class TypeOverride(Section):
     unhandled: Unhandled | None = Field(
         None,
         description="What becomes of its events while no living worker handles them: keep, dead "
-        "or ignore; unset: as events.unhandled says. For types that no plugin declares, too.",
+        "or ignore; unset: events.unhandled. For types that no plugin declares, too.",
     )
     retention: Annotated[Duration | None, at_least(1, BY_DAYS)] = Field(
         None,
         description="How long its settled rows are kept, where that is shorter than what "
-        "[history] says: for a type that fills history.",
+        "[history] has: for a type that fills history.",
     )
 
 
@@ -231,7 +234,7 @@ class ScheduleOverride(Section):
     )
     event: str | None = Field(None, description="The event type to emit; this or `command`.")
     command: str | None = Field(None, description="The command type to send.")
-    payload: dict[str, Any] | None = Field(None, description="What it says; unset: nothing, {}.")
+    payload: dict[str, Any] | None = Field(None, description="The payload; unset: {}.")
     time_field: str | None = Field(
         None, description="The field of the payload that gets the time of the run."
     )
@@ -246,6 +249,6 @@ class ScheduleOverride(Section):
     tenant: str | None = Field(None, description="Tenant of what is sent.")
     missed: Literal["skip", "once", "all"] | None = Field(
         None,
-        description="Runs that nobody could send within a minute. skip: dropped; once, if unset: "
-        "one in place of all of them; all: each, the newest 1,000 at the most.",
+        description="Runs that no worker could send within a minute. skip: dropped; once, if "
+        "unset: one in place of all of them; all: each, at most the newest 1,000.",
     )

@@ -1,10 +1,8 @@
-"""All settings of one daemon: one frozen model a section, one section a room.
+"""All settings of one daemon: one frozen model a section.
 
-Owns how the sections stand together; `config.example.toml` and `docs/settings.md` are held against
-these models by a test. Promises that each value of an instance is right by itself, and that it says
-which settings are not known. Known limit: what contradicts each other is refused by
-`inboxd.settings.load`, not at 3 a.m., but not here; what only the plugins know is checked when they
-are loaded.
+A test holds `config.example.toml` and `docs/settings.md` to these models. Promises that each value
+of an instance is right by itself. Known limit: values that contradict each other are refused by
+`inboxd.settings.load`, not here; what only the plugins know is checked when they are loaded.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """Where values come from: the environment, secret files, the TOML file.
 
 Owns how each is read, and their order: the first that has a value wins. Promises that one which
-cannot be read is told of, and keeps nobody from reading the others. Known limit: of a file that
-cannot be read it is not known what it would have said, so nothing is known that it could say.
+cannot be read is reported, and that the others are read. Known limit: a file that cannot be read
+could have any setting, so nothing is known of them.
 """
 
 import tomllib

@@ -24,7 +24,7 @@ _HIGHEST_RATE = 1_000_000
 
 
 class Rate(NamedTuple):
-    """So many in any `seconds`."""
+    """At most `rows` in any `seconds`."""
 
     rows: int
     seconds: int
@@ -91,11 +91,11 @@ def _retention(value: object) -> timedelta | None:
 
 
 def at_least(days: int, why: str = "") -> AfterValidator:
-    """How long something is kept, at least; None is for ever, or not said."""
+    """The shortest time that something may be kept; None is for ever, or not set."""
 
     def check(value: timedelta | None) -> timedelta | None:
         if value is not None and value < timedelta(days=days):
-            raise ValueError(f"must be {'a day' if days == 1 else f'{days} days'} at least{why}")
+            raise ValueError(f"must be at least {'a day' if days == 1 else f'{days} days'}{why}")
         return value
 
     return AfterValidator(check)

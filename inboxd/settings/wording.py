@@ -1,7 +1,7 @@
-"""What is said of a wrong value: its place, its key, what is allowed.
+"""The message about a wrong value: its place, its key, what is allowed.
 
-Owns that text, and what an unknown setting may have been meant to be. Promises that no secret is
-ever part of it. Known limit: which setting was meant is told by its spelling alone.
+Promises that no secret is ever part of it. Known limit: which setting was meant is guessed by its
+spelling alone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ _SHOWN = 80  # characters of a wrong value that a message repeats
 
 
 def problem(detail: ErrorDetails, layers: Iterable[Layer]) -> str:
-    """The line that tells of it."""
+    """The message about it."""
     keys = key_of(detail)
     source = next((layer.name for layer in layers if at(layer.values, keys) is not None), "")
     place = f"{source}: " if source else ""
@@ -34,7 +34,7 @@ def problem(detail: ErrorDetails, layers: Iterable[Layer]) -> str:
 
 
 def unknown_section(variable: str, section: str) -> str:
-    """The line that tells of a variable of the environment whose section there is not."""
+    """The message about a variable of the environment whose section does not exist."""
     return f"environment: {variable}: unknown section [{section}]{_hint(section, _known(()))}"
 
 
@@ -44,12 +44,12 @@ def key_of(detail: ErrorDetails) -> Key:
 
 
 def is_unknown(detail: ErrorDetails) -> bool:
-    """Whether it is of a setting or section that there is not."""
+    """Whether it is about a setting or section that does not exist."""
     return detail["type"] == "extra_forbidden"
 
 
 def may_be_meant(unknown: Key, given: Mapping[str, Any]) -> set[Key]:
-    """What a setting or section that there is not may be meant to be.
+    """What an unknown setting or section may be meant to be.
 
     The one that is spelled nearly so; where none is, any of its section that is not given.
     """
