@@ -1,0 +1,99 @@
+"""A name means one thing: no two classes share one, and the code has the glossary's words."""
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import inboxd
+from inboxd.store.files import migrations_folder
+
+PACKAGE = Path(inboxd.__file__).parent
+ROOT = PACKAGE.parent
+
+# What classes are called beside the words of the glossary: plain English, and forms of its words.
+_PLAIN = """
+admission allowance alone bodies by call choice context cooperative due ended exporter failed
+finder folder held judgement leadership left limited lone look loss lost maker mark one order
+outgoing pace part plain processing progresses purger reader reaper recovery removal result
+runner sequential served settler settling sighting single split stopped stored thread time to
+unread version walk watch work written yield
+"""
+
+# Words of the last column that mean something else elsewhere.
+_ELSEWHERE = """
+batch complete kind listener lock migration name node place queue task worker
+"""
+
+
+@cache
+def _classes() -> dict[str, list[str]]:
+    """Where each class is defined."""
+    found = defaultdict[str, list[str]](list)
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    return found
+
+
+def _glossary() -> list[list[str]]:
+    """Its rows: word, meaning, what bears it, what it is not called."""
+    table = (ROOT / "docs/glossary.md").read_text().partition("## Statuses")[0]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in row] for row in rows[1:]]
+
+
+def test_no_two_classes_share_a_name() -> None:
+    assert {name: where for name, where in _classes().items() if len(where) > 1} == {}
+
+
+def test_each_word_of_the_glossary_is_borne_by_something_that_exists() -> None:
+    there = set(_classes()) | {"HotTable"}  # a type's name
+    there |= {file.name for file in (PACKAGE / "store/sql").rglob("*.sql")}
+    there |= {file.stem for file in (migrations_folder() / "functions").glob("*.sql")}
+    table = ""
+    tables = (PACKAGE / "store/schema.txt").read_text().partition("# constraints")[0]
+    for line in tables.splitlines():
+        if not line.startswith(("#", " ")):
+            table = line
+            there.add(table)
+        elif line.startswith("  "):
+            there.add(f"{table}.{line.split()[0]}")
+    for word, _, bearers, _ in _glossary():
+        named = re.findall(r"`([^`]+)`", bearers)
+        assert named, word
+        assert {
+            each for each in named if each not in there and not (PACKAGE / each).is_file()
+        } == set()
+
+
+def test_classes_of_a_worker_are_called_by_words_of_the_glossary() -> None:
+    known = {_singular(part) for row in _glossary() for part in re.findall(r"[a-z]+", row[0])}
+    rooms = tuple(f"inboxd/{room}/" for room in ("events", "commands", "engine", "maintenance"))
+    other = {
+        _singular(part)
+        for name, where in _classes().items()
+        if where[0].startswith(rooms) and not name.startswith("_")
+        for part in _parts(name)
+    } - known
+    assert other == set(map(_singular, _PLAIN.split())), "the first has what is new"
+
+
+def test_words_that_the_glossary_does_not_use_are_in_no_name() -> None:
+    unused = {each for row in _glossary() for each in re.findall(r"[a-z]+", row[3])} - set(
+        _ELSEWHERE.split()
+    )
+    files = [path.stem for path in PACKAGE.rglob("*") if path.suffix in {".py", ".sql"}]
+    named = {name: {*_parts(name), *name.split("_")} for name in [*_classes(), *files]}
+    assert {name: parts & unused for name, parts in named.items() if parts & unused} == {}
+
+
+def _parts(text: str) -> list[str]:
+    """The words of class names."""
+    return [each.lower() for each in re.findall(r"[A-Z][a-z]+", text)]
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s")
