@@ -52,6 +52,9 @@ fmt: $(READY) ## format, and mend what can be mended
 # POSTGRES: the folder of another one's programs, as in Debian's package: /usr/lib/postgresql/15/bin
 test test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES)
 
+# Many interpreters start here: where the environment says so, each would compile everything again.
+test test-long test-plans test-pooler: export PYTHONDONTWRITEBYTECODE :=
+
 # Tests mostly wait: three processes keep two cores busy, each with a server of its own; the long ones work.
 # JOBS=0: one after the other, as on a server that is given, whose roles and locks all would share.
 JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long,$@),2,3))

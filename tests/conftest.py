@@ -107,7 +107,7 @@ def _shared(item: pytest.Item) -> str | None:
     parameters = getattr(item, "callspec", None)
     which = {} if parameters is None else parameters.indices
     chosen = [str(which[name]) for name in sorted(shared & which.keys())]
-    return "-".join((item.path.stem, *chosen))
+    return "-".join((item.path.parent.name, item.path.stem, *chosen))
 
 
 @pytest.fixture(scope="session")
