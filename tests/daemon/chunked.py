@@ -1,9 +1,21 @@
 """What tests of chunks wait for: those that were run, and lined-up events or dead letters."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import asyncpg
 
 from tests.daemon.inbox import Inbox
 from tests.support import eventually
+
+
+async def emit(
+    inbox: Inbox, topic: str, key: str, payloads: Sequence[dict[str, Any]], type_: str = ""
+) -> list[int]:
+    """Events of a line, in their order."""
+    return await inbox.write_many(
+        "event", type_ or f"chunked.{topic}", [{"key": key, **each} for each in payloads]
+    )
 
 
 async def chunks(inbox: Inbox, topic: str, key: str, count: int) -> list[asyncpg.Record]:

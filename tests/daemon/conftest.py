@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from inboxd.embedded import Server
+from inboxd_testplugin import chunked
 from tests.daemon.inbox import TABLES, Inbox
 from tests.support import Config, Database, ExternalServer, Worker, create, drop
 from tests.support.pooler import way_to
@@ -43,6 +44,13 @@ def worker(
             shared.kill()
             # Captured, and so shown only if a test failed.
             sys.stdout.write(shared.output())
+
+
+@pytest.fixture(scope="module")
+def chunk_tables(shared_database: Database) -> None:
+    """The tables of the handlers of chunks."""
+    with psycopg.connect(shared_database.dsn, autocommit=True) as connection:
+        connection.execute(chunked.TABLES)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import psycopg
 import pytest
 
 from inboxd import operations
@@ -19,12 +18,12 @@ from inboxd.store.session import Session
 from inboxd_testplugin.chunked import TABLES
 from tests.daemon.chunked import chunks, failed, lined_up
 from tests.daemon.inbox import Inbox
-from tests.support import Config, Database, StartWorker, Worker, eventually, looked_again
+from tests.support import Config, StartWorker, Worker, eventually, looked_again
 from tests.support.locks import lock_awaited
 from tests.support.pooler import pgbouncer
 from tests.support.rows import SQL, daemon_session
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("chunk_tables")]
 
 STREAMED: Config = {"events": {"page_bytes": 20_000, "page_rows": 100, "chunk_timeout": "60s"}}
 FAT = [{"pad": "x" * 2_000}] * 12
@@ -34,13 +33,6 @@ FAT = [{"pad": "x" * 2_000}] * 12
 def worker_config() -> Config:
     """A dozen large payloads are more than it takes into memory."""
     return STREAMED
-
-
-@pytest.fixture(scope="module", autouse=True)
-def tables(shared_database: Database) -> None:
-    """The tables of the handlers of chunks."""
-    with psycopg.connect(shared_database.dsn, autocommit=True) as connection:
-        connection.execute(TABLES)
 
 
 async def a_day(

@@ -8,7 +8,7 @@ import pytest
 
 from inboxd.telemetry.metrics import Metrics
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "alerts.yaml"
 METRICS = ROOT / "docs" / "metrics.md"
 # What Prometheus itself adds to each series.

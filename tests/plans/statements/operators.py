@@ -1,0 +1,306 @@
+# ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
+"""Operators' statements: lists, actions, the doctor, erasure, the story."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from inboxd.settings import Queue
+from inboxd.store import (
+    erase,
+    lines,
+    listing,
+    operations,
+    producing,
+    queues,
+    story,
+    suspects,
+)
+from tests.plans.filling import WORKER, Known
+from tests.plans.statements.case import SQL, Case, operator, run
+
+
+def _flow(known: Known) -> int:
+    return known.flow
+
+
+def _steps(known: Known) -> list[UUID]:
+    return known.steps
+
+
+def _step(known: Known) -> UUID:
+    return known.steps[-1]
+
+
+def _match(statuses: Sequence[str], **of: Any) -> Case:
+    match = operations.Match(statuses, **of)
+    return operator(lambda s, k: operations.matching(s, "commands", match, 0, 10**9, 10))
+
+
+_CANCEL = ("pending", "waiting", "running")
+
+
+_WHO = erase.Subject("nobody", None, None)
+
+
+_WHOM = _WHO.arguments()
+
+
+_TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+# One page of one partition.
+_HERE = erase.BlockRange(_TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
+
+
+_DEAD = ("commands_failed",)
+
+
+OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "blocked_lines": (
+        operator(lambda s, k: lines.blocked(s, None, 10)),
+        ("events_blocking", "events_heads", "events_lines"),
+    ),
+    "hold_lines_of": (
+        lambda c, k: c.execute(SQL["hold_lines_of"], k.of("events turn"), []),
+        ("events_pkey",),
+    ),
+    "lock_events": (
+        operator(lambda s, k: operations.lock(s, "events", k.of("events dead"), [k.one("events")])),
+        ("events_pkey", "events_event_id"),
+    ),
+    "lock_commands": (
+        operator(
+            lambda s, k: operations.lock(s, "commands", k.of("commands dead"), [k.one("commands")])
+        ),
+        ("commands_pkey", "commands_command_id"),
+    ),
+    "settled_events": (
+        operator(
+            lambda s, k: operations.settled(s, "events", [1000000007], [k.one("events_history")])
+        ),
+        (),
+    ),
+    "settled_commands": (
+        operator(
+            lambda s, k: operations.settled(
+                s, "commands", [1000000007], [k.one("commands_history")]
+            )
+        ),
+        (),
+    ),
+    "replay_events": (
+        operator(
+            lambda s, k: operations.replay_in_place(s, "events", k.of("events dead"), "me", None)
+        ),
+        (),
+    ),
+    "replay_commands": (
+        operator(lambda s, k: operations.replay_as_new(s, k.of("commands dead"), "me", None)),
+        (),
+    ),
+    "replay_commands_in_place": (
+        operator(
+            lambda s, k: operations.replay_in_place(
+                s, "commands", k.of("commands dead"), "me", None
+            )
+        ),
+        (),
+    ),
+    "dismiss_commands": (
+        operator(lambda s, k: operations.dismiss(s, "commands", k.of("commands dead"))),
+        (),
+    ),
+    "dismiss_events": (
+        operator(lambda s, k: operations.dismiss(s, "events", k.of("events dead"))),
+        (),
+    ),
+    "match_commands": (
+        operator(
+            lambda s, k: operations.matching(
+                s, "commands", operations.Match(["pending"]), 0, 10**9, 10
+            )
+        ),
+        ("commands_pkey",),
+    ),
+    "match_commands to cancel, all": (_match(_CANCEL), ("commands_pkey",)),
+    "match_commands to replay": (_match(["failed"]), _DEAD),
+    "match_commands to replay, of a type": (_match(["failed"], type="dead key"), _DEAD),
+    "match_commands to replay, of a queue": (
+        _match(["failed"], type="dead key", lane="keyed"),
+        _DEAD,
+    ),
+    "match_commands to replay, of a group": (
+        _match(["failed"], fingerprint="f"),
+        ("commands_failures",),
+    ),
+    "match_events to replay": (
+        operator(
+            lambda s, k: operations.matching(
+                s, "events", operations.Match(["failed"]), 0, 10**9, 10
+            )
+        ),
+        ("events_failed",),
+    ),
+    "failures_commands": (
+        operator(lambda s, k: operations.failures(s, "commands", None, 100)),
+        ("commands_failures", "commands_pkey"),
+    ),
+    "failures_events": (
+        operator(lambda s, k: operations.failures(s, "events", None, 100)),
+        ("events_failures", "events_pkey"),
+    ),
+    "groups_from": (
+        operator(lambda s, k: operations.groups_from(s, "f")),
+        ("commands_failures", "events_failures"),
+    ),
+    "dead_copies": (
+        operator(lambda s, k: producing.dead_copies(s, k.one("events"))),
+        ("events_event_id",),
+    ),
+    "cancel_commands": (
+        operator(lambda s, k: operations.cancel(s, k.of("commands few"))),
+        ("commands_pkey",),
+    ),
+    "request_cancel": (
+        operator(lambda s, k: operations.request_cancel(s, k.of("commands held"))),
+        (),
+    ),
+    "reschedule_events": (
+        operator(
+            lambda s, k: operations.reschedule(s, "events", k.of("events big"), datetime.now(UTC))
+        ),
+        ("events_pkey",),
+    ),
+    "reschedule_commands": (
+        operator(
+            lambda s, k: operations.reschedule(
+                s, "commands", k.of("commands few"), datetime.now(UTC)
+            )
+        ),
+        ("commands_pkey",),
+    ),
+    "reprioritize_commands": (
+        operator(lambda s, k: operations.reprioritize(s, k.of("commands few"), 3)),
+        ("commands_pkey",),
+    ),
+    "count_waiting": (
+        operator(
+            lambda s, k: s.connection.fetch(
+                SQL["count_waiting"], ["lines", "heads", "chunked", "fresh"], "turn", 20
+            )
+        ),
+        ("events_arrived", "events_lines"),
+    ),
+    "count_suspects": (
+        operator(lambda s, k: suspects.count(s, 100)),
+        ("commands_suspect_groups",),
+    ),
+    "group_of_suspect": (
+        operator(lambda s, k: suspects.others(s, WORKER, 1)),
+        ("commands_suspect_groups",),
+    ),
+    "status_progress": (
+        operator(lambda s, k: listing.progress(s, 50)),
+        ("commands_running",),
+    ),
+    "show_events": (
+        operator(lambda s, k: listing.one(s, "events", k.one("events_history"), payload=True)),
+        ("events_event_id",),
+    ),
+    "show_commands": (
+        operator(lambda s, k: listing.one(s, "commands", k.one("commands_history"), payload=True)),
+        ("commands_command_id",),
+    ),
+    "status_events": (
+        operator(lambda s, k: s.connection.fetch(SQL["status_events"], 100)),
+        ("events_lane", "events_failed"),
+    ),
+    "status_commands": (
+        operator(lambda s, k: s.connection.fetch(SQL["status_commands"], 100)),
+        (
+            *("commands_lane", "commands_failed", "commands_suspects", "commands_running"),
+            *("commands_arrived", "commands_again", "commands_unmet"),
+        ),
+    ),
+    "count_keys": (
+        operator(lambda s, k: s.connection.fetch(SQL["count_keys"], 100)),
+        ("commands_line",),
+    ),
+    "blocked_keys": (
+        operator(lambda s, k: queues.blocked_keys(s, "keyed", Queue(), 20)),
+        ("commands_again", "commands_line", "commands_pkey"),
+    ),
+    "story_find": (operator(lambda s, k: story.find(s, k.one("commands"))), ()),
+    "story_up": (operator(lambda s, k: story.up(s, "command", k.of("commands big")[0], 10)), ()),
+    "story_down": (
+        operator(
+            lambda s, k: story.down(
+                s,
+                [("command", 1, k.one("commands")), ("batch", 7, k.one("events"))],
+                datetime.now(UTC),
+                *(10, 10),
+            )
+        ),
+        ("commands_children", "commands_failed_children", "commands_running"),
+    ),
+    "doctor_running": (
+        operator(lambda s, k: s.connection.fetch(SQL["doctor_running"], 100, 30.0)),
+        ("commands_running",),
+    ),
+    "status_lines": (
+        operator(lambda s, k: s.connection.fetch(SQL["status_lines"], 10)),
+        ("events_arrived", "events_lines", "events_blocking", "events_heads"),
+    ),
+    "doctor_failed": (
+        operator(lambda s, k: s.connection.fetch(SQL["doctor_failed"], 60)),
+        ("stats_pkey",),
+    ),
+    "erase_scan_events": (
+        operator(lambda s, k: s.connection.fetch(SQL["erase_scan_events"], *_WHOM, 0, 100)),
+        ("events_pkey",),
+    ),
+    "erase_scan_commands": (
+        operator(lambda s, k: s.connection.fetch(SQL["erase_scan_commands"], *_WHOM, 0, 100)),
+        ("commands_pkey",),
+    ),
+    "erase_count_events": (operator(lambda s, k: erase.count(s, "events", _WHO, _HERE)), ()),
+    "erase_count_commands": (
+        operator(lambda s, k: erase.count(s, "commands", _WHO, _HERE)),
+        (),
+    ),
+    "erase_events": (operator(lambda s, k: erase.erase(s, "events", _WHO, _HERE, "[]")), ()),
+    "erase_commands": (operator(lambda s, k: erase.erase(s, "commands", _WHO, _HERE, "[]")), ()),
+    "workers": (operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
+    "throughput": (operator(lambda s, k: listing.throughput(s, 5)), ()),
+}
+
+
+_ANY = (None,) * 6
+
+
+OPERATOR |= {
+    "batch_continuations": (run("batch_continuations", _step, 10), ("dependencies_needs",)),
+    "batch_steps": (run("batch_steps", _flow, 20), ("steps_pkey", "commands_command_id")),
+    "batch_failures": (run("batch_failures", _flow, 10), ("commands_failed_members",)),
+    "batches_within": (run("batches_within", None, _flow), ("batches_pkey", "batches_parent")),
+    "cancel_batch": (run("cancel_batch", _flow), ("batches_pkey", "dependencies_waiting")),
+    "cancel_events": (run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
+    "flush_chunks": (run("flush_chunks", "chunked", None, 10), ("events_head",)),
+    "list_batches": (run("list_batches", *_ANY, None, 10), ("batches_pkey",)),
+    "list_commands": (run("list_commands", *_ANY, 10, True, True), ("commands_pkey",)),
+    "list_events": (run("list_events", *_ANY, 10, True, True), ("events_pkey",)),
+    "list_chunks": (run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
+    "doctor_intakes": (run("doctor_intakes"), ()),
+    "lock_batch": (run("lock_batch", _flow, None), ("batches_pkey",)),
+    "show_batch": (run("show_batch", _flow, None), ("batches_pkey",)),
+    "sample_commands": (
+        run("sample_commands", lambda k: k.of("commands few")),
+        ("commands_pkey",),
+    ),
+    "sample_events": (run("sample_events", lambda k: k.of("events big")), ("events_pkey",)),
+    "story_replays": (run("story_replays", ["event"], [7], 10), ("replays_old",)),
+    "story_steps": (run("story_steps", _steps), ("steps_member_key",)),
+    "story_waits": (run("story_waits", _steps, 10), ("dependencies_waiting",)),
+}

@@ -1,0 +1,88 @@
+# ruff: noqa: ARG005 - all cases take the same arguments, whether they need them or not
+"""Producers' statements: inserts, the bulk functions, batches."""
+
+from collections.abc import Awaitable
+from uuid import UUID, uuid4
+
+import orjson
+
+from inboxd.store import (
+    producing,
+)
+from inboxd.store.connections import Connection
+from tests.plans.filling import Known
+from tests.plans.statements.case import Case, operator
+
+
+def _entry(uuid: UUID) -> producing.Entry:
+    return producing.Entry(type="few", payload="{}", lane="big", uuid=uuid)
+
+
+def _fact(uuid: UUID | None, dedup_key: str | None = None) -> producing.Entry:
+    return producing.Entry(type="few", payload="{}", uuid=uuid, dedup_key=dedup_key)
+
+
+def _bulk(function: str, table: str, key: str) -> Case:
+    def case(session: Connection, known: Known) -> Awaitable[object]:
+        rows = [{"type": "few", key: str(uuid)} for uuid in (known.one(table), uuid4())]
+        if table == "commands":
+            rows = [{"queue": "big", **row} for row in rows]
+        call = f"select * from inboxd.{function}($1::text::jsonb)"
+        return session.fetch(call, orjson.dumps(rows).decode())
+
+    return case
+
+
+def _unique(mode: str) -> Case:
+    """A command whose unique key another one has, unsettled."""
+
+    async def case(session: Connection, _: Known) -> None:
+        call = "select * from inboxd.send_command('few', '{}', queue => 'big', unique_key => $1"
+        key = f"a key {uuid4()}"
+        await session.fetch(f"{call})", key)
+        await session.fetch(f"{call}, on_conflict => $2)", key, mode)
+
+    return case
+
+
+async def _batches(session: Connection, known: Known) -> None:
+    """Open a batch, add, close it; send one, and what waits for it and for a step."""
+    some = orjson.dumps([{"type": "few", "queue": "big"}] * 3).decode()
+    batch = await session.fetchval("select new_batch_id from inboxd.open_batch('b')")
+    await session.execute("select inboxd.add_to_batch($1, $2::text::jsonb)", batch, some)
+    await session.execute("select inboxd.close_batch($1)", batch)
+    batch = await session.fetchval(
+        "select new_batch_id"
+        " from inboxd.send_batch('b', $1::text::jsonb, then_send => $1::text::jsonb)",
+        some,
+    )
+    await session.fetch("select inboxd.send_after($1, $2::text::jsonb)", batch, some)
+
+
+PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "send_command, kept": (_unique("keep"), ("commands_unique_key",)),
+    "send_command, replaced": (_unique("replace"), ("commands_unique_key",)),
+    "batches": (_batches, ("batches_batch_id_key", "commands_command_id")),
+    "emit_event": (
+        operator(lambda s, k: producing.emit(s, _fact(k.one("events")))),
+        ("events_event_id",),
+    ),
+    "emit_known_event": (
+        operator(lambda s, k: producing.emit(s, _fact(None, "7"))),
+        ("dedup_pkey", "events_event_id"),
+    ),
+    "send_command": (
+        operator(lambda s, k: producing.send(s, _entry(k.one("commands")))),
+        ("commands_command_id",),
+    ),
+    "emit_events": (_bulk("emit_events", "events", "event_id"), ("events_event_id",)),
+    "send_commands": (_bulk("send_commands", "commands", "command_id"), ("commands_command_id",)),
+    "insert": (
+        lambda c, k: c.execute(
+            "insert into inboxd.events (type, event_id) values ('few', $1)"
+            " on conflict (event_id, topic) do nothing",
+            k.one("events"),
+        ),
+        (),
+    ),
+}

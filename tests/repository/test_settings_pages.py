@@ -1,0 +1,113 @@
+"""The example of the settings and their page: all of them, with their defaults and reasons."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from inboxd.settings import (
+    Queue,
+    ScheduleOverride,
+    Settings,
+    TopicOverride,
+    TypeOverride,
+    load,
+)
+from inboxd.settings.contradictions import contradictions
+
+ROOT = Path(__file__).parents[2]
+
+
+EXAMPLE = ROOT / "config.example.toml"
+
+
+DOCS = ROOT / "docs" / "settings.md"
+
+
+# Sections that the operator names, with the name that the example uses.
+NAMED: dict[str, tuple[str, type[BaseModel]]] = {
+    "topics": ("rewards", TopicOverride),
+    "queues": ("email", Queue),
+    "types": ("user.status_updated", TypeOverride),
+    "schedules": ("school.nightly_report", ScheduleOverride),
+}
+
+
+def fields() -> Iterator[tuple[str, str, Any]]:
+    """Yield (section, key, field) of every setting."""
+    for section, outer in Settings.model_fields.items():
+        model = NAMED[section][1] if section in NAMED else outer.annotation
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        for name, field in model.model_fields.items():
+            yield section, field.alias or name, field
+
+
+# --- the example and the page ---------------------------------------------------------------
+
+
+def uncommented() -> dict[str, Any]:
+    # Prose has a space behind its "#", a setting without a default has none.
+    return tomllib.loads(re.sub(r"(?m)^#(?=\S)", "", EXAMPLE.read_text(encoding="utf-8")))
+
+
+def test_example_as_it_stands_is_the_defaults() -> None:
+    assert load(EXAMPLE, {}).model_dump() == load(None, {}).model_dump()
+
+
+def test_example_shows_every_setting_and_no_other() -> None:
+    shown = uncommented()
+    for section, (name, _) in NAMED.items():
+        assert list(shown[section]) == [name]
+        shown[section] = shown[section][name]
+    assert {(section, key) for section, keys in shown.items() for key in keys} == {
+        (section, key) for section, key, _ in fields()
+    }
+
+
+def test_example_is_valid_with_every_line_active() -> None:
+    assert [*contradictions(Settings(**uncommented()))] == []
+
+
+def test_the_example_changes_nothing_until_it_is_changed() -> None:
+    active = tomllib.loads(EXAMPLE.read_text(encoding="utf-8"))
+    assert not any(active.values()), "every setting is commented out"
+
+
+def test_what_is_no_default_is_marked_as_an_example() -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    shown, defaults = uncommented(), Settings().model_dump(mode="json", by_alias=True)
+    for section, key, field in fields():
+        if section in NAMED or (section, key) == ("dedup", "sources"):
+            continue
+        (line,) = re.findall(rf"(?ms)^\[{section}\]$.*?^(#{key} = .*?)$", text)
+        constant = field.default is not None and field.default_factory is None
+        assert line.endswith("  # an example") != constant, key
+        if constant:
+            own = Settings.model_validate({section: {key: shown[section][key]}})
+            assert (
+                own.model_dump(mode="json", by_alias=True)[section][key] == defaults[section][key]
+            )
+
+
+@pytest.mark.parametrize("page", [EXAMPLE, DOCS], ids=["example", "docs"])
+def test_page_says_why_of_every_setting(page: Path) -> None:
+    text = " ".join(page.read_text(encoding="utf-8").replace("\n# ", " ").split())
+    for section, key, field in fields():
+        assert field.description, f"{section}.{key} has no description"
+        assert field.description in text, f"{page.name} lacks {section}.{key}"
+
+
+def test_docs_show_every_default() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    named = False
+    for line in EXAMPLE.read_text(encoding="utf-8").splitlines():
+        match = re.fullmatch(r"#([a-z_]+) = (.+?)", line)
+        if re.fullmatch(r"#?\[.+\]", line):
+            named = "." in line
+        elif match and not named and not line.endswith("# an example"):
+            assert f"| `{match[1]}` | `{match[2]}` |" in text

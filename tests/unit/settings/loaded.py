@@ -1,0 +1,17 @@
+"""What is wrong with settings, as the tests of settings ask it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from inboxd.errors import SettingsError
+from inboxd.settings import (
+    load,
+)
+
+
+def problems(path: Path | None, environ: Mapping[str, str] | None = None) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load(path, environ or {}, docker_secrets=Path("/nonexistent"))
+    return str(caught.value).splitlines()
