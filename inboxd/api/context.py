@@ -71,7 +71,7 @@ class _Context(Generic[C]):
     def __init__(self, row: Row, lend: Callable[[], C], routes: Routes, log: Log) -> None:
         """Serve one execution for `row`, a row of `events` or `commands`.
 
-        `lend` gives the connection, the same each time; who never asks pays for none.
+        `lend` gives the connection, the same each time; a handler that never asks pays for none.
         """
         self._row = row
         self._lend = lend
@@ -253,7 +253,7 @@ class CommandContext(_Context[C]):
         """Say how far the handler has come: `ctx.progress(30, 100, "pages")`.
 
         As often as one likes, and from a thread: the newest is written about once a second,
-        outside the handler's transaction. Raises UsageError for what is no progress.
+        outside the handler's transaction. Raises UsageError for an invalid value.
         """
         if self._routes is ENDED:
             ended()

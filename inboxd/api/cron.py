@@ -20,9 +20,9 @@ from inboxd.errors import UsageError
 
 Missed = Literal["skip", "once", "all"]
 
-# A run that nobody sent so long after its time was missed.
+# A run that was not sent this long after its time was missed.
 LATE = timedelta(minutes=1)
-# With "all", so many runs are made up for at once, the newest ones.
+# With "all", at most this many runs are made up for at once, the newest ones.
 MOST = 1_000
 
 _FIELDS = 5
@@ -45,7 +45,7 @@ class Cron:
     _zone: ZoneInfo = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raises UsageError for what is no expression, comes at no time, or no zone."""
+        """Raises UsageError for an invalid expression or zone, and for a time that never comes."""
         object.__setattr__(self, "_zone", _zone(self.zone))
         if len(self.expression.split()) != _FIELDS:
             raise UsageError(
@@ -57,7 +57,7 @@ class Cron:
         except CronSimError as error:
             raise UsageError(f"cron {self.expression!r} is wrong: {error}.") from None
         except StopIteration:
-            raise UsageError(f"cron {self.expression!r} comes at no time: no date fits.") from None
+            raise UsageError(f"cron {self.expression!r} never comes: no date fits.") from None
 
     def after(self, moment: datetime) -> datetime:
         """The next time after a moment, in UTC."""
@@ -110,7 +110,7 @@ class Cron:
 
 
 def check_missed(missed: object) -> None:
-    """Raise UsageError for what is no policy."""
+    """Raise UsageError for an unknown policy."""
     if missed not in get_args(Missed):
         raise UsageError(f"missed={missed!r} is wrong: give one of {', '.join(get_args(Missed))}.")
 

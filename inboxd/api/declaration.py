@@ -177,7 +177,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(annotation)
     except Exception as error:
-        raise UsageError(f"its payload is no type that pydantic can read: {error}") from error
+        raise UsageError(f"its payload is not a type that pydantic can read: {error}") from error
 
 
 def _own_class(annotation: Any) -> PayloadType | None:

@@ -28,9 +28,9 @@ SLACK = timedelta(minutes=1)
 class Rule:
     """When the chunks of a topic are due: whatever comes first of what is given.
 
-    full: so many events make a chunk due, and none has more. age: of its oldest event. cron: the
-    first time after its oldest event was written; the chunk holds what was written before that.
-    expected: the event types that complete a chunk, which then holds all that its line has.
+    full: this number of events makes a chunk due, and none has more. age: of its oldest event.
+    cron: the first time after its oldest event was written; the chunk holds what was written before
+    that. expected: the event types that complete a chunk, which then holds all that its line has.
     belongs: the events of a chunk were expected together, by their types or their number.
     """
 

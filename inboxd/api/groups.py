@@ -132,7 +132,7 @@ class Groups:
     def send(self, command: object, options: SendOptions, into: Making | None) -> UUID:
         """Send a command as a member of a batch; it belongs to the batch's tenant."""
         self.check_open()
-        if "unique_key" in options:  # who keeps another's command has nothing to count or wait for
+        if "unique_key" in options:  # a batch cannot count a command that is kept
             raise UsageError("unique_key= is for ctx.send: what a batch counts must be written.")
         if into is None:
             return self._send(command, **options)
@@ -179,7 +179,7 @@ class Groups:
         self._closers.append(closer)
 
     def is_beside(self, batch_id: UUID) -> bool:
-        """Whether it is a batch made here that is no part of a workflow, and so never waits."""
+        """Whether it is a batch made here that is not part of a workflow, and so never waits."""
         making = self.made.get(batch_id)
         while making is not None and making.parent is not None:
             making = making.parent
@@ -299,7 +299,7 @@ def check_many(commands: object) -> None:
 def check_batch_id(batch_id: object) -> None:
     """Raise UsageError for what cannot name a batch."""
     if not isinstance(batch_id, UUID):
-        raise UsageError(f"{batch_id!r} names no batch: give its `id`, a UUID.")
+        raise UsageError(f"{batch_id!r} is not the id of a batch: give its `id`, a UUID.")
 
 
 def _closed(batch_id: UUID, name: str | None = None) -> UsageError:

@@ -224,7 +224,7 @@ def _refusal(error: ValidationError, *, wrapped: bool) -> PayloadError:
 
 
 def _path(detail: ErrorDetails, *, wrapped: bool) -> str:
-    """The field; what is around an event that was carried is no business of its author."""
+    """The field; without the envelope of an event that was carried."""
     steps = detail["loc"][1:] if wrapped else detail["loc"]
     return ".".join(map(str, steps))[:PATH_LENGTH].replace("\0", "")
 

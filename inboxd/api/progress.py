@@ -16,7 +16,7 @@ _NOTE = 200  # characters that are kept
 
 
 class Progress(NamedTuple):
-    """So much of so much is done; `of` None: how much there is is not known."""
+    """How much is done, of how much; `of` None: that is not known."""
 
     done: float
     of: float | None = None
@@ -28,12 +28,12 @@ Say = Callable[[Row, Progress], None]
 
 
 def checked(done: float, of: float | None, note: str | None) -> Progress:
-    """Raises UsageError for what is no progress; a long note is cut."""
+    """Raises UsageError for an invalid value; a long note is cut."""
     for name, number in (("done", done), ("of", of)):
         if number is not None and not _is_amount(number):
             raise UsageError(f"progress({name}={number!r}): give a number of 0 or more.")
     if note is not None and "\0" in note:
-        raise UsageError("progress(note=…): it holds a NUL, which no text column can.")
+        raise UsageError("progress(note=…): it holds a NUL, which PostgreSQL cannot store.")
     return Progress(done, of, None if note is None else note[:_NOTE])
 
 

@@ -115,9 +115,9 @@ _MODES_OF: Mapping[str, tuple[Mode, ...]] = {
 def pointer(text: str) -> tuple[str, ...]:
     """The path of a JSON pointer (RFC 6901). Raises UsageError."""
     if not text.startswith("/") or "\0" in text:
-        raise UsageError(f'{text!r} is no JSON pointer: write it as in "/user/id".')
+        raise UsageError(f'{text!r} is not a JSON pointer: write it as in "/user/id".')
     if _BARE_TILDE.search(text):
-        raise UsageError(f'{text!r} is no JSON pointer: write "~0" for a ~ in a name.')
+        raise UsageError(f'{text!r} is not a JSON pointer: write "~0" for a ~ in a name.')
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
 
 

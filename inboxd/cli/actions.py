@@ -1,7 +1,7 @@
 """Replay, dismiss and cancel, the same for events and commands: rows by name, or all that match.
 
 Promises: rows that are named are all changed or none; what matches a filter is shown before, with
-`--dry-run` or by a question at a terminal; nothing at all is no filter: `--all` says it.
+`--dry-run` or by a question at a terminal; an action on all rows needs `--all`.
 Known limit: an action on many rows that is interrupted has been done to those of its pages before.
 *See:* `operations/rows.py` and `operations/bulk.py`, after it.
 """

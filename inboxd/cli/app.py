@@ -1,7 +1,4 @@
-"""The commands put together, the options before them, and what becomes of an error.
-
-Owns the tree of commands. Promises: those of the package.
-"""
+"""The commands put together, the options before them, and what becomes of an error."""
 
 import sys
 import traceback
@@ -143,6 +140,6 @@ def _message(error: Exception) -> str:
     if not isinstance(error, InboxdError):
         told = (
             f"{type(error).__name__}: {told}\n"
-            "This is a mistake in inboxd: run it again with --debug and report what it says."
+            "This is a mistake in inboxd: run it again with --debug and report the traceback."
         )
     return "\n".join(map(show, told.split("\n")))

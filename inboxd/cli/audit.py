@@ -1,6 +1,6 @@
 """`inboxd audit`: what operators did.
 
-Known limit: the table knows who by what the operating system of their machine said.
+Known limit: an actor is the user of the operating system at that machine.
 """
 
 from typing import Annotated

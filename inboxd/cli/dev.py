@@ -84,7 +84,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def _hang_up(_number: int, _frame: object) -> None:
-    """The terminal went away; a shell may say it again, which is no second order."""
+    """The terminal went away; a shell may repeat the signal, which is not a second order."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise KeyboardInterrupt
 
@@ -145,7 +145,7 @@ class _Dev:
             try:
                 with _undisturbed():
                     daemon = Daemon(arguments, environ)
-                # Before the drain that it explains.
+                # Printed before the drain that it explains.
                 _say(f"{self._wait_for_change(changes, daemon)}: reloading.")
             finally:
                 if daemon is not None:
@@ -165,7 +165,7 @@ class _Dev:
             self._settings = load_settings(self._config)
 
     def _environ(self) -> Mapping[str, str]:
-        """What the daemon is told beside the settings: a port that it can have; to tell of rows."""
+        """What the daemon gets beside the settings: a free port, and that rows are logged."""
         from inboxd.cli.dev_daemon import port_of_its_own
 
         http = self._settings.http

@@ -30,7 +30,7 @@ class Daemon:
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         """Start `inboxd run` with these arguments, beside the variables of this process."""
-        # -P: what lies in this folder is no module unless it is installed, as for `inboxd run`.
+        # -P: modules of this folder count only if they are installed, as for `inboxd run`.
         command = [sys.executable, "-P", "-m", "inboxd", "run", *arguments]
         self._process = subprocess.Popen(
             command, env={**os.environ, **environ}, start_new_session=True
@@ -51,7 +51,7 @@ class Daemon:
         return code
 
     def stop(self, drain: float) -> None:
-        """Let it drain for so many seconds, and see that it has ended."""
+        """Let it drain for that many seconds, and see that it has ended."""
         self._process.terminate()
         deadline = time.monotonic() + drain + _GRACE
         while True:
@@ -75,7 +75,7 @@ class Daemon:
 def port_of_its_own(host: str, wanted: int, before: int) -> int:
     """The wanted port, or if another process has it, or it is 0, a free one: as before, if it can.
 
-    One that cannot be had for any other reason is for the daemon to say.
+    A port that cannot be had for another reason is reported by the daemon.
     """
     if wanted and not _is_taken(host, wanted):
         return wanted

@@ -1,7 +1,7 @@
 """`inboxd doctor`: what is wrong with an inbox that runs, and what to do.
 
-Promises: nothing is changed; a line that is not ok says what to do; the exit code tells a script
-whether somebody must look. Known limit: colours are for terminals, `--json` is for programs.
+Promises: nothing is changed; a line that is not ok names a remedy; the exit code is for scripts.
+Known limit: colours are for terminals, `--json` is for programs.
 """
 
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Verdicts as a person reads them: what was looked at, how bad it is, and what to do about it.
+"""Verdicts as a person reads them: the subject, how bad it is, and what to do about it.
 
 Owns how `inboxd check` and `inboxd doctor` print. Promises: on a terminal lines are wrapped, never
 cut; in a pipe a finding is a line, and what to do is another.

@@ -123,7 +123,7 @@ class Acting(Asking):
     ] = None
 
     def do(self, operation: "Callable[..., Awaitable[T]]", *on: object) -> T:
-        """Do an operation of `inboxd.operations`, in the name of who runs the command."""
+        """Do an operation of `inboxd.operations`, in the name of the user of this command."""
         who, why = actor(), self.reason
         return self.ask(lambda session: operation(session, *on, actor=who, reason=why))
 
@@ -252,7 +252,7 @@ def _read_time(text: str, direction: int) -> datetime:
 
 
 def actor() -> str:
-    """Who acts, for the audit: the operating system's user at this host."""
+    """The actor for the audit: the operating system's user at this host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user id without a name

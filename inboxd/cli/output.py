@@ -2,7 +2,7 @@
 
 Owns how values look, and how a table finds room. On a terminal it is as wide as that: times become
 ages ("3m ago"), then what may be cut is cut, types from the left since they differ at their ends,
-then columns of least weight are left out, which is told; `--wide` prints whole values. In a pipe a
+then columns of least weight are left out, which is noted; `--wide` prints whole values. In a pipe a
 row is a line of whole values between tabs.
 Promises: JSON has times in ISO 8601 and durations in seconds; times are those of the local zone
 (TZ) and say so; what comes from rows cannot move the cursor or colour the terminal.
@@ -19,7 +19,7 @@ import typer
 
 from inboxd.model.wording import span
 
-_LEAST = 12  # what is cut keeps so many characters
+_LEAST = 12  # characters that a cut cell keeps
 _GAP = "  "
 _UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 
@@ -160,7 +160,7 @@ Part = Table | Fields | Document | str
 
 
 def print_parts(parts: Iterable[Part], *, wide: bool = False) -> None:
-    """Print them as whoever reads it can take it, with an empty line between two."""
+    """Print them for a terminal or a pipe, with an empty line between two."""
     width = None if wide else terminal_width()
     for place, part in enumerate(parts):
         if place:
@@ -246,7 +246,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _shrunk(columns: Sequence[TableColumn], widths: Sequence[int], width: int) -> list[int]:
-    """The widths when the widest of those that may be cut have been, as far as it goes."""
+    """The widths, the widest that may be cut made narrower until they fit or none may be."""
     room = list(widths)
     while _total(room) > width:
         able = [n for n, each in enumerate(columns) if each.cut and room[n] > _LEAST]
@@ -257,7 +257,7 @@ def _shrunk(columns: Sequence[TableColumn], widths: Sequence[int], width: int) -
 
 
 def _cut(text: str, room: int, end: Literal["left", "right"] | None) -> str:
-    """The text in so many characters of a terminal, with a mark where it was cut."""
+    """The text in that many characters of a terminal, with a mark where it was cut."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) <= room or end is None:

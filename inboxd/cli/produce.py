@@ -68,12 +68,12 @@ _NO_COLUMNS = ("config", "json", "force")
 
 @dataclass(frozen=True, kw_only=True)
 class EventOptions(_New):
-    """What is said of an event."""
+    """The fields of an event."""
 
     lane: Annotated[str | None, _text("TEXT", "Its topic; else those of its type.", "--topic")] = (
         None
     )
-    source: Annotated[str | None, _text("TEXT", "Who says it.")] = None
+    source: Annotated[str | None, _text("TEXT", "The service that it comes from.")] = None
     uuid: Annotated[
         str | None, _text("UUID", "Its id; the same one twice is one event.", "--event-id")
     ] = None
@@ -85,7 +85,7 @@ class EventOptions(_New):
 
 @dataclass(frozen=True, kw_only=True)
 class CommandOptions(_New):
-    """What is said of a command."""
+    """The fields of a command."""
 
     lane: Annotated[
         str | None, _text("TEXT", "Its queue; else the one its handler names.", "--queue")

@@ -9,7 +9,7 @@ from inboxd.cli.options import Config
 
 
 def run(config: Config = None) -> None:
-    """Run the daemon until it is told to stop.
+    """Run the daemon until it gets TERM or Ctrl-C.
 
     TERM or Ctrl-C: stop claiming, let what runs finish, end with 0; a second one stops at once.
     HUP reads the settings again and applies what a running daemon may change (docs/settings.md).

@@ -76,7 +76,7 @@ def _read(about: list[str]) -> tuple[str | None, int | UUID]:
         case ["workflow", id]:  # as the tree calls it; it has a batch's number
             return "batch", read_id(id)
     raise UsageError(
-        f"{' '.join(about)!r} names no row: give a uuid, a number, or {', '.join(_KINDS)} "
+        f"{' '.join(about)!r} is not a row: give a uuid, a number, or {', '.join(_KINDS)} "
         "and a number."
     )
 
@@ -172,7 +172,7 @@ def _escaped(text: str) -> str:
 
 
 def as_json(top: StoryNode) -> list[dict[str, Any]]:
-    """A tree as a list of rows, each after its parent: a deep tree is no deep document."""
+    """A tree as a flat list of rows, each after its parent."""
     rows = []
     for node in top.walk():
         row = {each.name: getattr(node.member, each.name) for each in fields(Member)}

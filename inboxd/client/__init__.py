@@ -60,10 +60,11 @@ class Inbox:
     __slots__ = ("_schema",)
 
     def __init__(self, schema: str = "inboxd") -> None:
-        """Write into `schema`. Raises UsageError for what is no schema name."""
+        """Write into `schema`. Raises UsageError for an invalid schema name."""
         if not (schema.isascii() and schema.isidentifier() and schema == schema.lower()):
             raise UsageError(
-                f"{schema!r} is no schema name: use lower-case letters, digits and underscores."
+                f"{schema!r} is not a valid schema name: use lower-case letters, digits and "
+                "underscores."
             )
         self._schema = schema
 

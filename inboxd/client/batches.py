@@ -134,7 +134,9 @@ def _edges(step: NewStep) -> Iterator[Edge]:
         needs, condition = (each, "succeeded") if isinstance(each, str) else each
         if condition not in set(Condition):
             known = ", ".join(Condition)
-            raise UsageError(f"step {step.name!r}: {condition!r} is no condition; known: {known}.")
+            raise UsageError(
+                f"step {step.name!r}: {condition!r} is not a condition; known: {known}."
+            )
         yield Edge(needs, Condition(condition))
 
 

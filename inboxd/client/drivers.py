@@ -57,7 +57,7 @@ def write(
         if fetch_later := _LATER.get(place):
             return _run_later(fetch_later, connection, queries, finish)
     raise UsageError(
-        f"{driver.__module__}.{driver.__qualname__} is no connection that inboxd.client knows: "
+        f"{driver.__module__}.{driver.__qualname__} is not a connection that inboxd.client knows: "
         "give it a connection of asyncpg, psycopg 3 or SQLAlchemy (no pool, engine or cursor), "
         "so that what it writes is part of your transaction."
     )

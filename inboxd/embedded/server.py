@@ -1,6 +1,6 @@
 """One embedded server: its process, its port, its folder's lock, its start and its end.
 
-Promises: those of the package. Known limit: of two processes that pick the same free port in the
+Known limit: of two processes that pick the same free port in the
 same moment, one fails to start and says so.
 """
 

@@ -179,7 +179,7 @@ def override(policy: Policy, mapping: Mapping[str, object]) -> Policy:
     name = mapping.get("kind", type(policy).__name__.lower())
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise UsageError(f"{name!r} is no kind of retry: choose one of {', '.join(_KINDS)}.")
+        raise UsageError(f"{name!r} is not a kind of retry: choose one of {', '.join(_KINDS)}.")
     known = [field.name for field in fields(kind)]
     for key in mapping:
         if key not in (*known, "kind"):

@@ -3,11 +3,12 @@
 Producers of one key draw ids in one order and may commit in another. Each holds its bucket's lock,
 shared, from before it draws an id until its transaction has ended. Owns the judgement which ids are
 complete: a reading is the sequence's newest value and, looked up after it, who holds each lock.
-Once all who held a bucket at a reading have ended, every id up to that reading's value is visible
-there or gone for good. Promises that who takes no id above the bound of its bucket, in a statement
-that begins after the reading was taken in, never passes by a row that commits later; and that under
-constant load the bound still moves, since later producers draw larger ids. Pure. Known limit: a
-producer that stays open holds up its buckets for as long, and none but those.
+Once all transactions that held a bucket at a reading have ended, every id up to that reading's
+value is visible there or gone for good. Promises that a reader that takes no id above the bound of
+its bucket, in a statement that begins after the reading was taken in, never passes by a row that
+commits later; and that under constant load the bound still moves, since later producers draw larger
+ids. Pure. Known limit: a producer that stays open holds up its buckets for as long, and none but
+those.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ _NOBODY: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class HorizonReading:
-    """What one look at the server said.
+    """One look at the server.
 
     server: tells one life of a server from another. newest: the largest id that was drawn, read
     before the holders. holders: the transactions that hold each bucket's lock. held: topics into

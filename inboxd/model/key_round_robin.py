@@ -1,9 +1,8 @@
 """Whose turn it is: the ordering keys of a queue that may have something to run.
 
-Owns the round: who is asked goes to the end of it only when something of theirs has ended, so each
+Owns the round: a key that was asked goes to its end only when a row of it has ended, so each
 key gets an equal share however long its line is. Pure. Promises that a key stands in the round
-once. Known limit: it knows what it was told; keys that it does not know are looked for from time
-to time.
+once. Known limit: it knows the keys that were added; others are looked for from time to time.
 """
 
 from collections import deque
@@ -46,7 +45,7 @@ RUN = 16
 
 
 def share(room: int, keys: int, longest: int) -> int:
-    """How many rows to ask of each key when there is room for so many rows.
+    """How many rows to ask of each key, given the room for rows.
 
     longest: those of one key that may be leased together. Few keys share the room; of many, the
     first ones fill it, and the others' turn comes next.

@@ -23,7 +23,7 @@ class Status(StrEnum):
     DISMISSED = "dismissed"
 
 
-# A retry, a deferral or a release of an event is no move: an event is `pending` while it runs,
+# A retry, a deferral or a release of an event is not a move: an event is `pending` while it runs,
 # since its page is one transaction. `failed` to `failed` is the dead letter that was replayed as
 # a new row: it keeps its status and moves to history.
 TRANSITIONS: Mapping[Status, frozenset[Status]] = MappingProxyType(

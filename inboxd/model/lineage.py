@@ -69,7 +69,7 @@ def _uuid7() -> UUID:
 
 
 def uuid7s(count: int) -> list[UUID]:
-    """So many at once, in ascending order: a third of the time, since randomness is asked for once.
+    """Several at once, in ascending order: a third of the time, since randomness is asked for once.
 
     As `uuid7`, but each fraction is the one before and one more, whatever the clock says meanwhile.
     """

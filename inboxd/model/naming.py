@@ -1,4 +1,4 @@
-"""Payload classes that say themselves what they are the payload of.
+"""Payload classes that name their event or command type.
 
 Owns the class attributes `inboxd_event`, `inboxd_command` and `inboxd_version`, and how they are
 read. Promises: a class needs nothing of inboxd for them, so services and plugins may share it, and
@@ -31,7 +31,7 @@ class CommandPayload(Protocol):
 
 
 class Named(NamedTuple):
-    """What a class is the payload of."""
+    """The type of which a class is the payload."""
 
     type: str
     schema_version: int

@@ -102,7 +102,7 @@ Outcome = Succeeded | Unsuccessful
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a failure happened, as far as its traceback does not say: what tells groups apart.
+    """What tells failure groups apart beside the traceback.
 
     type: the row's. package: the top-level package of the handler; its innermost frame is the place
     of an error, also of one that a driver raised further in.
@@ -167,7 +167,7 @@ def explain(error: BaseException, site: Site = _NOWHERE) -> Failure:
 
 
 def whole_traceback(error: BaseException) -> str:
-    """The same with what of inboxd called the handler, for who looks for a fault there."""
+    """The traceback with the frames of inboxd that called the handler."""
     return _storable(_traceback(error, ""))
 
 
@@ -195,7 +195,7 @@ def _seconds(after: timedelta | str | float) -> float:
         try:
             after = timedelta(seconds=after)
         except (OverflowError, ValueError) as error:
-            raise UsageError(f"{after!r} seconds is no wait.") from error
+            raise UsageError(f"{after!r} seconds is not a valid wait.") from error
     return duration.seconds(after)
 
 
@@ -258,7 +258,7 @@ def _place(error: BaseException, package: str) -> str | None:
 
     A line counts from the function's first, so that what is written above it moves nothing; methods
     are told apart by their classes, since first lines are alike. Frames that are not the package's
-    have no line, and inboxd's own are no place: both change by an upgrade.
+    have no line, and inboxd's own do not count: both change with an upgrade.
     """
     anywhere = home = None
     for step in _frames(error.__traceback__):

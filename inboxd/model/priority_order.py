@@ -1,8 +1,8 @@
 """The order in which the lanes and the limited queues of commands are asked for rows.
 
 Owns the turns within a level. Pure. Promises that smaller priorities are asked first, and that of
-one level who was given rows last is asked last, so that no queue starves another of its priority.
-Known limit: the turns are those of one worker; others take theirs by themselves.
+one level the lane or queue that was given rows last is asked last, so that no queue starves another
+of its priority. Known limit: the turns are those of one worker; others take theirs by themselves.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""A name that nobody knows, and the one that was meant.
+"""The known name that an unknown one probably means.
 
 Owns how near two names must be. Known limit: a name that is near by chance is proposed too.
 """

@@ -1,12 +1,13 @@
-"""Whether rows come in a stream: then who finds nothing for a moment looks again before it sleeps.
+"""Whether rows come in a stream: then a worker that finds none looks again before it sleeps.
 
-Who sleeps lets producers notify, and commits that notify wait for each other, each for a flush of
-its own. In a stream that only paused, because a disk did, all of its producers would stand in that
-line at once. Owns the judgement; pure. Promises that a stream is forgotten soon after it has become
-a trickle. Known limit: it judges all types of a table together.
+A worker that sleeps lets producers notify, and commits that notify wait for each other, each for a
+flush of its own. In a stream that only paused, because a disk did, all of its producers would stand
+in that line at once. Owns the judgement; pure. Promises that a stream is forgotten soon after it
+has become a trickle. Known limit: it judges all types of a table together.
 """
 
-# A stream has so many rows a second, and at least so many; it lasts so many seconds without any.
+# A stream: at least this rate in rows per second, at least this many rows, and the longest pause in
+# seconds.
 _RATE = 1_000
 _LEAST = 100
 LASTS = 0.2
@@ -15,7 +16,7 @@ _MEMORY = 1.0
 
 
 class Stream:
-    """What has come of late."""
+    """The rows of the last moments."""
 
     __slots__ = ("_began", "_came", "_rows")
 
@@ -24,7 +25,7 @@ class Stream:
         self._began = self._came = 0.0
 
     def come(self, rows: int, now: float) -> None:
-        """So many rows were found now, in seconds of any clock."""
+        """Count rows that were found now, in seconds of any clock."""
         if now - self._came > LASTS:
             self._rows, self._began = 0, now
         elif now - self._began > _MEMORY:

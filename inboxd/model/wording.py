@@ -7,7 +7,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def plural(count: int, word: str) -> str:
-    """So many of them: "1 row", "2 rows", "1,200 rows"."""
+    """A number of them: "1 row", "2 rows", "1,200 rows"."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 

@@ -1,7 +1,7 @@
 """The graph of a workflow: steps by name, and what each of them waits for.
 
 Owns the rules of the graph. Promises: a graph that passed `check` has no cycle, no edge to a step
-that is not there, and one edge at the most between two steps, so that its edges can be counted
+that is not there, and at most one edge between two steps, so that its edges can be counted
 down; a refusal names the steps, and of a cycle the whole way round. Cost grows with steps and edges
 alone: 10,000 of them take a few hundredths of a second.
 Known limit: steps that can never run, since what they wait for excludes itself further up, are not
@@ -60,7 +60,7 @@ class Graph:
         and for conditions that exclude each other; then nothing was added.
         """
         if not name or "\0" in name:
-            raise UsageError(f"{name!r} is no name for a step: use text of one letter or more.")
+            raise UsageError(f"{name!r} is not a valid step name: use text of one letter or more.")
         if name in self._edges:
             raise UsageError(f"There is a step {name!r} already: each needs a name of its own.")
         merged: dict[str, Condition] = {}
@@ -84,7 +84,8 @@ class Graph:
             for needed in edges:
                 if needed not in self._edges:
                     raise UsageError(
-                        f"The step {name!r} waits for {needed!r}, which is no step of the workflow."
+                        f"The step {name!r} waits for {needed!r}, which is not a step "
+                        "of the workflow."
                     )
         left = {name: len(edges) for name, edges in self._edges.items()}
         waiting: dict[str, list[str]] = {}

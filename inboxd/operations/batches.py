@@ -1,6 +1,6 @@
 """Batches and workflows: cancelled as a whole, or closed by hand.
 
-Promises: those of the package. A cancelled batch begins nothing more from the moment that this
+Promises: a cancelled batch begins nothing more from the moment that this
 commits on; its members are ended in pages, by this session as long as it lasts and by the workers.
 Known limit: members that run are asked to end, as single commands are; a dead letter stays one.
 """
@@ -77,7 +77,7 @@ async def close_batch(
 
 
 async def resumable(session: Session, id: int | UUID) -> None:
-    """Raise NotFound, or Conflict: it is no workflow, was cancelled, or has no dead letter."""
+    """Raise NotFound, or Conflict: it is not a workflow, was cancelled, or has no dead letter."""
     row = await batch_listing.one(session, id)
     if row is None:
         raise _unknown(id)
@@ -95,7 +95,7 @@ async def resumable(session: Session, id: int | UUID) -> None:
 def check_kind(row: Row, kind: Kind | None) -> None:
     """Raise Conflict when the row is of the other kind."""
     if kind not in (None, row["kind"]):
-        raise Conflict(f"{_named(row)} is no {kind}: see `inboxd batches show {row['id']}`")
+        raise Conflict(f"{_named(row)} is not a {kind}: see `inboxd batches show {row['id']}`")
 
 
 async def _hold(session: Session, id: int | UUID) -> Row:

@@ -30,7 +30,7 @@ _AHEAD = 10_000  # ids looked up at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Who acts, why, how fast, and who is told of it.
+    """The actor, the reason, the rate, and what is called after each page.
 
     rate: rows a second at most. on_page: called after each page with the number done so far.
     Raises UsageError for a rate that is not positive.

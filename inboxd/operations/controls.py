@@ -1,6 +1,6 @@
 """What workers leave alone, take up or get no more: pause and resume, flush, unsubscribe.
 
-Promises: those of the package. Every worker obeys a pause within a second, and what is leased ahead
+Promises: every worker obeys a pause within a second, and what is leased ahead
 of its start is given back. A chunk that is flushed holds what was lined up and what has arrived, as
 if it were due. A subscription that a living worker declares is not ended, since it would be back at
 that worker's next start.

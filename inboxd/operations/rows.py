@@ -5,7 +5,7 @@ batch, in what waits for it and among a workflow's steps; the old row goes to hi
 has a position in a line, and an event is a fact: those run again in place. `replays` lists them
 all. To a batch, and to what waits for it, a dismissed command counts as cancelled.
 
-Promises: those of the package. A row's status is judged while the row is locked, and a refusal
+Promises: a row's status is judged while the row is locked, and a refusal
 names each row that does not allow the action. Of two actions on one row at once, one is refused.
 Known limits: a running command is only asked to end: its worker learns of it with its next
 heartbeat. A command whose unique key another unsettled one holds cannot be replayed before that

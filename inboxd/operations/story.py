@@ -100,7 +100,7 @@ async def _find(session: Session, id: int | UUID, kind: str | None) -> Member:
 
 
 def _straight(rows: Sequence[Row]) -> list[Member]:
-    """From the row up to the top, as far as nothing is met twice."""
+    """From the row up to the top, or to the first row that was met already."""
     way: dict[Key, Member] = {}
     for member in map(_member, rows):
         if member.key in way:
@@ -131,7 +131,7 @@ async def _grow(
 
 
 def _add(sketch: Sketch, parent: Key, found: Sequence[Row], rows: int) -> list[Key]:
-    """Put the children of one row into the tree, as far as there is room."""
+    """Put the children of one row into the tree, while there is room."""
     room = max(rows - len(sketch.members), 0)
     new = sketch.add(parent, map(_member, found[:room]))
     if found:

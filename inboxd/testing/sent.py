@@ -2,7 +2,7 @@
 
 Owns the views of commands, events, batches and workflows. Promises: a command is found in one
 place: by itself, in its batch, or as the continuation or step that it is.
-Known limit: they say what was sent, not what would come of it.
+Known limit: they show what was sent, not what would come of it.
 """
 
 from __future__ import annotations

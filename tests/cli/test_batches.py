@@ -123,7 +123,7 @@ def test_what_is_no_workflow_is_neither_shown_nor_ended_as_one(cli: Cli, sql: Sq
     for action in ("show", "cancel", "resume"):
         refused = cli("workflows", action, batch)
         assert refused.code == 1
-        assert f"batch {batch} (mails) is no workflow: see `inboxd batches show" in refused.err
+        assert f"batch {batch} (mails) is not a workflow: see `inboxd batches show" in refused.err
     assert sql("select from inboxd.audit") == []
 
 

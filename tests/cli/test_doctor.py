@@ -17,7 +17,7 @@ from tests.support import Database, StartWorker, eventually
 def test_nothing_is_wrong_but_that_nobody_works(cli: Cli) -> None:
     report = Report(cli)
     assert (report.code, report.verdict) == (1, "critical")
-    report.one("workers", "critical", "nobody works")
+    report.one("workers", "critical", "no worker lives")
     # The tests' server does without safety.
     wrong = {each["subject"] for each in report.findings if each["verdict"] != "ok"}
     assert wrong <= {"workers", "settings"}

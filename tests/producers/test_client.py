@@ -269,7 +269,7 @@ async def test_a_cancelled_call_leaves_the_connection_usable(database: Database)
 @pytest.mark.anyio
 async def test_async_connections_are_awaited_and_pools_refused(database: Database) -> None:
     async with asyncpg.create_pool(database.dsn, min_size=1, max_size=1) as pool:
-        with pytest.raises(UsageError, match=r"asyncpg\.pool\.Pool is no connection"):
+        with pytest.raises(UsageError, match=r"asyncpg\.pool\.Pool is not a connection"):
             await inbox.emit(pool, "a.b")
         async with pool.acquire() as connection:
             answer = inbox.emit(connection, "a.b")

@@ -144,7 +144,7 @@ A = NewCommand("a", queue="q")
         ([NewStep("a", A), NewStep("a", A)], "a step 'a' already"),
         ([NewStep("a", A, after="a")], "'a' waits for itself"),
         ([NewStep("", A)], "step 0: name has 0 bytes"),
-        ([NewStep("a", A), NewStep("b", A, after=[("a", "won")])], "'won' is no condition"),
+        ([NewStep("a", A), NewStep("b", A, after=[("a", "won")])], "'won' is not a condition"),
         ([A], "step 0 is a NewCommand"),
     ],
 )

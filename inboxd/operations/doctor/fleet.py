@@ -1,4 +1,4 @@
-"""Are there workers, do they hear of new rows, and do clocks agree?
+"""Are there workers, are they notified of new rows, and do clocks agree?
 
 Owns the checks of group "workers". Known limit: whether a worker listens is read from the names of
 its sessions, so a pooler between hides it.
@@ -22,11 +22,11 @@ _LISTENER = " listener"
 
 
 async def workers(look: Look) -> AsyncIterator[Finding]:
-    """Who is there, who has fallen silent, and whether they are of one release."""
+    """The living workers, those that are silent, and whether they are of one release."""
     living = await listing.workers(look.session, ended=False, limit=_MOST_WORKERS)
     if not living:
         remedy = "`inboxd run`, or see why systemd or Kubernetes did not start it"
-        yield Finding("workers", Verdict.CRITICAL, "nobody works", remedy, 0)
+        yield Finding("workers", Verdict.CRITICAL, "no worker lives", remedy, 0)
         return
     lease = look.settings.worker.lease.total_seconds()
     silent = 0
@@ -58,7 +58,7 @@ def _silent(row: Row, verdict: Verdict) -> Finding:
 
 
 async def listening(look: Look) -> AsyncIterator[Finding]:
-    """Whether producers know whom to wake, and whether anybody hears it."""
+    """Whether producers notify, and whether workers listen."""
     row = await look.row("doctor_listening", _LISTENER)
     living = await listing.workers(look.session, ended=False, limit=_MOST_WORKERS)
     off = Flag.OFF in (row["events"], row["commands"])

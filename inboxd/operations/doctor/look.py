@@ -1,6 +1,6 @@
 """What each check is given: the session, the settings, and a way to ask.
 
-Owns nothing but that. Known limit: all of it is used inside the bounded transaction of one check.
+Known limit: all of it is used inside the bounded transaction of one check.
 """
 
 from collections.abc import AsyncIterator, Callable

@@ -54,8 +54,8 @@ async def drift(look: Look) -> AsyncIterator[Finding]:
         yield Finding("drift", Verdict.NOTICE, "not compared: the schema is another release's")
         return
     compared, found = await catalogue.differences(connection, sql)
-    # What retention has detached is no partition any more, until it is dropped; what a person has
-    # detached is a matter of `partitions`.
+    # What retention has detached is not a partition until it is dropped; what a person has
+    # detached is for `partitions` to judge.
     detached = {
         row["part"] for row in await look.rows("doctor_departures") if row["state"] == "detached"
     } | {each.part for each in await store.apart(connection, sql)}
@@ -129,12 +129,12 @@ async def partitions(look: Look) -> AsyncIterator[Finding]:
 def _departs(parent: str, part: str, row: Row) -> Finding:
     """A detach that has begun: somebody is at it, or it was interrupted."""
     if row["at_it"] is not None:
-        behind = ", ".join(row["behind"]) or "nobody any more"
+        behind = ", ".join(row["behind"]) or "none any more"
         return Finding(
             "partitions",
             Verdict.NOTICE,
             f"the detach of {part} (pid {row['at_it']}) is waiting for {behind}",
-            "wait for it; if who is in front need not be there: SELECT pg_terminate_backend(pid);",
+            "wait for it; if the one in front need not be there: SELECT pg_terminate_backend(pid);",
         )
     return Finding(
         "partitions",

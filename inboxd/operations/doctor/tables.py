@@ -44,14 +44,14 @@ def _judge_vacuum(schema: str, row: Row) -> Finding:
 
 
 async def oldest_snapshot(look: Look) -> AsyncIterator[Finding]:
-    """Who keeps dead rows from being removed, the one furthest back first."""
+    """The holders of old snapshots, which keep dead rows; the oldest first."""
     rows = await look.rows("doctor_snapshots", thresholds.SHOWN)
     told = [finding for row in rows if (finding := _judge_holder(row)).verdict is not Verdict.OK]
     for finding in told:
         yield finding
     if not told:
         oldest = max((row["age"] for row in rows), default=0)
-        found = f"{plural(oldest, 'transaction')} back" if rows else "nobody holds one"
+        found = f"{plural(oldest, 'transaction')} back" if rows else "none is held"
         yield Finding("oldest snapshot", Verdict.OK, found, figure=oldest, unit="transactions")
 
 
@@ -67,7 +67,7 @@ def _judge_holder(row: Row) -> Finding:
 
 
 def _holder(row: Row) -> tuple[str, str]:
-    """Who it is, and how to end it."""
+    """The holder of a snapshot, and how to end it."""
     name = row["name"]
     application, state = row["application"] or "no name", row["state"] or "state not seen"
     of = f" (role {row['role']}, {application}, {state})"
@@ -91,20 +91,20 @@ def _holder(row: Row) -> tuple[str, str]:
 
 
 async def locks(look: Look) -> AsyncIterator[Finding]:
-    """Who waits for a lock on our tables, and for whom."""
+    """Sessions that wait for a lock on our tables, and those in front."""
     least = thresholds.LOCK_WAIT_SECONDS.notice
     rows = await look.rows("doctor_locks", least, thresholds.SHOWN)
     if not rows:
-        yield Finding("locks", Verdict.OK, f"nobody waits longer than {span(least or 0)}", figure=0)
+        yield Finding("locks", Verdict.OK, f"none waits longer than {span(least or 0)}", figure=0)
     for row in rows:
-        blockers = ", ".join(map(str, row["blockers"])) or "nobody any more"
+        blockers = ", ".join(map(str, row["blockers"])) or "none any more"
         yield thresholds.LOCK_WAIT_SECONDS.find(
             "locks",
             row["waited"],
             "seconds",
             f"pid {row['pid']} ({row['application'] or 'no name'}) waits for {row['mode']} on "
             f"{row['on_table']} for {span(row['waited'])}, behind pid {blockers}",
-            "look at who is in front; if it need not be: SELECT pg_terminate_backend(pid);",
+            "look at the session in front; if it need not be: SELECT pg_terminate_backend(pid);",
         )
 
 

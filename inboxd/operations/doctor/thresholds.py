@@ -1,14 +1,14 @@
-"""From which figure on something is worth a word: the one table behind all verdicts.
+"""From which figure on something is a notice, a warning or critical.
 
 Owns every number. Promises that nothing else in this package holds one. Known limit: they suit a
-service whose rows are handled within minutes; who runs slow queues reads the figures instead.
+service whose rows are handled within minutes; with slow queues, read the figures instead.
 """
 
 from inboxd.operations.doctor.finding import Levels
 
 STATEMENT_SECONDS = 2.0  # what one look's statement gets
-COUNTED = 10_000  # rows are counted so far
-SHOWN = 5  # of a kind of trouble so many are named, the gravest first
+COUNTED = 10_000  # rows, at most
+SHOWN = 5  # at most, of each kind of trouble, the gravest first
 
 ANY = Levels(notice=None, warning=None, critical=None)
 

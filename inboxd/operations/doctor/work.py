@@ -108,7 +108,7 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
         rows = await listing.lanes(look.session, table)
         failed, lately = sum(row["failed"] for row in rows), grown.get(kind, 0)
         verdict = thresholds.FAILED_ROWS.judge(failed)
-        if failed:  # what was replayed since is no trouble any more
+        if failed:  # rows that were replayed since do not count
             verdict = max(
                 verdict, thresholds.FAILED_LAST_HOUR.judge(lately), key=lambda each: each.rank
             )

@@ -146,7 +146,7 @@ def test_what_is_no_list_no_batch_and_no_step_is_named(ctx: EventContext) -> Non
             ctx.add_to(uuid4(), each)
     nothing: Any = "batch 3"
     for attempt in (lambda: ctx.add_to(nothing, []), lambda: ctx.close_batch(nothing)):
-        with pytest.raises(UsageError, match="'batch 3' names no batch"):
+        with pytest.raises(UsageError, match="'batch 3' is not the id of a batch"):
             attempt()
     for after in (42, [42], {"a": 1}.items()):
         with pytest.raises(UsageError, match="step 'late' cannot wait for"):

@@ -273,4 +273,4 @@ def test_a_payload_that_pydantic_cannot_read(handlers: Handlers) -> None:
     handle.__annotations__["command"] = Opaque
     handlers.command("school.send")(handle)
     (problem,) = handlers.build().problems
-    assert "its payload is no type that pydantic can read" in problem
+    assert "its payload is not a type that pydantic can read" in problem

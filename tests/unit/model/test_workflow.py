@@ -27,7 +27,7 @@ def test_edges_are_counted_at_both_ends() -> None:
 
 @pytest.mark.parametrize("name", ["", "a\0b"])
 def test_a_step_needs_a_name_that_can_be_stored(name: str) -> None:
-    with pytest.raises(UsageError, match="no name for a step"):
+    with pytest.raises(UsageError, match="is not a valid step name"):
         Graph().add(name)
 
 
@@ -44,7 +44,7 @@ def test_a_step_does_not_wait_for_itself() -> None:
 
 
 def test_an_unknown_step_is_named() -> None:
-    with pytest.raises(UsageError, match="'b' waits for 'users', which is no step"):
+    with pytest.raises(UsageError, match="'b' waits for 'users', which is not a step"):
         graph(a=[], b=["a", "users"]).check()
 
 

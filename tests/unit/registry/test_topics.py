@@ -34,7 +34,7 @@ def registry(*plugins: Handlers) -> Registry:
         ({"name": "default", "mode": "sequential"}, '"default"'),
         ({"mode": "parallel"}, "mode='parallel'"),
         ({"key": "/user"}, "key= is for sequential"),
-        ({"mode": "sequential", "key": "user"}, "no JSON pointer"),
+        ({"mode": "sequential", "key": "user"}, "not a JSON pointer"),
         ({"mode": "sequential", "on_failure": "stop"}, "on_failure='stop'"),
         ({"on_failure": "skip"}, "on_failure= is for sequential"),
         ({"mode": "sequential", "count": 3}, "count= is for batch topics"),
@@ -54,9 +54,9 @@ def registry(*plugins: Handlers) -> Registry:
         ({"total_concurrency": 65}, "total_concurrency=65"),
         ({"page_rows": "many"}, "page_rows='many'"),
         ({"retry": 3}, "retry=3"),
-        ({"dedup": "id"}, "no JSON pointer"),
-        ({"dedup": "/a~"}, "no JSON pointer"),
-        ({"mode": "sequential", "key": "/u~2x"}, "no JSON pointer"),
+        ({"dedup": "id"}, "not a JSON pointer"),
+        ({"dedup": "/a~"}, "not a JSON pointer"),
+        ({"mode": "sequential", "key": "/u~2x"}, "not a JSON pointer"),
     ],
 )
 def test_what_is_wrong_is_named(values: dict[str, Any], part: str) -> None:
