@@ -232,19 +232,16 @@ def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
     for problem in wrong:
         yield _fail("settings", problem, _CORRECT)
     if not wrong:
-        yield _installed(registry, settings)
+        yield _installed(registry)
     for each in doubts(settings, registry, declared):
         yield CheckLine("settings", "warn", f"{each.setting}: {each.found}", _IF_MEANT)
 
 
-def _installed(registry: "Registry", settings: "Settings") -> CheckLine:
-    from inboxd.registry.judgeable import judgeable
-    from inboxd.registry.schedules import scheduled
-
+def _installed(registry: "Registry") -> CheckLine:
     events, commands = len(registry.events), len(registry.commands)
     found = f"{plural(events, 'event type')}, {plural(commands, 'command type')}"
-    if times := scheduled(registry, judgeable(settings).schedules):
-        found += f", {plural(len(times), 'schedule')}"
+    if registry.to_send:
+        found += f", {plural(len(registry.to_send), 'schedule')}"
     if events or commands:
         return CheckLine("plugins", "ok", found)
     return CheckLine("plugins", "warn", found, "install a plugin into this Python environment")

@@ -96,12 +96,10 @@ def declare(
 def _declaration(settings: "Settings") -> "WorkerDeclaration":
     from inboxd.daemon.declaring import WorkerDeclaration
     from inboxd.registry.plugins import load_registry
-    from inboxd.registry.schedules import scheduled
     from inboxd.store.statements import Statements
 
-    registry = load_registry(settings)
-    to_send = scheduled(registry, settings.schedules)
-    return WorkerDeclaration(Statements(settings.database.schema_name), settings, registry, to_send)
+    statements = Statements(settings.database.schema_name)
+    return WorkerDeclaration(statements, settings, load_registry(settings))
 
 
 async def _preview(session: "Session", declaration: "WorkerDeclaration") -> _Told:

@@ -14,7 +14,6 @@ from typing import Any
 
 from anyio import move_on_after
 
-from inboxd.api.schedules import Schedule
 from inboxd.errors import Conflict
 from inboxd.registry.registry import Registry
 from inboxd.registry.retry_rules import declared_rules
@@ -38,12 +37,11 @@ DeclaredByName = Mapping[tuple[str, str], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class WorkerDeclaration:
-    """All that a worker with these settings and plugins declares; to_send: its schedules."""
+    """All that a worker with these settings and plugins declares."""
 
     sql: Statements
     settings: Settings
     registry: Registry
-    to_send: Sequence[Schedule]
 
     async def announce(self, connection: Connection) -> list[Intake]:
         """Say what is going to be taken."""
@@ -58,7 +56,7 @@ class WorkerDeclaration:
         queues = {type_: handler.queue for type_, handler in commands.items()}
         rules = declared_rules(self.settings, self.registry)
         await workers.declare(connection, self.sql, queues, rules)
-        await schedules.declare(connection, self.sql, self.to_send)
+        await schedules.declare(connection, self.sql, self.registry.to_send)
         return await topics.declare(
             connection, self.sql, self.registry.topics.values(), self.registry.subscriptions
         )

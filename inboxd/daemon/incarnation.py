@@ -42,7 +42,6 @@ from inboxd.maintenance.statistics import write_statistics
 from inboxd.model.backoff import Policy
 from inboxd.model.outcome import explain
 from inboxd.registry.registry import Registry
-from inboxd.registry.schedules import scheduled
 from inboxd.registry.unknown_names import doubts
 from inboxd.settings import Settings
 from inboxd.store import commands, migrations, names, wakeups, workers
@@ -88,8 +87,7 @@ class Incarnation:
         self._sql = Statements(settings.database.schema_name)
         self._fleet = Fleet()
         self._stop = anyio.Event()
-        self._schedules = scheduled(registry, settings.schedules)
-        own = tuple(each.name for each in self._schedules)
+        own = tuple(each.name for each in registry.to_send)
         metrics.declare(registry.events, queues, topics, own)
         self.me = _introduce(settings, registry, own)
         self.processors: list[Processor] = []
@@ -188,7 +186,7 @@ class Incarnation:
             await migrations.check(connection, self._sql)
             await workers.join(connection, self._sql, self.me)
             self._joined = True
-        declaration = WorkerDeclaration(self._sql, self.settings, self._registry, self._schedules)
+        declaration = WorkerDeclaration(self._sql, self.settings, self._registry)
         async with lend(pool) as connection:
             changed = await declare(connection, partial(transaction, pool, connection), declaration)
         for row in changed:

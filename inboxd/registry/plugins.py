@@ -22,9 +22,9 @@ from inboxd.model.frames import own_frames
 from inboxd.model.spelling import did_you_mean
 from inboxd.registry.chunk_handlers import misfits
 from inboxd.registry.judgeable import judgeable
-from inboxd.registry.problems import report
+from inboxd.registry.problems import noted, refuse
 from inboxd.registry.registry import Registry, make_registry
-from inboxd.registry.schedules import scheduled
+from inboxd.registry.schedules import with_schedules
 from inboxd.registry.topics import check_topics, with_topics
 from inboxd.settings import Reading, Settings, TypeOverride
 
@@ -89,42 +89,31 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
     return registry
 
 
-def apply_overrides(
+def with_types(
     registry: Registry,
     types: Mapping[str, TypeOverride],
     default: Policy,
-    problems: list[str] | None = None,
+    problems: list[str],
 ) -> Registry:
     """The registry with `[types."…"]` of the settings laid over it: timeout, retry, queue.
 
-    A handler without a policy gets its changes laid over `default`. Every type and key that does
-    not fit is added to `problems`, or raised as one SettingsError where none is given.
+    A handler without a policy gets its changes laid over `default`.
     """
     events, commands = dict(registry.events), dict(registry.commands)
-    wrong = []
     for type_, changes in types.items():
-        try:
+        with noted(problems, f'[types."{type_}"]'):
             if changes.model_fields_set == {"unhandled"} and type_ not in commands:
                 continue  # of what nobody handles: seldom a type that is declared
             if type_ not in events and type_ not in commands:
                 hint = _hint(type_, [*events, *commands])
-                raise UsageError(f"no plugin declares this type{hint}")  # noqa: TRY301 - as others
+                raise UsageError(f"no plugin declares this type{hint}")
             if changes.unhandled is not None and type_ not in events:
-                raise UsageError("unhandled: it is for types of events.")  # noqa: TRY301 - as others
+                raise UsageError("unhandled: it is for types of events.")
             if type_ in events:
                 events[type_] = tuple(_event(each, changes, default) for each in events[type_])
             if type_ in commands:
                 commands[type_] = _command(commands[type_], changes, default)
-        except UsageError as error:
-            wrong.append(f'[types."{type_}"]: {error}')
-    report(wrong, problems)
-    return make_registry(
-        events,
-        commands,
-        schedules=registry.schedules,
-        declared_topics=registry.declared_topics,
-        topics=registry.topics.values(),
-    )
+    return registry.changed(events, commands, registry.topics.values())
 
 
 def default_policy(settings: Settings) -> Policy:
@@ -171,7 +160,7 @@ def configured(plugins: Registry, settings: Settings) -> Registry:
     only plugins do not fit each other.
     """
     registry, wrong = judged(plugins, settings)
-    report(wrong, None)
+    refuse(wrong)
     return registry
 
 
@@ -187,9 +176,9 @@ def judged(plugins: Registry, settings: Settings) -> tuple[Registry, list[str]]:
     registry = with_topics(plugins, known.topics, default, wrong)
     # They rest on what is said of topics.
     misfits_ = _misfits(registry) if settings.knows("topics") and not wrong else []
-    registry = apply_overrides(registry, known.types, default, wrong)
+    registry = with_types(registry, known.types, default, wrong)
     _check_timeouts(settings, registry, wrong)
-    scheduled(registry, known.schedules, wrong)
+    registry = with_schedules(registry, known.schedules, wrong)
     topics = [name for name in settings.worker.topics if settings.knows("topics", name)]
     registry = serving(registry, topics, wrong, declared=settings.topics)
     if misfits_ and not wrong:
@@ -200,24 +189,22 @@ def judged(plugins: Registry, settings: Settings) -> tuple[Registry, list[str]]:
 def serving(
     registry: Registry,
     topics: Collection[str],
-    problems: list[str] | None = None,
+    problems: list[str],
     *,
     declared: Collection[str] = (),
 ) -> Registry:
     """The registry of a worker that serves these topics only; none named: all.
 
     It declares what it did before. declared: topics that are declared besides, though with
-    something wrong. Every name that nothing declares is added to `problems`, or raised as one
-    SettingsError where none is given.
+    something wrong.
     """
     known = {DEFAULT, *registry.topics, *declared, *(topic for topic, _ in registry.in_topics)}
-    wrong = [
+    problems += [
         f"worker.topics: nothing declares the topic {name!r}{_hint(name, known)} A topic of no "
         f'plugin is declared by [topics."{name}"].'
         for name in topics
         if name not in known
     ]
-    report(wrong, problems)
     return registry.serving(topics)
 
 

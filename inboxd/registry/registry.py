@@ -26,6 +26,7 @@ class Registry:
     models, event_models: by payload class, the commands and the events that it may stand for.
     topics: how the declared topics are processed; what is not among them is `single`. chunks: who
     handles the chunks of batch topics here. only: the topics that this worker serves; empty: all.
+    to_send: the schedules, as the settings have them.
     """
 
     events: Mapping[str, tuple[EventHandler, ...]]
@@ -39,6 +40,22 @@ class Registry:
     chunks: Mapping[str, ChunkHandler]
     event_models: Mapping[type[object], tuple[EventRoute, ...]]
     only: frozenset[str] = frozenset()
+    to_send: tuple[Schedule, ...] = ()
+
+    def changed(
+        self,
+        events: Mapping[str, tuple[EventHandler, ...]],
+        commands: Mapping[str, CommandHandler],
+        topics: Iterable[Topic],
+    ) -> Registry:
+        """The same with these handlers and topics, and the lookups that follow from them."""
+        return make_registry(
+            events,
+            commands,
+            schedules=self.schedules,
+            declared_topics=self.declared_topics,
+            topics=topics,
+        )
 
     def serving(self, topics: Iterable[str]) -> Registry:
         """The same, of a worker that serves these topics only; none: all."""

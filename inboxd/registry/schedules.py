@@ -1,45 +1,36 @@
 """The schedules of this worker: those of its plugins, with the settings laid over them.
 
-Owns that overlay. Promises: all that is wrong is one SettingsError, which names each schedule.
+Owns that overlay. Promises: all that is wrong is told at once, with the schedule's name.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
-from inboxd.api.schedules import Schedule, ScheduleDeclaration
-from inboxd.errors import InboxdError, UsageError
+from inboxd.api.schedules import ScheduleDeclaration
+from inboxd.errors import UsageError
 from inboxd.model.spelling import meant
-from inboxd.registry.problems import report
+from inboxd.registry.problems import noted
+from inboxd.registry.registry import Registry
 from inboxd.settings import ScheduleOverride
-
-if TYPE_CHECKING:
-    from inboxd.registry.registry import Registry
 
 _SETTINGS = "settings"
 
 
-def scheduled(
-    registry: Registry, settings: Mapping[str, ScheduleOverride], problems: list[str] | None = None
-) -> list[Schedule]:
-    """What is to be sent, sorted by name.
-
-    What is wrong is added to `problems`, or raised as one SettingsError where none is given.
-    """
+def with_schedules(
+    registry: Registry, settings: Mapping[str, ScheduleOverride], problems: list[str]
+) -> Registry:
+    """The registry with `[schedules]` of the settings laid over it: what is to be sent, by name."""
     declared = {each.name: each for each in registry.schedules}
-    found, wrong = {}, []
-    for name, each in declared.items():
-        if name not in settings:
-            found[name] = registry.schedule(each)  # it was checked with its plugin
+    # What no setting changes was checked with its plugin.
+    kept = [each for name, each in declared.items() if name not in settings]
+    found = [registry.schedule(each) for each in kept]
     for name, section in settings.items():
-        try:
-            found[name] = registry.schedule(_laid_over(registry, declared.get(name), name, section))
-        except InboxdError as error:
-            wrong.append(f'[schedules."{name}"]: {error}{_other_name(name, declared)}')
-    report(wrong, problems)
-    return [found[name] for name in sorted(found)]
+        with noted(problems, f'[schedules."{name}"]', _other_name(name, declared)):
+            laid = _laid_over(registry, declared.get(name), name, section)
+            found.append(registry.schedule(laid))
+    return dataclasses.replace(registry, to_send=tuple(sorted(found, key=lambda each: each.name)))
 
 
 def _other_name(name: str, declared: Collection[str]) -> str:

@@ -15,8 +15,8 @@ from inboxd.api.records import EventHandler
 from inboxd.api.topics import Topic, TopicDeclaration, checked, laid_over
 from inboxd.errors import InboxdError
 from inboxd.model.backoff import Policy, override
-from inboxd.registry.problems import report
-from inboxd.registry.registry import Registry, make_registry
+from inboxd.registry.problems import noted
+from inboxd.registry.registry import Registry
 from inboxd.settings import TopicOverride
 
 _SETTINGS = "settings"
@@ -45,41 +45,30 @@ def with_topics(
     registry: Registry,
     settings: Mapping[str, TopicOverride],
     default: Policy,
-    problems: list[str] | None = None,
+    problems: list[str],
 ) -> Registry:
     """The registry with `[topics]` of the settings laid over it.
 
-    A topic with something wrong stays as its plugin has it. What is wrong is added to `problems`,
-    or raised as one SettingsError where none is given.
+    A topic with something wrong stays as its plugin has it.
     """
     topics = dict(registry.topics)
     declared = {each.name: each for each in registry.declared_topics}
     overrides: dict[str, Mapping[str, object]] = {}
-    wrong = []
     for name, section in settings.items():
         before = declared.get(name, TopicDeclaration(name, _SETTINGS, {}))
         changes = {key: getattr(section, key) for key in section.model_fields_set}
-        try:
+        with noted(problems, f'[topics."{name}"]'):
             if section.retry is not None:
-                overrides[name] = section.retry
                 changes["retry"] = override(before.said.get("retry") or default, section.retry)
             source = f"{before.source}, {_SETTINGS}" if name in declared else _SETTINGS
             topics[name] = laid_over(before, changes, source)
-        except InboxdError as error:
-            overrides.pop(name, None)
-            wrong.append(f'[topics."{name}"]: {error}')
-    report(wrong, problems)
+            if section.retry is not None:
+                overrides[name] = section.retry
     events = {
         type_: tuple(_lend_retry(each, topics, overrides) for each in handlers)
         for type_, handlers in registry.events.items()
     }
-    return make_registry(
-        events,
-        registry.commands,
-        schedules=registry.schedules,
-        declared_topics=registry.declared_topics,
-        topics=topics.values(),
-    )
+    return registry.changed(events, registry.commands, topics.values())
 
 
 def _lend_retry(

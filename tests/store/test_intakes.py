@@ -230,7 +230,7 @@ async def test_a_declaration_that_fails_holds_nothing(database: Database) -> Non
             return []
 
     async with daemon_session(database) as connection:
-        broken = Broken(SQL, None, None, ())  # type: ignore[arg-type]
+        broken = Broken(SQL, None, None)  # type: ignore[arg-type]
         with pytest.raises(asyncpg.DivisionByZeroError):
             await declaring.declare(connection, connection.transaction, broken)
         assert await intakes.listed(connection, SQL) == []

@@ -17,11 +17,12 @@ from inboxd.errors import PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Exponential, Fixed
 from inboxd.registry.plugins import (
     accepted,
-    apply_overrides,
     build_registry,
     configured,
     load_plugins,
+    with_types,
 )
+from inboxd.registry.problems import refuse
 from inboxd.registry.registry import Registry
 from inboxd.registry.unknown_names import doubts
 from inboxd.settings import Reading, Settings, TypeOverride, read
@@ -273,7 +274,10 @@ def test_two_plugins_with_one_type_are_refused() -> None:
 
 def overridden(registry: Registry, **types: dict[str, Any]) -> Registry:
     settings = {name.replace("__", "."): TypeOverride(**each) for name, each in types.items()}
-    return apply_overrides(registry, settings, Exponential(base="9s"))
+    problems: list[str] = []
+    changed = with_types(registry, settings, Exponential(base="9s"), problems)
+    refuse(problems)
+    return changed
 
 
 def test_settings_override_what_code_declares(registry: Registry) -> None:

@@ -11,7 +11,8 @@ from inboxd import CommandContext, Event, EventContext, Handlers
 from inboxd.api.schedules import Schedule, payload_at
 from inboxd.errors import PluginError, SettingsError
 from inboxd.registry.plugins import build_registry
-from inboxd.registry.schedules import scheduled
+from inboxd.registry.problems import refuse
+from inboxd.registry.schedules import with_schedules
 from inboxd.settings import ScheduleOverride
 
 
@@ -40,7 +41,10 @@ def plugin() -> Handlers:
 def found(handlers: Handlers, **settings: dict[str, Any]) -> dict[str, Schedule]:
     registry = build_registry([("school 1.0", handlers)])
     sections = {name: ScheduleOverride.model_validate(given) for name, given in settings.items()}
-    return {each.name: each for each in scheduled(registry, sections)}
+    problems: list[str] = []
+    registry = with_schedules(registry, sections, problems)
+    refuse(problems)
+    return {each.name: each for each in registry.to_send}
 
 
 def test_a_payload_s_class_says_what_it_is() -> None:

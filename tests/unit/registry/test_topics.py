@@ -1,5 +1,6 @@
 """Topics: what can be declared, what the settings change, who handles which event."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ from inboxd.api.topics import TopicDeclaration, checked, pointer
 from inboxd.errors import PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy
 from inboxd.registry.plugins import build_registry, serving
+from inboxd.registry.problems import refuse
 from inboxd.registry.registry import Registry
 from inboxd.registry.topics import with_topics
 from inboxd.settings import TopicOverride
@@ -136,13 +138,20 @@ def test_the_default_topic_is_not_named() -> None:
         registry(handlers)
 
 
+def laid_over(whole: Registry, sections: Mapping[str, TopicOverride]) -> Registry:
+    problems: list[str] = []
+    found = with_topics(whole, sections, DEFAULT, problems)
+    refuse(problems)
+    return found
+
+
 def retries(found: Registry) -> list[Policy | None]:
     return [each.retry for type_ in sorted(found.events) for each in found.events[type_]]
 
 
 def test_the_settings_are_laid_over() -> None:
     plugin = shop(mode="sequential", key="/user", retry=Fixed(base="3s"))
-    found = with_topics(registry(plugin), {"rewards": TopicOverride(on_failure="skip")}, DEFAULT)
+    found = laid_over(registry(plugin), {"rewards": TopicOverride(on_failure="skip")})
     topic = found.topics["rewards"]
     assert (topic.mode, topic.on_failure, topic.key_path) == ("sequential", "skip", ("user",))
     assert topic.source == "plugin shop, settings"
@@ -151,7 +160,7 @@ def test_the_settings_are_laid_over() -> None:
 
 def test_retries_of_the_settings_beat_those_of_handlers() -> None:
     section = TopicOverride(retry={"attempts": 7})
-    found = with_topics(registry(shop()), {"rewards": section}, DEFAULT)
+    found = laid_over(registry(shop()), {"rewards": section})
     assert retries(found) == [
         Exponential(attempts=7),
         None,
@@ -194,7 +203,7 @@ def _mixed() -> Handlers:
 def test_a_worker_of_named_topics_takes_no_others(served: tuple[str, ...]) -> None:
     """It declares all the same, so that a topic misses nothing while its own workers are away."""
     whole = registry(_mixed())
-    found = serving(with_topics(whole, {"free": TopicOverride()}, DEFAULT), served)
+    found = serving(laid_over(whole, {"free": TopicOverride()}), served, [])
     taken = {pair: bool(found.handlers_of(*pair)) for pair in _TAKEN}
     assert taken == {
         (topic, type_): takes and (not served or topic in served)
@@ -209,16 +218,16 @@ def test_a_worker_of_named_topics_takes_no_others(served: tuple[str, ...]) -> No
 
 
 def test_a_name_that_nothing_declares_is_refused() -> None:
-    with pytest.raises(SettingsError) as refused:
-        serving(registry(_mixed()), ("lned", "chunked", "nowhere"))
-    first, second = str(refused.value).splitlines()
+    problems: list[str] = []
+    serving(registry(_mixed()), ("lned", "chunked", "nowhere"), problems)
+    first, second = problems
     assert "nothing declares the topic 'lned'; did you mean 'lined'?" in first
     assert "nothing declares the topic 'nowhere'" in second
     assert '[topics."nowhere"]' in second
 
 
 def test_a_topic_of_the_settings_alone() -> None:
-    found = with_topics(registry(), {"audit": TopicOverride(mode="sequential", key="/id")}, DEFAULT)
+    found = laid_over(registry(), {"audit": TopicOverride(mode="sequential", key="/id")})
     assert found.topics["audit"].source == "settings"
 
 
@@ -266,7 +275,7 @@ def test_the_settings_change_the_mode_and_take_away(
     key: tuple[str, ...] | None,
     rules: dict[str, object],
 ) -> None:
-    found = with_topics(registry(shop(**plugin)), {"rewards": TopicOverride(**changes)}, DEFAULT)
+    found = laid_over(registry(shop(**plugin)), {"rewards": TopicOverride(**changes)})
     topic = found.topics["rewards"]
     assert topic.mode == (changes.get("mode", plugin.get("mode")) or "single")
     assert (topic.key_path, topic.dedup_path) == (key, None)
@@ -275,7 +284,7 @@ def test_the_settings_change_the_mode_and_take_away(
 
 def test_the_settings_take_a_retry_policy_away() -> None:
     section = TopicOverride.model_validate({"retry": ""})
-    found = with_topics(registry(shop(retry=Fixed(base="3s"))), {"rewards": section}, DEFAULT)
+    found = laid_over(registry(shop(retry=Fixed(base="3s"))), {"rewards": section})
     assert retries(found) == [None, None, Fixed(base="1s", attempts=2)]
 
 
@@ -297,5 +306,5 @@ def test_what_the_settings_get_wrong(
     plugin: dict[str, Any], changes: dict[str, Any], part: str
 ) -> None:
     with pytest.raises(SettingsError) as refused:
-        with_topics(registry(shop(**plugin)), {"rewards": TopicOverride(**changes)}, DEFAULT)
+        laid_over(registry(shop(**plugin)), {"rewards": TopicOverride(**changes)})
     assert f'[topics."rewards"]: {part}' in str(refused.value)
