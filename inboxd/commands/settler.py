@@ -237,7 +237,7 @@ def _tell(part: Iterable[Ended], held: Container[int]) -> None:
 
 
 def _given_back(each: Requeue) -> bool:
-    """Whether a row is claimable again at once, without an INSERT that others would hear of."""
+    """Whether a row is claimable again at once, without an INSERT of which others are notified."""
     return each.status != "failed" and each.delay is None and each.run_at is None
 
 

@@ -19,7 +19,7 @@ class DaemonHealth:
         self._current = current
 
     def live(self) -> Sequence[HealthPart]:
-        """The event loop answers, or this would not be heard."""
+        """The event loop answers, or there would be no answer."""
         return [HealthPart("loop", ok=True)]
 
     def ready(self) -> Sequence[HealthPart]:

@@ -2,7 +2,7 @@
 
 Owns the current controls, and the loop that keeps them current: they are read when a change is
 notified, and twice a second, so that all workers obey within a second. Promises that nothing is
-claimed before they were read once, and that who asked to be told hears of each change. Known limit:
+claimed before they were read once, and that who asked for it is called at each change. Known limit:
 while the database is away they are what they were.
 """
 

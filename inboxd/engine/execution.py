@@ -110,7 +110,7 @@ class Executions:
         patience: float,
         on_stubborn: Callable[[str], None],
     ) -> None:
-        """Bound threads and processes; `on_stubborn` hears of a handler that will not end."""
+        """Bound threads and processes; `on_stubborn` is called for a handler that will not end."""
         self.limits: dict[tuple[str, int], TimeLimit] = {}
         self._running = monitor.running
         self._threads = Threads(threads)

@@ -52,7 +52,7 @@ class Lease:
         on_cancel: Callable[[frozenset[int]], None],
         on_death: Callable[[], None],
     ) -> None:
-        """Prepare. `on_cancel` hears of commands to cancel, `on_death` that a worker died."""
+        """Prepare. `on_cancel` is called with commands to cancel, `on_death` after a death."""
         self._state = "running"
         self.suspended = False
         self.dead = False

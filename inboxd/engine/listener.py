@@ -1,4 +1,4 @@
-"""The listener: one connection that hears what is notified: rows, controls, workers that join.
+"""The listener: one connection for all notifications: rows, controls, workers that join.
 
 Owns its reconnecting. Promises a sweep of both tables, and a heartbeat, after each connect, since
 whatever was notified before was lost. Known limit: while it is away, only the poll finds new rows

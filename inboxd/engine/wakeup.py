@@ -28,7 +28,7 @@ Cause = Literal["notify", "poll", "timer", "sweep", "reconnect"]
 
 _SHORTEST_LOOK = 0.001
 _LONGEST_LOOK = 0.25
-# How long a worker that leaves waits for silent producers, whose rows nobody else would hear of.
+# How long a worker that leaves waits for silent producers, whose rows notify nobody.
 _LONGEST_GOODBYE = 1.0
 # From the second page in a row on, producers' notifications cost more than they bring.
 _PAGES_BEFORE_SILENCE = 2
@@ -67,7 +67,7 @@ class WakeUp:
         self.table = table
         # When the last page was claimed while the flag was 0; read by the heartbeat's thread.
         self.silent_since: float | None = None
-        # Producers of a silence that may still be open: peers must hear when they have ended.
+        # Producers of a silence that may still be open: peers are notified when they have ended.
         self.owed: float | None = None
         self._pool = pool
         self._sql = sql
@@ -132,7 +132,7 @@ class WakeUp:
             self.silent_since = None
 
     def paid(self, owed: float) -> None:
-        """Peers heard that no producer of that silence is left."""
+        """Peers were notified that no producer of that silence is left."""
         if self.owed == owed:
             self.owed = None
 
@@ -148,7 +148,7 @@ class WakeUp:
             if not await wakeups.no_silent_producer(connection, self._sql, self.table):
                 return False
             if owed is not None:
-                # Whoever joined since the last heartbeat must hear it too.
+                # Whoever joined since the last heartbeat must be notified too.
                 await self.notify(connection)
                 self.paid(owed)
         self._armed_at = now
@@ -198,7 +198,7 @@ class WakeUp:
             await wakeups.notify(connection, self._sql, self.table)
 
     async def leave(self) -> None:
-        """This processor stops: the others must hear of new rows from now on."""
+        """This processor stops: the others must be notified of new rows from now on."""
         if self._mode == "off":
             return
         await self._speak()

@@ -1,7 +1,7 @@
 """Which retry rule each declared type follows, in words, and where it comes from.
 
 Owns the wording. Promises: what is shown is what the runtime goes by, since both read the same
-registry. Known limit: of workers that differ, the one that joined last is heard.
+registry. Known limit: of workers that differ, the one that joined last counts.
 """
 
 from dataclasses import asdict, dataclass, fields, replace

@@ -1,6 +1,6 @@
 """The controls table: what operators have paused.
 
-Owns its statements. Promises that a pause and its end are heard by every worker that listens,
+Owns its statements. Promises that a pause and its end reach every worker that listens,
 since a trigger notifies, whoever wrote the row. Known limit: all of it is read each time.
 """
 

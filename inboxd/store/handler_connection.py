@@ -291,7 +291,7 @@ class PageSavepoint(_Part):
 class OwnTransaction(_Part):
     """A command's own transaction, on a connection from the handlers' pool.
 
-    on_waited hears how many seconds the handler waited for its connection, which is not its fault.
+    on_waited gets how many seconds the handler waited for its connection, which is not its fault.
     starved: it asked for its connection and did not get it (yet).
     """
 

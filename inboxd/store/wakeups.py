@@ -1,9 +1,9 @@
 """The wake-up flag, notifications, and the listening connection.
 
 Owns what producers' triggers and sleeping workers share (migrations/0001_tables.sql). Promises
-that `listen` ends with an error when its connection is dead, a half-open one included: it hears
-itself at each check. Known limit: listening needs a connection of its own, which PgBouncer in
-transaction mode cannot give; mode "off" polls instead.
+that `listen` ends with an error when its connection is dead, a half-open one included: it gets its
+own notification at each check. Known limit: listening needs a connection of its own, which
+PgBouncer in transaction mode cannot give; mode "off" polls instead.
 *See:* `engine/listener.py`, `engine/wakeup.py`, which it tells.
 """
 
@@ -61,19 +61,19 @@ async def listen(
     on_connected: Callable[[], None],
     check_interval: float,
 ) -> None:
-    """Hear notifications until the connection fails, which raises DatabaseError or a driver error.
+    """Take notifications until the connection fails, which raises DatabaseError or a driver error.
 
-    Every `check_interval` seconds the connection must hear its own notification: a half-open one
+    Every `check_interval` seconds the connection must get its own notification: a half-open one
     swallows statements in silence.
     """
     connection = await connect(database, "listener")
-    heard = anyio.Event()
+    notified = anyio.Event()
     # Without the schema's name, which may be long: a channel has 63 bytes at most.
     echo = f"inboxd_echo_{uuid4().hex}"
 
     def on_notification(_connection: object, _pid: int, channel: str, _payload: object) -> None:
         if channel == echo:
-            heard.set()
+            notified.set()
         elif channel.endswith("_controls"):
             on_control()
         elif channel.endswith("_workers"):
@@ -82,7 +82,7 @@ async def listen(
             on_wakeup("events" if channel.endswith("_events") else "commands")
 
     def on_lost(_connection: object) -> None:
-        heard.set()
+        notified.set()
 
     try:
         connection.add_termination_listener(on_lost)
@@ -92,14 +92,14 @@ async def listen(
             await connection.add_listener(echo, on_notification)
         on_connected()
         while True:
-            heard = anyio.Event()
+            notified = anyio.Event()
             with anyio.fail_after(check_interval):
                 await connection.execute(sql["echo"], echo)
-                await heard.wait()
+                await notified.wait()
             if connection.is_closed():
                 raise DatabaseError("the listening connection was closed by the server")
-            heard = anyio.Event()
+            notified = anyio.Event()
             with anyio.move_on_after(check_interval):
-                await heard.wait()
+                await notified.wait()
     finally:
         connection.terminate()

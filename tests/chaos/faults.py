@@ -124,7 +124,7 @@ class Faults:
     async def _declare_dead(self, fault: Fault) -> None:
         """Declare a worker dead that lives and does not know: only the fence stops it now."""
 
-        async def buried() -> bool:  # what it does just now is a sign of life
+        async def declared_dead() -> bool:  # what it does just now is a sign of life
             living = await self.database.fetch(_LIVING, fault.target)
             return None not in [
                 await workers.declare_dead(pool, SQL, row["id"], row["heartbeat"], CRASH_LIMIT)
@@ -132,7 +132,7 @@ class Faults:
             ]
 
         async with daemon_pool(self.database, 1) as pool:
-            await eventually(buried)
+            await eventually(declared_dead)
 
     # ---------------------------------------------------------------------------- connections
 

@@ -171,7 +171,7 @@ class Quiet:
             self._violated("logs hold no alarm", alarms)
 
     async def _look_at_deaths(self, service: Service, told: Mapping[str, int]) -> None:
-        """Who was declared dead while it lived was stopped or cut off for a lease, or buried."""
+        """A living worker is declared dead only if stopped, cut off for a lease, or by a fault."""
         rows = await self._database.fetch(
             "select pid, count(*) - 1 as deaths, array_agg(ended_at order by started_at) as ended"
             " from inboxd.workers where name = $1 group by pid having count(*) > 1",

@@ -83,7 +83,7 @@ class ChunkProcessing:
         self._pauses: dict[Bucket, tuple[float, float]] = {}
         # Buckets in which a transaction failed: one chunk a transaction until it is known which.
         self._alone: set[Bucket] = set()
-        self._quarantine = Quarantine(parts, "list")
+        self._quarantine = Quarantine(parts, "chunk")
         self._recovery = VisitRecovery(parts, settling, self._cursors, self._quarantine)
         self._stopping = False
         self._idle = anyio.Event()

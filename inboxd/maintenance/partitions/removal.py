@@ -42,7 +42,7 @@ class PartitionRemoval:
         exporter: Exporter | None,
         tell: Callable[..., object] = lambda _, **__: None,
     ) -> None:
-        """`exporter`: None when nothing is exported; `tell` hears each step, as a log does."""
+        """`exporter`: None when nothing is exported; `tell` logs each step."""
         self._tell = tell
         self._connection = connection
         self._sql = sql

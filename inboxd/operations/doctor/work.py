@@ -185,7 +185,7 @@ async def running(look: Look) -> AsyncIterator[Finding]:
     for row in lost[: thresholds.SHOWN]:
         silence = row["oldest"] if row["silence"] is None else row["silence"]
         found = f"{plural(row['commands'], 'command')} held by {row['name'] or row['worker']}, "
-        found += f"not heard of for {span(silence)}, such as {row['type']} {row['id']}"
+        found += f"without a heartbeat for {span(silence)}, such as {row['type']} {row['id']}"
         remedy = "start a worker: it takes them back within a lease; if one runs, see its log"
         verdict = thresholds.STUCK_LEASES.judge(silence / lease)
         yield Finding("stuck leases", verdict, found, remedy, silence, "seconds")

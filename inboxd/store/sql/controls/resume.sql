@@ -1,4 +1,4 @@
--- End a pause; workers hear of it by a trigger.
+-- End a pause; workers are notified by a trigger.
 -- parameters: $1 text kind, $2 text name
 -- returns: paused_at; no row when it is not paused
 -- locks: the row

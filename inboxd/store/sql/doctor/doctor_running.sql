@@ -1,7 +1,7 @@
 -- Who runs commands: each holder of running ones, found by a loose index scan, with the one that has
 -- run longest.
 -- parameters: $1 integer: look at so many of each holder's, $2 double precision a lease in seconds
--- returns: worker (a uuid), name, alive (its row says that it runs, and it was heard of within a lease: what a
+-- returns: worker (a uuid), name, alive (its row says that it runs, and its last heartbeat is at most a lease old: what a
 --          row says is changed by a reaper alone, in the transaction that takes the commands back), silence
 --          (seconds since its last heartbeat; null: its row is gone), commands, oldest (seconds), id,
 --          type (of the oldest)
@@ -16,11 +16,11 @@ WITH RECURSIVE holder(worker_id) AS (
           WHERE c.status = 'running' AND c.worker_id > holder.worker_id ORDER BY c.worker_id LIMIT 1) following
 )
 SELECT holder.worker_id AS worker, w.name,
-       coalesce(w.state IN ('running', 'draining') AND heard.silence < $2, false) AS alive, heard.silence, first.commands,
+       coalesce(w.state IN ('running', 'draining') AND sign.silence < $2, false) AS alive, sign.silence, first.commands,
        extract(epoch FROM clock_timestamp() - first.begun)::double precision AS oldest, first.id, first.type
   FROM holder
   LEFT JOIN {schema}.workers w ON w.id = holder.worker_id
- CROSS JOIN LATERAL (SELECT extract(epoch FROM clock_timestamp() - w.beat_at)::double precision AS silence) heard
+ CROSS JOIN LATERAL (SELECT extract(epoch FROM clock_timestamp() - w.beat_at)::double precision AS silence) sign
  CROSS JOIN LATERAL (
      SELECT count(*) OVER () AS commands, few.id, few.type, few.begun
        FROM (SELECT c.id, c.type, coalesce(c.started_at, c.updated_at) AS begun FROM {schema}.commands c

@@ -1,4 +1,4 @@
--- Renew the lease: raise this worker's heartbeat number, and hear the news. A row with a worker is
+-- Renew the lease: raise this worker's heartbeat number, and return what is new. A row with a worker is
 -- running (a constraint says so); saying it again would invite the planner to the index of running
 -- rows, which under a held snapshot has a dead entry of each command that this worker ever claimed.
 -- parameters: $1 uuid worker, $2 integer in flight, $3 text state (running, draining)

@@ -1,4 +1,4 @@
--- Make the listening connection hear itself.
+-- Notify the connection that listens, itself.
 -- parameters: $1 text channel, its own
 -- returns: nothing
 -- locks: PostgreSQL's notification queue, at commit
