@@ -27,7 +27,7 @@ from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import CommandSource, look
 from inboxd.commands.sources.suspects import Suspects
 from inboxd.engine.parts import Parts
-from inboxd.engine.processor import Page, Survey
+from inboxd.engine.processor import Page, Survey, soonest
 from inboxd.model.priority_order import PriorityOrder
 from inboxd.settings import Commands, Queue
 from inboxd.store.pools import borrow
@@ -115,10 +115,9 @@ class CommandProcessing:
         async with borrow(self._parts.pool) as connection:
             seen = await look(connection, self._parts.sql)
             found = [await source.survey(connection, seen) for source in self._sources]
-        times = [each.next for each in found if each.next is not None]
         if (waits := self._runners.waited) is not None:  # looked at again before it is too long
-            times.append(self._prefetch.too_late_in(waits))
-        return Survey(any(each.due for each in found), min(times, default=None))
+            found.append(Survey(due=False, next=self._prefetch.too_late_in(waits)))
+        return Survey.of(found)
 
     async def page(self) -> Page:
         """Lease what there is room for, and let it run."""
@@ -141,8 +140,8 @@ class CommandProcessing:
         # Another worker's claim is over in a moment: that is waited for as for room.
         contended = taken == 0 and self._limited.contended
         busy = contended or (taken > 0 and self._admission.turned_away)
-        soon = [source.again for source in self._sources if source.again is not None]
-        return Page(taken, full=full, busy=busy, again=min(soon, default=None))
+        again = soonest([source.again for source in self._sources])
+        return Page(taken, full=full, busy=busy, again=again)
 
     async def _claim(self, sources: Sequence[CommandSource], free: int) -> int:
         """Ask for smaller priorities of all queues first; an empty level costs one look."""

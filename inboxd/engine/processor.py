@@ -9,6 +9,7 @@ bounded, so a row that commits behind the cursor of a busy lane waits that long.
 """
 
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,6 +58,16 @@ class Survey:
 
     due: bool
     next: float | None
+
+    @classmethod
+    def of(cls, seen: Sequence["Survey"]) -> "Survey":
+        """What several looks saw together."""
+        return cls(any(each.due for each in seen), soonest(each.next for each in seen))
+
+
+def soonest(waits: Iterable[float | None]) -> float | None:
+    """The shortest of these waits; None: nothing is waited for."""
+    return min((each for each in waits if each is not None), default=None)
 
 
 class Work(Protocol):

@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from inboxd.engine.parts import Parts
-from inboxd.engine.processor import Page, Survey
+from inboxd.engine.processor import Page, Survey, soonest
 from inboxd.events.chunks.processing import ChunkCalls, ChunkProcessing
 from inboxd.events.chunks.run import ChunkRun
 from inboxd.events.horizon import HorizonReader
@@ -92,9 +92,7 @@ class EventProcessing:
         async with borrow(self._parts.pool) as connection:
             looked = await look(connection, self._parts.sql, self._reader)
             seen = await self._sources.survey(connection, looked)
-            seen.append(await self._chunks.survey(connection, looked))
-        nearest = min((each.next for each in seen if each.next is not None), default=None)
-        return Survey(any(each.due for each in seen), nearest)
+            return Survey.of([seen, await self._chunks.survey(connection, looked)])
 
     async def page(self) -> Page:
         """Claim a page, run its events, and have it settled; that may go on during the next.
@@ -222,7 +220,4 @@ class EventProcessing:
 
     def _again(self) -> float | None:
         """When rows that could not be had now may be had."""
-        waits = self._sources.again
-        if self._chunks.again is not None:
-            waits.append(self._chunks.again)
-        return min(waits, default=None)
+        return soonest([self._sources.again, self._chunks.again])

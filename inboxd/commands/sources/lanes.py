@@ -7,7 +7,7 @@ that waited longest first. *See:* `inboxd.store.commands.claim`, `inboxd.command
 from inboxd.commands.admission import Admission
 from inboxd.commands.sources.source import Sightings, advance
 from inboxd.engine.parts import Parts
-from inboxd.engine.processor import Survey
+from inboxd.engine.processor import Survey, soonest
 from inboxd.model.lane import Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.store import commands
@@ -42,8 +42,7 @@ class PlainLanes:
             and each.key[0] not in self._admission.limited
             and self._admission.serves(str(each.key[0]), str(each.key[1]))
         ]
-        times = [each.next for each in mine if each.next is not None]
-        return Survey(self._lanes.sweep(mine), min(times, default=None))
+        return Survey(self._lanes.sweep(mine), soonest(each.next for each in mine))
 
     def asks(self) -> list[Ask]:
         """One claim for all lanes of a level."""

@@ -20,7 +20,7 @@ from inboxd.commands.sources.key_finder import KeyFinder
 from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.commands.sources.source import Sightings, advance
 from inboxd.engine.parts import Parts
-from inboxd.engine.processor import Survey
+from inboxd.engine.processor import Survey, soonest
 from inboxd.model.key_round_robin import RUN, share
 from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
@@ -119,12 +119,10 @@ class LimitedQueues:
         lines = [line for line in seen.lines if served(line.queue, line.type)]
         for line in lines:
             self._of(line.queue).keys.on_sighting(line)
-        times = [each.next for each in lanes if each.next is not None]
-        times += [line.next for line in lines if line.next is not None]
-        if self._key_runs:
-            times.append(_LOOK_AGAIN)
+        again = _LOOK_AGAIN if self._key_runs else None
         due = self._lanes.sweep(lanes) or any(line.oldest is not None for line in lines)
-        return Survey(due, min(times, default=None))
+        times = (*(each.next for each in lanes), *(line.next for line in lines), again)
+        return Survey(due, soonest(times))
 
     # ----------------------------------------------------------------------------------- claims
 

@@ -24,7 +24,7 @@ from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import Sightings
 from inboxd.commands.sources.suspect_groups import SuspectGroup, grouped, time_of
 from inboxd.engine.parts import Parts
-from inboxd.engine.processor import Survey
+from inboxd.engine.processor import Survey, soonest
 from inboxd.model.outcome import explain
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands
@@ -119,13 +119,11 @@ class Suspects:
             return Survey(due=False, next=None)
         found = await commands.find_suspects(connection, self._parts.sql)
         mine = [part for part in found if serves(part.queue, part.type)]
-        times = [part.next for part in mine if part.next is not None]
         due = any(part.oldest is not None and self._may_take(part.group) for part in mine)
         if due and self._look_at == inf:
             self._look_at = 0.0
-        if self._held:
-            times.append(max(0.0, self._until - monotonic()))
-        return Survey(due and self.due, min(times, default=None))
+        others = max(0.0, self._until - monotonic()) if self._held else None
+        return Survey(due and self.due, soonest([*(part.next for part in mine), others]))
 
     def _may_take(self, group: UUID) -> bool:
         return not self._held or group == self._group or monotonic() >= self._until

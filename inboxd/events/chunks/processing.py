@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 
 from inboxd.api.records import ChunkHandler
 from inboxd.engine.parts import Parts
-from inboxd.engine.processor import Survey
+from inboxd.engine.processor import Survey, soonest
 from inboxd.events.chunks.cursors import ChunkCursors
 from inboxd.events.chunks.lone_chunk import LoneChunk
 from inboxd.events.chunks.making import ROWS
@@ -133,10 +133,8 @@ class ChunkProcessing:
         if lanes:
             for head in await lines.due_heads(connection, sql, lanes, _DUE):
                 self._cursors.hint((head.line.topic, head.line.bucket), [head.line.key])
-        nearest = [s.next for s in seen if s.next is not None]
-        if self.again is not None:
-            nearest.append(self.again)
-        return Survey(bool(self._ready()), min(nearest, default=None))
+        nearest = soonest([*(s.next for s in seen), self.again])
+        return Survey(bool(self._ready()), nearest)
 
     def start(self) -> int:
         """Begin visits, as many as may be; how many were begun."""

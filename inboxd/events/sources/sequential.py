@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from inboxd.engine.parts import Parts
-from inboxd.engine.processor import Survey
+from inboxd.engine.processor import Survey, soonest
 from inboxd.events.horizon import HorizonReader
 from inboxd.events.page_order import PageOrder
 from inboxd.events.sources.bucket_claim import BucketClaim, bucket_of
@@ -87,8 +87,7 @@ class SequentialSource:
         due = [s.key for s in heads if s.oldest is not None]
         for key in due:
             self._heads[key].rewind()
-        nearest = min((s.next for s in heads if s.next is not None), default=None)
-        return Survey(bool(found or due), nearest)
+        return Survey(bool(found or due), soonest(s.next for s in heads))
 
     def is_known(self) -> bool:
         """Whether there is a bucket, a lane of heads or a line to ask."""

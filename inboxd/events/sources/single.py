@@ -8,7 +8,7 @@ limit: what commits behind a cursor waits for the next sweep.
 from collections.abc import Sequence
 
 from inboxd.engine.parts import Parts
-from inboxd.engine.processor import Survey
+from inboxd.engine.processor import Survey, soonest
 from inboxd.events.page_order import serves
 from inboxd.events.sources.line_look import LineLook
 from inboxd.events.topic_limits import TopicLimits
@@ -73,7 +73,7 @@ class SingleSource:
         seen = await events.survey(connection, self._parts.sql)
         served = [s for s in seen if self._serves(s.key)]
         due = self._lanes.sweep(served)
-        return Survey(due, min((s.next for s in served if s.next is not None), default=None))
+        return Survey(due, soonest(s.next for s in served))
 
     def is_known(self) -> bool:
         """Whether there is a lane to ask."""

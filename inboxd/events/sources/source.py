@@ -9,7 +9,7 @@ no pages: each is a transaction of its own, beside the others (`inboxd.events.ch
 from collections.abc import Sequence
 from typing import Protocol
 
-from inboxd.engine.processor import Survey
+from inboxd.engine.processor import Survey, soonest
 from inboxd.events.page_order import PageOrder
 from inboxd.events.sources.line_look import LineLook
 from inboxd.store.connections import Connection
@@ -81,19 +81,18 @@ class PageSources:
         self._sources = list(sources)
 
     @property
-    def again(self) -> list[float]:
+    def again(self) -> float | None:
         """Seconds after which rows that could not be had may be."""
-        waits = [source.again for source in self._sources]
-        return [each for each in waits if each is not None]
+        return soonest([source.again for source in self._sources])
 
     def forget(self) -> None:
         """Drop what was remembered."""
         for source in self._sources:
             source.forget()
 
-    async def survey(self, connection: Connection, looked: LineLook) -> list[Survey]:
+    async def survey(self, connection: Connection, looked: LineLook) -> Survey:
         """Look at everything from the beginning."""
-        return [await source.survey(connection, looked) for source in self._sources]
+        return Survey.of([await source.survey(connection, looked) for source in self._sources])
 
     def are_known(self) -> bool:
         """Whether any has something to ask."""
