@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from inboxd.commands.prefetch import Prefetch
 from inboxd.engine.parts import Parts
-from inboxd.model.lane import Lane
+from inboxd.model.lane import Lane, Sighting
 from inboxd.settings import Commands, Queue
 from inboxd.store.limits import Bounds
 from inboxd.store.rows import ClaimedCommand
@@ -65,6 +65,16 @@ class Admission:
             and (not wanted or queue in wanted)
             and self._parts.controls.allow("queue", queue, type_)
         )
+
+    def served(self, seen: Sequence[Sighting], *, limited: bool) -> list[Sighting]:
+        """The lanes, suspects left out, that are served here of queues with limits or without."""
+        return [
+            each
+            for each in seen
+            if each.key[2] is not None
+            and (each.key[0] in self.limited) is limited
+            and self.serves(str(each.key[0]), str(each.key[1]))
+        ]
 
     def types(self, queue: str) -> list[str]:
         """The types that are served of a queue."""

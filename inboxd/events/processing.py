@@ -25,10 +25,9 @@ from inboxd.events.page import EventPage, PageFailure
 from inboxd.events.page_run import PageRun
 from inboxd.events.quarantine import Quarantine
 from inboxd.events.settling import EventSettling
-from inboxd.events.sources.line_look import look
 from inboxd.events.sources.sequential import SequentialSource
 from inboxd.events.sources.single import SingleSource
-from inboxd.events.sources.source import PageSources
+from inboxd.events.sources.source import PageSources, look
 from inboxd.settings import Events as Limits
 from inboxd.store.pools import borrow
 

@@ -35,13 +35,7 @@ class PlainLanes:
 
     async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - it was seen
         """Rewind the lanes that have something due."""
-        mine = [
-            each
-            for each in seen.lanes
-            if each.key[2] is not None
-            and each.key[0] not in self._admission.limited
-            and self._admission.serves(str(each.key[0]), str(each.key[1]))
-        ]
+        mine = self._admission.served(seen.lanes, limited=False)
         return Survey(self._lanes.sweep(mine), soonest(each.next for each in mine))
 
     def asks(self) -> list[Ask]:

@@ -108,15 +108,8 @@ class LimitedQueues:
 
     async def survey(self, connection: Connection, seen: Sightings) -> Survey:  # noqa: ARG002 - it was seen
         """Rewind the lanes that have something due; look for keys whose lines have."""
-        served = self._admission.serves
-        lanes = [
-            each
-            for each in seen.lanes
-            if each.key[2] is not None
-            and each.key[0] in self._admission.limited
-            and served(str(each.key[0]), str(each.key[1]))
-        ]
-        lines = [line for line in seen.lines if served(line.queue, line.type)]
+        lanes = self._admission.served(seen.lanes, limited=True)
+        lines = [line for line in seen.lines if self._admission.serves(line.queue, line.type)]
         for line in lines:
             self._of(line.queue).keys.on_sighting(line)
         again = _LOOK_AGAIN if self._key_runs else None

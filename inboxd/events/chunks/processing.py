@@ -29,7 +29,7 @@ from inboxd.events.chunks.visit import Visit
 from inboxd.events.horizon import HorizonReader
 from inboxd.events.quarantine import Quarantine
 from inboxd.events.settling import EventSettling
-from inboxd.events.sources.line_look import LineLook
+from inboxd.events.sources.source import LineLook
 from inboxd.model.arrivals import Bucket
 from inboxd.model.lane import Lane
 from inboxd.store import lines, topics

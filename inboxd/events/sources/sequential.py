@@ -17,8 +17,8 @@ from inboxd.engine.processor import Survey, soonest
 from inboxd.events.horizon import HorizonReader
 from inboxd.events.page_order import PageOrder
 from inboxd.events.sources.bucket_claim import BucketClaim, bucket_of
-from inboxd.events.sources.line_look import LineLook
 from inboxd.events.sources.served_lines import ServedLines
+from inboxd.events.sources.source import LineLook
 from inboxd.events.topic_limits import TopicLimits
 from inboxd.model.arrivals import Arrivals, Bucket
 from inboxd.model.horizon import BUCKETS

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
 from inboxd.events.page_order import serves
-from inboxd.events.sources.line_look import LineLook
+from inboxd.events.sources.source import LineLook
 from inboxd.events.topic_limits import TopicLimits
 from inboxd.model.lane import Lane, Lanes
 from inboxd.store import events

@@ -1,19 +1,47 @@
 """Where pages of events come from: what the event processor asks of a source, and in which order.
 
-Owns the contract, and whose turn it is. There are two sources: `SingleSource`, events each by
-itself, and `SequentialSource`, events of sequential topics, in the order of their keys. Chunks are
-no pages: each is a transaction of its own, beside the others (`inboxd.events.chunks`).
+Owns the contract, whose turn it is, and the look at all lines from their beginning: under a
+snapshot that somebody holds, a look passes all that is dead, so all who serve lines share one.
+There are two sources: `SingleSource`, events each by itself, and `SequentialSource`, events of
+sequential topics, in the order of their keys. Chunks are no pages: each is a transaction of its
+own, beside the others (`inboxd.events.chunks`).
 *See:* `events/page.py`, which asks; `single` and `sequential`, which answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from inboxd.engine.processor import Survey, soonest
+from inboxd.events.horizon import HorizonReader
 from inboxd.events.page_order import PageOrder
-from inboxd.events.sources.line_look import LineLook
+from inboxd.model.lane import Sighting
+from inboxd.store import lines
 from inboxd.store.connections import Connection
+from inboxd.store.lines import Arrived
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.statements import Statements
+
+
+@dataclass(frozen=True, slots=True)
+class LineLook:
+    """Arrivals, and heads with the mode of their topic.
+
+    complete: the bound of each bucket before the look; what is above it may come to lie before what
+    was seen. held: the topics that take in what waits, before what is there.
+    """
+
+    arrived: Sequence[Arrived]
+    heads: Sequence[tuple[Sighting, str]]
+    complete: Sequence[int]
+    held: Collection[str]
+
+
+async def look(connection: Connection, sql: Statements, reader: HorizonReader) -> LineLook:
+    """Look once at everything in lines."""
+    complete, held = reader.horizon.bounds(), reader.horizon.held
+    arrived, heads = await lines.survey(connection, sql)
+    return LineLook(arrived, heads, complete, held)
 
 
 class Claim(Protocol):
