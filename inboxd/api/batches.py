@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from typing import Unpack
 from uuid import UUID
 
-from inboxd.api.groups import Groups, Making, Node, check_many
+from inboxd.api.groups import Continued, Groups, Making, Node, check_many
 from inboxd.api.options import SendOptions
-from inboxd.model.workflow import Condition
 
 
-class Batch(Node):
+class Batch(Continued, Node):
     """Commands that belong together; `id` names the batch. Made by `ctx.batch`."""
 
     __slots__ = ("_making",)
@@ -56,22 +55,6 @@ class Batch(Node):
         tenant = options.get("tenant")
         inner = self._groups.make("batch", name, parent=self._making, tenant=tenant)
         return filled(self._groups, inner, commands, options)
-
-    def then(self, command: object, **options: Unpack[SendOptions]) -> Batch:
-        """Send a command that runs when every member has succeeded, also after a replay."""
-        return self._continue(Condition.SUCCEEDED, command, options)
-
-    def otherwise(self, command: object, **options: Unpack[SendOptions]) -> Batch:
-        """Send a command that runs when the batch has ended and a member failed for good."""
-        return self._continue(Condition.FAILED, command, options)
-
-    def finally_(self, command: object, **options: Unpack[SendOptions]) -> Batch:
-        """Send a command that runs when the batch has ended, whatever came of it."""
-        return self._continue(Condition.FINISHED, command, options)
-
-    def _continue(self, condition: Condition, command: object, options: SendOptions) -> Batch:
-        self._groups.continue_(self._making, condition, command, options)
-        return self
 
 
 def filled(

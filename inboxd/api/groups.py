@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self, Unpack
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -279,6 +279,30 @@ class Node:
     def finished(self) -> After:
         """Its end, whatever that was."""
         return After(self._groups, self.id, Condition.FINISHED)
+
+
+class Continued:
+    """What has continuations: a batch or a workflow, while its handler puts it together."""
+
+    __slots__ = ()
+    _groups: Groups
+    _making: Making
+
+    def then(self, command: object, **options: Unpack[SendOptions]) -> Self:
+        """Send a command that runs when all of it has succeeded, also after a replay or resume."""
+        return self._continue(Condition.SUCCEEDED, command, options)
+
+    def otherwise(self, command: object, **options: Unpack[SendOptions]) -> Self:
+        """Send a command that runs when it has ended and a member or step failed for good."""
+        return self._continue(Condition.FAILED, command, options)
+
+    def finally_(self, command: object, **options: Unpack[SendOptions]) -> Self:
+        """Send a command that runs when it has ended, whatever came of it."""
+        return self._continue(Condition.FINISHED, command, options)
+
+    def _continue(self, condition: Condition, command: object, options: SendOptions) -> Self:
+        self._groups.continue_(self._making, condition, command, options)
+        return self
 
 
 class After(NamedTuple):

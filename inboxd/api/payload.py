@@ -174,7 +174,7 @@ def _load(raw: str) -> Any:
         return json.loads(raw)
     except (ValueError, RecursionError):
         pass
-    raise PayloadError("it cannot be read: it is no JSON, or nested too deeply.")
+    raise PayloadError("it cannot be read: it is not JSON, or nested too deeply.")
 
 
 def _has_long_run(raw: str) -> bool:

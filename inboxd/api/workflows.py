@@ -14,10 +14,10 @@ from typing import Unpack
 from uuid import UUID
 
 from inboxd.api.batches import Batch, filled
-from inboxd.api.groups import After, Groups, Making, Node, check_text
+from inboxd.api.groups import After, Continued, Groups, Making, Node, check_text
 from inboxd.api.options import SendOptions
 from inboxd.errors import UsageError
-from inboxd.model.workflow import Condition, Edge, Graph
+from inboxd.model.workflow import Edge, Graph
 
 Awaited = Node | After | str
 
@@ -36,7 +36,7 @@ class Step(Node):
         return f"<Step {self.name}>"
 
 
-class Workflow:
+class Workflow(Continued):
     """A graph of steps; `id` is the batch's that they are members of. Made by `ctx.workflow`."""
 
     __slots__ = ("_graph", "_groups", "_making", "_members", "_names", "_outside", "id")
@@ -110,22 +110,6 @@ class Workflow:
             name = self._unused(type(command).__name__)
             steps.append(self.step(name, command, after=steps[-1:] or after, **options))
         return steps
-
-    def then(self, command: object, **options: Unpack[SendOptions]) -> Workflow:
-        """Send a command that runs when the whole workflow has succeeded, also after a resume."""
-        return self._continue(Condition.SUCCEEDED, command, options)
-
-    def otherwise(self, command: object, **options: Unpack[SendOptions]) -> Workflow:
-        """Send a command that runs when a step failed for good and nothing else can run."""
-        return self._continue(Condition.FAILED, command, options)
-
-    def finally_(self, command: object, **options: Unpack[SendOptions]) -> Workflow:
-        """Send a command that runs when the workflow has ended, whatever came of it."""
-        return self._continue(Condition.FINISHED, command, options)
-
-    def _continue(self, condition: Condition, command: object, options: SendOptions) -> Workflow:
-        self._groups.continue_(self._making, condition, command, options)
-        return self
 
     def _add(self, name: str, after: Awaited | Iterable[Awaited]) -> None:
         check_text("a step's name", name)

@@ -52,7 +52,7 @@ def render(text: str, schema: str) -> str:
     """
     if not schema.isidentifier() or not schema.isascii() or schema != schema.lower():
         raise UsageError(
-            f"{schema!r} is no schema name: use lower-case letters, digits and underscores"
+            f"{schema!r} is not a valid schema name: use lower-case letters, digits and underscores"
         )
     return text.replace("{schema}", schema)
 

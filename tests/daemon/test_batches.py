@@ -301,7 +301,7 @@ async def test_a_branch_that_is_not_needed_is_skipped(inbox: Inbox) -> None:
     ("steps", "error"),
     [
         ([["a", "ok", ["b"]], ["b", "ok", ["a"]]], "in a circle"),
-        ([["a", "ok", ["b"]]], "'a' waits for 'b', which is no step"),
+        ([["a", "ok", ["b"]]], "'a' waits for 'b', which is not a step"),
         ([["a", "ok", []], ["a", "ok", []]], "a step 'a' already"),
     ],
 )

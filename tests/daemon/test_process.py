@@ -1,4 +1,4 @@
-"""The process: signals, drain, what the service manager hears, and the exit codes (docs/cli.md)."""
+"""The process: signals, drain, what the service manager gets, and the exit codes (docs/cli.md)."""
 
 import json
 import signal

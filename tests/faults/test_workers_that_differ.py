@@ -1,4 +1,4 @@
-"""Workers that differ: other plugins, other versions; each does what it can, and hears of it."""
+"""Workers that differ: other plugins, other versions; each does what it can, and is notified."""
 
 import random
 from collections.abc import AsyncIterator

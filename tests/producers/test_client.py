@@ -279,7 +279,7 @@ async def test_async_connections_are_awaited_and_pools_refused(database: Databas
 
 @pytest.mark.parametrize("schema", ["", "In box", "inboxd; DROP", "Inboxd"])
 def test_a_schema_name_is_checked(schema: str) -> None:
-    with pytest.raises(UsageError, match="no schema name"):
+    with pytest.raises(UsageError, match="not a valid schema name"):
         Inbox(schema)
 
 

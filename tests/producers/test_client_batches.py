@@ -140,7 +140,7 @@ A = NewCommand("a", queue="q")
     ("steps", "message"),
     [
         ([NewStep("a", A, after="b"), NewStep("b", A, after="a")], "in a circle"),
-        ([NewStep("a", A, after="b")], "'a' waits for 'b', which is no step"),
+        ([NewStep("a", A, after="b")], "'a' waits for 'b', which is not a step"),
         ([NewStep("a", A), NewStep("a", A)], "a step 'a' already"),
         ([NewStep("a", A, after="a")], "'a' waits for itself"),
         ([NewStep("", A)], "step 0: name has 0 bytes"),
