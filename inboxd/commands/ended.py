@@ -4,7 +4,7 @@ Promises that what it sent carries on its lineage. *See:* `run`, `settler`.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from inboxd.api.context import CommandContext
 from inboxd.api.drafts import CommandDraft, EventDraft, encode
@@ -42,6 +42,16 @@ def succeeded(row: ClaimedCommand, context: CommandContext, value: object, secon
     events = _with_parent(row, context.events) if context.events else ()
     settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
     return Ended(row, settlement, sent, planned, events)
+
+
+def cancelled(row: ClaimedCommand, seconds: float) -> Ended:
+    """The outcome of one that was stopped because its cancellation was requested."""
+    return Ended(row, Settlement(row["id"], row["fence"], "cancelled", seconds, None))
+
+
+def given_back(row: ClaimedCommand, status: Literal["pending", "waiting"]) -> Ended:
+    """What is as if it had never been leased: no attempt, no crash."""
+    return Ended(row, Requeue(row["id"], status, fence=row["fence"]))
 
 
 def _encode_result(value: object) -> str:

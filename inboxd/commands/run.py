@@ -21,7 +21,7 @@ from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.progress import Say
 from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
-from inboxd.commands.ended import Ended, succeeded
+from inboxd.commands.ended import Ended, cancelled, succeeded
 from inboxd.commands.judge import CommandJudge
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import step_result
@@ -279,8 +279,7 @@ class CommandRun:
     async def _stopped(self, row: ClaimedCommand, error: HandlerStopped, seconds: float) -> None:
         """Not the handler's failure: cancelled, or given back without an attempt spent."""
         if error.reason == CANCELLED:
-            ended = Settlement(row["id"], row["fence"], "cancelled", seconds, None)
-            await self._settler.add(Ended(row, ended))
+            await self._settler.add(cancelled(row, seconds))
             self._count(row, "cancelled", seconds)
         else:
             again = Requeue(row["id"], "pending", fence=row["fence"])

@@ -16,14 +16,12 @@ from time import monotonic
 from anyio.abc import TaskGroup
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.ended import Ended
+from inboxd.commands.ended import cancelled, given_back
 from inboxd.commands.run import CommandRun, RunEnd
 from inboxd.commands.settler import Settler
 from inboxd.commands.sources.key_runs import KeyRuns
 from inboxd.engine.execution import CooperativeYield
 from inboxd.model.outcome import explain
-from inboxd.store.commands import Settlement
-from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedCommand
 from inboxd.telemetry.logs import get_logger
 
@@ -102,8 +100,7 @@ class Runners:
             stopped.append(leased[0])
         for row in stopped:
             self._run.drop(row)
-            ended = Settlement(row["id"], row["fence"], "cancelled", 0.0, None)
-            self._settler.hand_over(Ended(row, ended))
+            self._settler.hand_over(cancelled(row, 0.0))
             self._ended(row, well=True)
         self._run.cancel(ids)
 
@@ -165,7 +162,7 @@ class Runners:
     def _to_its_line(self, rows: Iterable[ClaimedCommand]) -> None:
         """Give back what waited behind another of its key: it stands where it stood before."""
         for row in rows:
-            self._settler.hand_over(Ended(row, Requeue(row["id"], "waiting", fence=row["fence"])))
+            self._settler.hand_over(given_back(row, "waiting"))
             self._ended(row, well=False)
 
     def shorten(self) -> None:
@@ -180,5 +177,5 @@ class Runners:
         leased, self._ready = self._ready, deque(each for each in self._ready if not which(each[0]))
         for row in [row for row, _ in leased if which(row)]:
             self._run.drop(row)
-            self._settler.hand_over(Ended(row, Requeue(row["id"], "pending", fence=row["fence"])))
+            self._settler.hand_over(given_back(row, "pending"))
             self._ended(row, well=False)

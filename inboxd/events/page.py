@@ -23,7 +23,7 @@ from inboxd.events.sources.source import Claim, PageSources
 from inboxd.model.outcome import explain
 from inboxd.store import events
 from inboxd.store.connections import Connection, is_passing
-from inboxd.store.pools import lend, transaction
+from inboxd.store.pools import transact
 from inboxd.store.rows import ClaimedEvent
 from inboxd.telemetry.logs import get_logger
 
@@ -90,8 +90,7 @@ class EventPage:
             return None
         try:
             async with self._run.turn, AsyncExitStack() as stack:
-                connection = await stack.enter_async_context(lend(self._parts.pool))
-                await stack.enter_async_context(transaction(self._parts.pool, connection))
+                connection = await stack.enter_async_context(transact(self._parts.pool))
                 self._connection = connection
                 await self._take(connection, sources, most)
                 if self.claim is not None:
@@ -184,11 +183,7 @@ class EventPage:
     async def _blame(self, spoiled: PageFailedBy, *, broken: bool = False) -> PageFailure:
         """Fail the one event, on a connection that works: in an outage nobody is blamed."""
         assert self.claim is not None  # noqa: S101 - it has rows
-        async with (
-            self._run.turn,
-            lend(self._parts.pool) as connection,
-            transaction(self._parts.pool, connection),
-        ):
+        async with self._run.turn, transact(self._parts.pool) as connection:
             await self.claim.hold(connection, spoiled.row, self._before(spoiled.row))
             row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
             if row is not None:

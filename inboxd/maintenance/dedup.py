@@ -17,7 +17,7 @@ from time import monotonic
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.model.dedup import Windows
 from inboxd.store import dedup, statistics
-from inboxd.store.pools import borrow, transaction
+from inboxd.store.pools import borrow, transact
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
@@ -97,7 +97,7 @@ class DedupPurger:
 async def report_duplicates(context: MaintenanceContext) -> None:
     """Count and log what was sent again; of a flood, the rest comes next time."""
     for _ in range(_PAGES):
-        async with borrow(context.pool) as connection, transaction(context.pool, connection):
+        async with transact(context.pool) as connection:
             repeats = await dedup.drain(connection, context.sql, _PAGE)
             await statistics.add(connection, context.sql, context.me, _statistics(repeats))
         _report(context.metrics, repeats)

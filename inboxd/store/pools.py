@@ -252,6 +252,13 @@ async def transaction(pool: Pool, connection: Connection) -> AsyncIterator[None]
             raise
 
 
+@asynccontextmanager
+async def transact(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection from the pool in a transaction of its own, which commits at the end."""
+    async with lend(pool) as connection, transaction(pool, connection):
+        yield connection
+
+
 def _give_up(connection: Connection) -> None:
     """The server does not answer: neither would it answer a rollback."""
     connection.terminate()

@@ -18,7 +18,7 @@ from inboxd.store import commands
 from inboxd.store.arrays import columns
 from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row, is_passing
-from inboxd.store.pools import Pool, lend, transaction
+from inboxd.store.pools import Pool, transact
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
@@ -59,7 +59,7 @@ async def send_due(pool: Pool, sql: Statements, names: Sequence[str]) -> SentSch
     """Send for one schedule of these whose time has come; None when there is none."""
     row: Row | None = None
     try:
-        async with lend(pool) as connection, transaction(pool, connection):
+        async with transact(pool) as connection:
             row = await connection.fetchrow(sql["claim_schedule"], names)
             return None if row is None else await _send(connection, sql, row)
     except Exception as error:

@@ -16,7 +16,7 @@ import asyncpg
 import orjson
 
 from inboxd.store.connections import Connection
-from inboxd.store.pools import Pool, lend, transaction
+from inboxd.store.pools import Pool, transact
 from inboxd.store.statements import Statements
 
 
@@ -187,7 +187,7 @@ async def declare_dead(
     row in a claim, or a command in a settlement.
     """
     try:
-        async with lend(pool) as connection, transaction(pool, connection):
+        async with transact(pool) as connection:
             held = await connection.fetchval(sql["lock_worker"], worker, heartbeat)
             if held is None:
                 return None

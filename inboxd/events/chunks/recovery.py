@@ -21,7 +21,7 @@ from inboxd.events.settling import EventSettling, PageFailedBy
 from inboxd.model.outcome import explain
 from inboxd.store import lines
 from inboxd.store.connections import Connection, is_passing
-from inboxd.store.pools import lend, transaction
+from inboxd.store.pools import transact
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -92,9 +92,6 @@ class VisitRecovery:
     @asynccontextmanager
     async def _anew(self, visit: Visit) -> AsyncIterator[Connection]:
         """Another transaction that has the bucket."""
-        async with (
-            lend(self.parts.pool) as connection,
-            transaction(self.parts.pool, connection),
-        ):
+        async with transact(self.parts.pool) as connection:
             await lines.hold(connection, self.parts.sql, [visit.bucket])
             yield connection
