@@ -204,11 +204,13 @@ async def test_a_worker_that_drains_lets_a_chunk_end(
 ) -> None:
     worker = await start_worker(hasty(events={"chunk_timeout": "20s"}))
     await declared(chunked)
-    ids = await emit(chunked, "counted", [{"wait": 0.2}] * 5)
+    await chunked.execute("insert into ledger values ('told')")
+    ids = await emit(chunked, "counted", [{"deferred": True}, *[{"wait": 0.2}] * 4])
+    # The handler has asked the ledger for the first event, and works on the next one.
     await eventually(
         lambda: chunked.fetchval(
-            "select exists (select from pg_locks where locktype = 'advisory' and mode = "
-            "'ExclusiveLock' and objid < 64)"
+            "select exists (select from pg_stat_activity where datname = current_database()"
+            " and state = 'idle in transaction' and query like '%from ledger%')"
         )
     )
     assert await worker.stop() == 0
