@@ -4,7 +4,7 @@ An interpreter needs two thirds of a second of CPU to import the daemon, and the
 hundreds of workers. A forked one is a process like any other, with a session, signals and an exit
 code of its own; it reads its settings and finds its plugins itself.
 Promises: the process that forks ends with the one that asks.
-Known limit: what an interpreter reads at its own start is that of the first one (`fits`).
+Known limit: a worker that is to start otherwise than the tests were is not forked (`fits`).
 See: tests/support/forker.py, the process that forks.
 """
 
@@ -20,7 +20,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import BinaryIO
+
+_ROOT = Path(__file__).parents[2]
+# As the tests were started, whatever one of them changes.
+_ENVIRONMENT = dict(os.environ)
 
 
 class Forked:
@@ -74,15 +79,21 @@ def _is_readable(file: BinaryIO, timeout: float | None) -> bool:
 
 
 def fits() -> bool:
-    """Whether a process that starts now would find what the one that forks has found."""
-    return _forker()[1] == _read_at_start()
+    """Whether a process that starts now would find what the one that forks has found.
+
+    It may find plugins in PYTHONPATH, which are imported after the fork, but no other inboxd.
+    """
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    others = [folder for folder in folders if folder and (Path(folder) / "inboxd").is_dir()]
+    same = _read_at_start(os.environ) == _read_at_start(_ENVIRONMENT)
+    return same and not others and Path.cwd() == _ROOT
 
 
 def fork(
     arguments: Sequence[str], environment: Mapping[str, str], output: int, inherited: int
 ) -> Forked:
     """Start `inboxd` with these arguments; it writes to `output` and keeps `inherited` open."""
-    control, _ = _forker()
+    control = _forker()
     reading, writing = os.pipe()
     try:
         socket.send_fds(control, [b"f"], [output, inherited, writing])
@@ -95,14 +106,16 @@ def fork(
 
 
 @cache
-def _forker() -> tuple[socket.socket, object]:
-    """The way to the process that forks, which is started, and what it has found at its start."""
+def _forker() -> socket.socket:
+    """The way to the process that forks, which is started as these tests were."""
     here, there = socket.socketpair()
     with there:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.forker", str(there.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
+            cwd=_ROOT,
+            env=_ENVIRONMENT,
             pass_fds=[there.fileno()],
             start_new_session=True,
         )
@@ -112,10 +125,13 @@ def _forker() -> tuple[socket.socket, object]:
         process.wait(10)
 
     atexit.register(end)
-    return here, _read_at_start()
+    return here
 
 
-def _read_at_start() -> object:
-    """What decides how an interpreter starts, and where it finds modules."""
-    names = sorted(name for name in os.environ if name.startswith(("PYTHON", "LD_")))
-    return os.getcwd(), [(name, os.environ[name]) for name in names]  # noqa: PTH109 - as it is
+def _read_at_start(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What decides how an interpreter starts, but for PYTHONPATH, which a worker reads itself."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(("PYTHON", "LD_")) and name != "PYTHONPATH"
+    }

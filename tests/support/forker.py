@@ -71,6 +71,9 @@ def _become_inboxd(arguments: list[str], environment: dict[str, str], output: in
     os.close(output)
     os.environ.clear()
     os.environ.update(environment)
+    # As an interpreter does at its start.
+    folders = environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [folder for folder in folders if folder and folder not in sys.path]
     sys.argv = ["inboxd", *arguments]
     runpy.run_module("inboxd", run_name="__main__", alter_sys=True)
     raise SystemExit
