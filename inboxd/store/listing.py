@@ -21,6 +21,23 @@ from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
 COUNTED = 10_000  # a lane is counted so far: enough to see that it is long
+_BY_PLACE = (COUNTED, True)  # and dead letters by their topic or queue
+# What a lane is named by beside its type, and what is counted of it.
+_OF_LANES = {
+    "events": ("topic", "pending", "due", "failed"),
+    "commands": ("queue", "pending", "due", "running", "failed", "in_line", "unmet"),
+}
+# What the states of `lanes_events.sql` and `lanes_commands.sql` count as.
+_COUNTED_AS = {
+    "pending": ("pending",),
+    "kept": ("pending",),
+    "suspect": ("pending",),
+    "in_line": ("pending", "in_line"),
+    "again": ("pending", "in_line"),
+    "running": ("running",),
+    "unmet": ("unmet",),
+    "failed": ("failed",),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +79,27 @@ async def one(
     return None if found is None else orjson.loads(found)
 
 
-async def lanes(session: Session, table: HotTable) -> list[Row]:
-    """Topics (queues) and types with their counts, none counted further than COUNTED."""
-    return await session.fetch(f"status_{table}", COUNTED)
+async def lanes(session: Session, table: HotTable) -> list[dict[str, Any]]:
+    """Topics (queues) and types with their counts, no lane counted further than COUNTED.
+
+    pending: of them so many due, the oldest for so many seconds; of commands so many in_line (of an
+    ordering key), besides those that are running, or unmet (they wait for others); of events
+    whether those that are pending are kept (no living worker handles them); failed.
+    """
+    place, *counts = _OF_LANES[table]
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in await session.fetch(f"lanes_{table}", *_BY_PLACE):
+        name, type_ = row[place], row["type"]
+        nothing = {place: name, "type": type_, **dict.fromkeys(counts, 0), "oldest": None}
+        lane = found.setdefault((name, type_), nothing)
+        for count in _COUNTED_AS[row["state"]]:
+            lane[count] += row["rows"]
+        lane["due"] += row["due"]
+        if row["oldest"] is not None:
+            lane["oldest"] = max(row["oldest"], lane["oldest"] or 0.0)
+        if table == "events":
+            lane["kept"] = lane.get("kept", False) or row["state"] == "kept"
+    return list(found.values())
 
 
 async def rules(session: Session, kind: str, type_: str) -> list[dict[str, Any]]:

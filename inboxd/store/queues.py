@@ -43,12 +43,12 @@ async def listed(session: Session, queues: Mapping[str, Queue]) -> list[dict[str
     """Every queue that is declared, has rows or settings here, and what waits in it, for JSON."""
     declared = await session.fetch("declared_queues")
     found = {name: _empty(name) for name in [*queues, *(row["queue"] for row in declared)]}
-    for row in await lanes(session, "commands"):
-        queue = found.setdefault(row["queue"], _empty(row["queue"]))
+    for lane in await lanes(session, "commands"):
+        queue = found.setdefault(lane["queue"], _empty(lane["queue"]))
         for count in _COUNTS:
-            queue[count] += row[count]
-        if row["oldest"] is not None:
-            queue["oldest"] = max(row["oldest"], queue["oldest"] or 0.0)
+            queue[count] += lane[count]
+        if lane["oldest"] is not None:
+            queue["oldest"] = max(lane["oldest"], queue["oldest"] or 0.0)
     for row in await session.fetch("count_keys", COUNTED):
         found.setdefault(row["queue"], _empty(row["queue"]))["keys"] = row["keys"]
     for each in await blocked(session.connection, session.sql, queues):

@@ -15,6 +15,7 @@ from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 
 # Counting further would cost more than the answer is worth: «100,000 or more».
 MOST_COUNTED = 100_000
+_BY_TYPE = (MOST_COUNTED, False)  # dead letters, which by their topic or queue would be read each
 
 Counts = tuple[datetime, str, str, str, int, float, float]
 
@@ -38,8 +39,10 @@ async def add_ignored(
 
 async def event_backlog(connection: Connection, sql: Statements) -> list[EventBacklog]:
     """The unsettled events, lane by lane; those in lines are counted by their topic alone."""
-    rows = await connection.fetch(sql["backlog_events"], MOST_COUNTED)
-    found = [EventBacklog(*row) for row in rows]
+    found = []
+    for row in await connection.fetch(sql["lanes_events"], *_BY_TYPE):
+        age = None if row["paused"] else row["oldest"]
+        found.append(EventBacklog(row["topic"], row["type"], row["state"], row["rows"], age))
     for row in await connection.fetch(sql["status_lines"], MOST_COUNTED):
         topic = row["topic"]
         found.append(EventBacklog(topic, "", "arrived", row["arrived"], row["late"]))
@@ -50,6 +53,13 @@ async def event_backlog(connection: Connection, sql: Statements) -> list[EventBa
 
 
 async def command_backlog(connection: Connection, sql: Statements) -> list[CommandBacklog]:
-    """The unsettled commands, lane by lane."""
-    rows = await connection.fetch(sql["backlog_commands"], MOST_COUNTED)
-    return [CommandBacklog(*row) for row in rows]
+    """The unsettled commands, lane by lane; those that run, and suspects, all together."""
+    found, together = [], {"suspect": 0, "running": 0}
+    for row in await connection.fetch(sql["lanes_commands"], *_BY_TYPE):
+        state, age = row["state"], None if row["paused"] else row["oldest"]
+        if state in together:
+            together[state] += row["rows"]
+        else:
+            lane = (row["queue"], row["type"], row["priority"])
+            found.append(CommandBacklog(*lane, state, row["rows"], age))
+    return found + [CommandBacklog("", "", "", *each, None) for each in together.items()]

@@ -119,12 +119,12 @@ async def listed(session: Session) -> list[dict[str, Any]]:
             "mode": row["mode"] or "single",
             "rules": orjson.loads(row["rules"] or "{}"),
         }
-    for row in await lanes(session, "events"):
-        topic = found.setdefault(row["topic"], _empty(row["topic"]))
-        topic["pending"] += row["pending"]
-        topic["failed"] += row["failed"]
-        topic["kept"] += row["pending"] if row["kept"] else 0
-        age = 0.0 if row["kept"] else row["oldest"] or 0.0
+    for lane in await lanes(session, "events"):
+        topic = found.setdefault(lane["topic"], _empty(lane["topic"]))
+        topic["pending"] += lane["pending"]
+        topic["failed"] += lane["failed"]
+        topic["kept"] += lane["pending"] if lane["kept"] else 0
+        age = 0.0 if lane["kept"] else lane["oldest"] or 0.0
         topic["oldest"] = max(age, topic["oldest"] or 0.0) or None
     for line in await lines(session):
         topic = found.setdefault(line["topic"], _empty(line["topic"]))

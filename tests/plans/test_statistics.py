@@ -26,7 +26,8 @@ FROM_THE_BEGINNING = frozenset(
     {
         *("claim_events from the beginning", "claim_arrivals", "look_arrivals", "oldest_arrival"),
         *("survey_events", "survey_commands", "survey_arrivals", "survey_heads", "survey_lines"),
-        *("backlog_events", "backlog_commands", "status_events", "status_commands", "count_keys"),
+        *("lanes_events", "lanes_commands", "lanes_events, daemon", "lanes_commands, daemon"),
+        "count_keys",
         *(
             "count_blocked_lines",
             "blocked_lines",

@@ -4,8 +4,9 @@ Owns the checks of group "work". Promises that counts stop at a limit. Known lim
 rules of queues are those of the settings that the operator's command reads.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from inboxd.model.wording import plural, span
 from inboxd.operations.doctor import thresholds
@@ -83,7 +84,7 @@ async def _backlog(look: Look, table: HotTable, kind: str) -> AsyncIterator[Find
 
 
 def _judge_lane(
-    kind: str, name: str, rows: Sequence[Row], paused: Collection[tuple[str, str]]
+    kind: str, name: str, rows: Sequence[Mapping[str, Any]], paused: Collection[tuple[str, str]]
 ) -> Finding:
     """One topic or queue, all its types together."""
     stopped = {row["type"] for row in rows if {(kind, name), ("type", row["type"])} & set(paused)}

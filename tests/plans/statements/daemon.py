@@ -210,9 +210,12 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "read_controls": (lambda c, k: controls.read(c, SQL), ()),
     "claim_schedule": (lambda c, k: c.fetch(SQL["claim_schedule"], ["hourly"]), ()),
     "mark_schedules": (lambda c, k: schedules.mark_undeclared(c, SQL), ()),
-    "backlog_events": (lambda c, k: c.fetch(SQL["backlog_events"], 100), ("events_lane",)),
-    "backlog_commands": (
-        lambda c, k: c.fetch(SQL["backlog_commands"], 100),
+    "lanes_events, daemon": (
+        lambda c, k: c.fetch(SQL["lanes_events"], 100, False),
+        ("events_lane",),
+    ),
+    "lanes_commands, daemon": (
+        lambda c, k: c.fetch(SQL["lanes_commands"], 100, False),
         (
             *("commands_lane", "commands_running"),
             *("commands_arrived", "commands_again", "commands_unmet"),

@@ -213,12 +213,12 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: listing.one(s, "commands", k.one("commands_history"), payload=True)),
         ("commands_command_id",),
     ),
-    "status_events": (
-        operator(lambda s, k: s.connection.fetch(SQL["status_events"], 100)),
+    "lanes_events": (
+        operator(lambda s, k: s.connection.fetch(SQL["lanes_events"], 100, True)),
         ("events_lane", "events_failed"),
     ),
-    "status_commands": (
-        operator(lambda s, k: s.connection.fetch(SQL["status_commands"], 100)),
+    "lanes_commands": (
+        operator(lambda s, k: s.connection.fetch(SQL["lanes_commands"], 100, True)),
         (
             *("commands_lane", "commands_failed", "commands_suspects", "commands_running"),
             *("commands_arrived", "commands_again", "commands_unmet"),
