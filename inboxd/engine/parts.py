@@ -1,7 +1,6 @@
 """What the parts of one incarnation share.
 
-Owns nothing; it is the hand that the daemon deals. Promises that all of them speak of the same
-worker, the same schema and the same plugins.
+Promises that all of them speak of the same worker, the same schema and the same plugins.
 """
 
 from dataclasses import dataclass

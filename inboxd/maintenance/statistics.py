@@ -1,7 +1,7 @@
 """Writes counts to the stats table, and shows the backlog in the metrics.
 
-Promises that counts which could not be written are kept for the next run. Known limit: see
-`inboxd.store.statistics`.
+Promises that counts which could not be written are kept for the next run.
+*See:* `inboxd.store.statistics`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Old rows of the smaller tables: statistics, audit, replays, batches.
 
 Owns the statements that remove them. Promises that each touches a bounded number of rows, found by
-an index. Known limit: see the statements.
+an index.
 """
 
 from datetime import timedelta
