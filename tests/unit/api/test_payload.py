@@ -102,7 +102,7 @@ def test_an_older_version_is_upcast() -> None:
         ('{"age":3}', 1, None, "version 1 has no upcaster in school: declare upcaster"),
         ('{"age":3}', 0, None, "version 0 has no upcaster"),
         ('{"yeers":3}', 2, None, "the upcaster from version 2 raised KeyError"),
-        ("[[[", 2, None, "no JSON, or nested too deeply"),
+        ("[[[", 2, None, "it is not JSON, or nested too deeply"),
         ('{"age":"secret"}', 3, "age", "Input should be a valid integer"),
         ("{}", 3, "age", "Field required"),
         ('{"age":666}', 3, "age", r"refused by a validator \(value_error\)"),
