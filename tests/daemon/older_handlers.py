@@ -4,20 +4,20 @@ See: test_older_code.py, which installs a copy of it.
 """
 
 import asyncio
-import os
 from typing import Any
 
+import inboxd
 from inboxd import CommandContext, Event, EventChunk, EventContext, Fixed, Handlers, Reject
 
 handlers = Handlers("both")
 handlers.topic("turns", mode="sequential", key="/key")
 handlers.topic("chunks", mode="batch", key="/key", count=5, age="200ms")
 
-_EFFECT = "insert into effects (kind, row_id, pid) values ($1, $2, $3)"
+_EFFECT = "insert into effects (kind, row_id, code) values ($1, $2, $3)"
 
 
 async def _note(ctx: EventContext | CommandContext, kind: str, row_id: int) -> None:
-    await ctx.connection.execute(_EFFECT, kind, row_id, os.getpid())
+    await ctx.connection.execute(_EFFECT, kind, row_id, inboxd.__file__)
 
 
 async def take(event: Event[Any], ctx: EventContext) -> None:

@@ -4,7 +4,6 @@ The older code is a commit of the repository's history (`tests.support.older`).
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -14,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from inboxd.embedded import Server
-from inboxd.store.files import migrations_folder
 from tests.support import Config, Database, ExternalServer, StartWorker, create, drop, eventually
-from tests.support.older import keeps_its_schema, unpack
+from tests.support.older import unpack
 from tests.support.plugins import found, install
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +38,7 @@ CONFIG: Config = {
     "schedules": {"tick": {"cron": "0 0 1 1 *", "command": "both.tick"}},
 }
 TABLES = """
-create table effects (kind text, row_id bigint, pid int);
+create table effects (kind text, row_id bigint, code text);
 create table mended (mended boolean);
 insert into mended values (false);
 """
@@ -63,10 +61,7 @@ def newest(tmp_path: Path) -> Path:
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
     """The folder of the older code."""
-    folder = unpack(tmp_path / "older")
-    if not keeps_its_schema(folder):
-        shutil.copytree(migrations_folder(), folder / "migrations", dirs_exist_ok=True)
-    return folder
+    return unpack(tmp_path / "older")
 
 
 def start(database: Database, *arguments: object) -> subprocess.Popen[bytes]:
@@ -96,8 +91,6 @@ async def test_old_and_new_work_side_by_side(
 ) -> None:
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     with found(older, newest):
-        is_older = f"import inboxd, sys; sys.exit(not inboxd.__file__.startswith({str(older)!r}))"
-        await finish(start(database, "-c", is_older))
         await finish(start(database, "-m", "inboxd", "migrate", "--yes"))
         await database.execute(TABLES)
         await start_worker(CONFIG)
@@ -122,7 +115,7 @@ async def test_old_and_new_work_side_by_side(
     await finish(old, start(database, *replay, second))
 
     await eventually(lambda: nothing_left(database))
-    await hold(database, {first, second})
+    await hold(database, {first, second}, older)
 
 
 async def dead_letters(database: Database, count: int) -> list[int]:
@@ -140,9 +133,9 @@ async def nothing_left(database: Database) -> bool:
     return left == 0
 
 
-async def hold(database: Database, replayed: set[int]) -> None:
-    """Each row succeeded and took effect once, and each worker ran some of each kind."""
-    effects = await database.fetch("select kind, row_id, pid from effects")
+async def hold(database: Database, replayed: set[int], older: Path) -> None:
+    """Each row succeeded and took effect once, and either code ran some of each kind."""
+    effects = await database.fetch("select kind, row_id, code from effects")
     for kind, expected in (("event", EVENTS), ("command", COMMANDS)):
         rows = await database.fetch(f"select id, type, status from inboxd.{kind}s_history")
         ended = Counter(row["id"] for row in rows if row["status"] == "succeeded")
@@ -150,6 +143,7 @@ async def hold(database: Database, replayed: set[int]) -> None:
         others = {row["id"] for row in rows if row["id"] not in ended}
         assert others == (replayed if kind == "command" else set())
         assert Counter(row["row_id"] for row in effects if row["kind"] == kind) == ended
-        assert len({row["pid"] for row in effects if row["kind"] == kind}) == 2
+        codes = {Path(row["code"]) for row in effects if row["kind"] == kind}
+        assert sorted(code.is_relative_to(older) for code in codes) == [False, True]
     batches = await database.fetch("select status from inboxd.batches")
     assert Counter(row["status"] for row in batches) == {"succeeded": 2 * 3 * 2 + MADE}
