@@ -32,4 +32,4 @@ def sparse(rows: Sequence[object], *names: str) -> Iterator[list[Any] | None]:
 def cursors(lanes: Sequence[Lane], *parts: int) -> list[list[Any]]:
     """These parts of the lanes' keys, and up to where each was claimed: time and id."""
     keys = [[lane.key[part] for lane in lanes] for part in parts]
-    return [*keys, *columns(lanes, "after_at", "after_id")]
+    return [*keys, [lane.after_at for lane in lanes], [lane.after_id for lane in lanes]]
