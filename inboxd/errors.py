@@ -1,7 +1,7 @@
 """The one exception tree, and the three signals by which a handler names its own outcome.
 
 Owns every exception class of inboxd. Promises: `except InboxdError` catches all of them; a class
-without a message of its own speaks with the first line of its docstring; a message names the
+without a message of its own has the first line of its docstring; a message names the
 thing, the cause and the remedy, and never a payload or a secret. All of them survive pickling,
 because handlers also run in child processes.
 Known limit: drivers' exceptions are wrapped at the boundary that talks to the driver, not here.

@@ -1,9 +1,9 @@
 """The HTTP server: `/metrics`, `/healthz` and `/readyz`, for machines that look after machines.
 
 Owns the listening socket and the three answers. Promises that the address is bound before the
-daemon says it is ready, that "address in use" is one clear error, that a cancelled server has
+daemon reports ready, that "address in use" is one clear error, that a cancelled server has
 closed its connections within seconds, and that no answer holds a payload.
-Known limit: no login and no TLS, which is why it listens on loopback unless told otherwise.
+Known limit: no login and no TLS, so it listens on loopback by default.
 *See:* `daemon/health.py`, which gives the answers on health.
 """
 
@@ -34,7 +34,7 @@ _SHUTDOWN_SECONDS = 1
 
 
 class HealthPart(NamedTuple):
-    """One thing that health depends on; `detail` says what is wrong, or how it is."""
+    """One thing that health depends on; `detail`: what is wrong, or how it is."""
 
     name: str
     ok: bool
@@ -42,7 +42,7 @@ class HealthPart(NamedTuple):
 
 
 class Health(Protocol):
-    """What the daemon tells about itself; both answer at once, from memory."""
+    """The state of the daemon; both answer at once, from memory."""
 
     def live(self) -> Sequence[HealthPart]:
         """Tell whether the process can still work; if not, it should be restarted."""
@@ -60,7 +60,7 @@ async def serve(
     *,
     task_status: TaskStatus[int] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve until cancelled; tells the bound port once connections are accepted.
+    """Serve until cancelled; reports the bound port once connections are accepted.
 
     Raises `SettingsError` if the address cannot be bound.
     """

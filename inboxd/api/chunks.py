@@ -1,8 +1,8 @@
 """The chunk of events that a handler of a batch topic gets.
 
 Owns both views of it, one to read with `async for` and one for handlers in threads, and what a
-handler says of single events. Promises: events come in order; however long the chunk is, only a
-portion of it is in memory; what was said of single events counts only if the handler ends well;
+handler decides of single events. Promises: events come in order; however long the chunk is, only a
+portion of it is in memory; an outcome of a single event counts only if the handler ends well;
 after that the chunk refuses to be read or changed. Known limit: each reading of a chunk that does
 not fit in memory asks the database again.
 """
@@ -23,7 +23,7 @@ from inboxd.model.duration import Duration
 
 P_co = TypeVar("P_co", covariant=True)
 
-# What is said of more single events than this is a matter of the chunk.
+# Beyond this number, the chunk as a whole failed.
 MOST_OUTCOMES = 100_000
 _ENDED = "The handler has ended: its chunk cannot be used any more."
 
@@ -114,7 +114,7 @@ class _Chunk(Generic[P_co]):
 
     @property
     def outcomes(self) -> Mapping[int, tuple[Any, Reject | Retry]]:
-        """What was said of single events, with their rows, by their ids; for the runtime."""
+        """The outcomes of single events, with their rows, by their ids; for the runtime."""
         return self._outcomes
 
     def end(self) -> None:

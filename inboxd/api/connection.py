@@ -105,6 +105,6 @@ class BlockingConnection:
         _from_thread(savepoint.__aexit__, None, None, None)
 
 
-# Timeouts are the handler's, and `anyio.fail_after`: a second kind on each method says nothing new.
+# Timeouts are the handler's, and `anyio.fail_after`: a second kind on each method adds nothing.
 def _from_thread(function: Callable[..., Coroutine[Any, Any, T]], *args: Any, **options: Any) -> T:
     return anyio.from_thread.run(partial(function, *args, **options))

@@ -181,7 +181,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 
 def _own_class(annotation: Any) -> PayloadType | None:
-    """The class from which `send` and `emit` can tell the type, if it is the plugin's own."""
+    """The class by which `send` and `emit` find the type, if it is the plugin's own."""
     if not isinstance(annotation, type):
         return None
     is_own = issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)
@@ -189,7 +189,7 @@ def _own_class(annotation: Any) -> PayloadType | None:
 
 
 def _check_named(declared: HandlerDeclaration, payload: Any) -> None:
-    """A class that says what it is the payload of is taken for nothing else."""
+    """Refuse a class whose own type or version is another one."""
     if not isinstance(payload, type):
         return
     named = (event_of if declared.kind == "event" else command_of)(payload)

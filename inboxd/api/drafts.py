@@ -26,9 +26,9 @@ class CommandDraft(NamedTuple):
     """A command to be inserted with the settlement of the row whose handler sent it.
 
     payload is JSON text; queue None means the one that the type declares; delay is in seconds from
-    the insert, and excludes run_at. batch is the one that it is a member of, origin the one
-    whose end brings it about. needs counts what must end before it (it waits until then); awaited
-    says that something waits for it.
+    the insert, and excludes run_at. batch is the one that it is a member of, origin the one whose
+    end brings it about. needs counts what must end before it (it waits until then); awaited:
+    something waits for it.
     """
 
     command_id: UUID

@@ -133,7 +133,7 @@ class Handlers:
 
         The topic gets the events of `types` whose producer names none. `schema_version` may be
         given by type. A chunk whose handler fails is halved until the event that spoils it stands
-        alone, unless `split=False` says that a part of a chunk means nothing: then it is tried
+        alone, unless with `split=False` a part of a chunk means nothing: then it is tried
         again as a whole. `timeout` overrides `events.chunk_timeout`; `retry` as for others.
         """
         if not types or not all(isinstance(each, str) for each in types):
@@ -225,7 +225,7 @@ class Handlers:
     ) -> None:
         """Send `payload` at the times of `cron` in `zone`, once over all workers.
 
-        A payload whose class a command handler takes says by itself what it is; anything else that
+        A payload whose class a command handler takes needs no type; anything else that
         fits JSON needs `command=` or `event=`. `time_field` names a field of the payload that gets
         the time of the run. `missed`, for what nobody could send in time: "skip", "once" or "all".
         The name is `<plugin>.<name>` everywhere else; `[schedules]` of the settings may change it.

@@ -29,7 +29,7 @@ def moment(at: datetime | float) -> datetime:
 
 
 def occurred(row: Row) -> datetime:
-    """When an event happened; a claim says it only where that is not when it was due."""
+    """When an event happened; a claim has it only where it is not when the event was due."""
     at = row["occurred_at"]
     return moment(row["run_at"]) if at is None else cast("datetime", at)
 
@@ -118,7 +118,7 @@ class Event(Generic[P_co]):
 
     @property
     def causation_id(self) -> UUID | None:
-        """What caused it, if its producer said so."""
+        """What caused it, if its producer gave that."""
         return cast("UUID | None", self._row["causation_id"])
 
     @property

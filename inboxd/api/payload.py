@@ -197,7 +197,7 @@ def _refuse_overlong(raw: str) -> None:
     try:
         json.loads(raw, parse_int=numbers.append, parse_float=numbers.append)
     except (ValueError, RecursionError):
-        return  # the validator says better what is wrong
+        return  # the validator names the mistake better
     if any(_OVERLONG.search(number) for number in numbers):
         raise PayloadError("a number in it is out of range.")
 

@@ -1,4 +1,4 @@
-"""How far a running command has come, as its handler says.
+"""The progress of a running command, as its handler reports it.
 
 Owns the value and its checks. Known limit: it is for people to look at; nothing depends on it.
 """
@@ -23,7 +23,7 @@ class Progress(NamedTuple):
     note: str | None = None
 
 
-# Takes what a handler says of its row; called from threads too.
+# Takes the progress of a row; called from threads too.
 Say = Callable[[Row, Progress], None]
 
 

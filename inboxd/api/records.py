@@ -50,7 +50,7 @@ class EventHandler(_Declared):
 
     With `command_type`, the event is sent on as a command of that type, and `func` is run by the
     CommandHandler of the same name. With `chunks`, `func` is run by the ChunkHandler of its topic,
-    and this says how the events of one type are read.
+    and this one reads the events of one type.
     """
 
     command_type: str | None = None
@@ -76,7 +76,7 @@ class CommandHandler(_Declared):
 class ChunkHandler:
     """The handler of the chunks of a batch topic: how it runs, and how events are read, by type.
 
-    page_rows: the most events of a portion, where the topic says so.
+    page_rows: the most events of a portion, where the topic has that.
     """
 
     topic: str

@@ -15,7 +15,7 @@ from inboxd.model.naming import command_of, event_of
 
 
 class Route(NamedTuple):
-    """Where a command goes that says no more than what it is; queue None: the declared one."""
+    """Where a command goes by default; queue None: the declared one."""
 
     type: str
     queue: str | None = None
@@ -28,7 +28,7 @@ Resolve = Callable[[type[object] | str], Route]
 
 
 class EventRoute(NamedTuple):
-    """What an event is that says no more than its payload or its type."""
+    """What an event is by default: its type and version."""
 
     type: str
     schema_version: int = 1

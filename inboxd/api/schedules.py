@@ -24,7 +24,7 @@ from inboxd.model.spelling import did_you_mean
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """What a plugin says of a schedule beside its times and payload."""
+    """The options of a schedule beside its times and payload."""
 
     event: str | None
     command: str | None
@@ -39,7 +39,7 @@ class ScheduleOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDeclaration:
-    """A schedule as a plugin or the settings have it; None: not said."""
+    """A schedule as a plugin or the settings have it; None: not given."""
 
     name: str
     source: str

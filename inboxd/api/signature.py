@@ -1,4 +1,4 @@
-"""What a handler's signature says: where it runs, and what its payload is.
+"""Where a handler runs and what its payload is, read from its signature.
 
 Owns the checks of a declared function. Promises: what mypy would refuse in the author's editor is
 refused at start too, with the place and the remedy, because not every author runs mypy.
@@ -91,7 +91,7 @@ def _hints(func: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _payload(hint: Any, takes: Takes, executor: Executor) -> Any:
-    """What the first parameter says of the payload."""
+    """The payload's annotation, from the first parameter."""
     if takes == "command":
         if _holder(hint) in (Event, EventChunk, BlockingEventChunk):
             raise UsageError(f"a command handler takes the command itself, not {_shown(hint)}.")

@@ -31,7 +31,7 @@ _MOST_IN_A_CHUNK = 1_000_000
 
 
 class TopicOptions(TypedDict, total=False):
-    """What can be said of a topic, as it is written; None: not said."""
+    """The options of a topic, as they are written; None: not given."""
 
     mode: Mode | None
     key: str | None
@@ -104,7 +104,7 @@ _RULES: Mapping[Mode, tuple[str, ...]] = {
     "sequential": ("on_failure", *_ALWAYS),
     "batch": (*_OF_CHUNKS, *_ALWAYS),
 }
-# What can be said in some modes only.
+# Options of some modes only.
 _MODES_OF: Mapping[str, tuple[Mode, ...]] = {
     "key": ("sequential", "batch"),
     "on_failure": ("sequential",),

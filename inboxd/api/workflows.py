@@ -147,7 +147,7 @@ class Workflow(Continued):
         return tried
 
     def _settle_edges(self) -> None:
-        """Check the graph, and say of whom each step waits."""
+        """Check the graph, and hand on what each step waits for."""
         self._graph.check()
         for name, edges in self._graph.edges.items():
             for needed, condition in edges.items():

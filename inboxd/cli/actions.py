@@ -46,7 +46,7 @@ class RowFilter(Options):
     since: Since = None
 
     def given(self) -> dict[str, Any]:
-        """What was asked for, read."""
+        """The options that were given, parsed."""
         read = {"since": read_since, "batch": read_id}
         return {
             name: read[name](value) if name in read else value

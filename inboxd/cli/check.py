@@ -1,6 +1,6 @@
 """`inboxd check`: is everything right for the daemon to start, and if not, what is to be done?
 
-Promises: every line has a verdict, and says what to do when it is not right, and only then; nothing
+Promises: every line has a verdict, and a remedy when it is not right, and only then; nothing
 is changed. Known limit: it judges this machine's settings and plugins, as the user who runs it.
 """
 
@@ -104,7 +104,7 @@ def _settings(loaded: "Settings", *, everything: bool) -> list[tuple[str, str, s
 
 
 async def _database(settings: "Settings", grants: bool) -> "tuple[list[CheckLine], Names]":
-    """What is to be said of it, and the names that are declared there."""
+    """Its lines, and the names that are declared there."""
     from inboxd.store import names
     from inboxd.store.session import open_session
 
@@ -183,7 +183,7 @@ def _quoted(name: str) -> str:
 
 
 def _line(finding: "doctor.Finding", subject: str | None = None) -> CheckLine:
-    """What `inboxd doctor` says too."""
+    """A finding of `inboxd doctor` as a line."""
     verdict = _VERDICTS[finding.verdict]
     code = Exit.PROBLEMS if verdict == "fail" else Exit.OK
     remedy = "" if verdict == "ok" else finding.remedy
@@ -197,7 +197,7 @@ async def _retention(session: "Session", settings: "Settings") -> CheckLine:
 
     keep = kept(settings)
     if set(keep.values()) == {None}:
-        return CheckLine("retention", "ok", "history is kept for ever, as the settings say")
+        return CheckLine("retention", "ok", "history is kept for ever, as set")
     days = (f"{table} {'for ever' if age is None else age.days}" for table, age in keep.items())
     found = f"days kept: {', '.join(days)}"
     listed = await partitions.listed(session.connection, session.sql, sizes=True)

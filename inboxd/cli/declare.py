@@ -1,6 +1,6 @@
 """`inboxd declare`: what a worker declares when it joins, without running one.
 
-Promises: `--dry-run` makes the very declaration, tells what it would change, and undoes it. Known
+Promises: `--dry-run` makes the very declaration, shows what it would change, and undoes it. Known
 limit: of what a deployment no longer declares nothing is removed, that goes after its week.
 """
 
@@ -26,7 +26,7 @@ _AGAIN = 0.1
 
 
 class _Change(NamedTuple):
-    """Something that is new, or of which something else is said now."""
+    """Something that is new, or is declared otherwise than before."""
 
     kind: str
     name: str

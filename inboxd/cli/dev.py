@@ -161,7 +161,7 @@ class _Dev:
         return self._look_up(self._settings.worker.plugins)
 
     def _read_settings(self) -> None:
-        with suppress(SettingsError):  # the daemon says what is wrong with them
+        with suppress(SettingsError):  # the daemon reports what is wrong with them
             self._settings = load_settings(self._config)
 
     def _environ(self) -> Mapping[str, str]:
@@ -178,7 +178,7 @@ class _Dev:
         return told
 
     def _introduce(self) -> None:
-        """Say what there is, and later what is not as it was said."""
+        """Print what there is, and later what has changed."""
         http, paths = self._settings.http, self._installed.paths
         facts = {"database": f"{self._server.dsn()} ({self._server.home})"}
         if http.enabled:

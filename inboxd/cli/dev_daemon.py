@@ -2,7 +2,7 @@
 
 Owns its process, its port and its end. Promises that it drains when dev stops it, that another
 Ctrl-C stops it at once, and that it ends when dev is killed. Known limit: of two that pick the same
-free port in the same moment, one ends and says so.
+free port in the same moment, one ends with an error.
 """
 
 import errno

@@ -29,7 +29,7 @@ def doctor(
     *,
     given: Asking,
 ) -> None:
-    """Look at a live inbox: schema, backlog, workers, tables, server; say what to do."""
+    """Look at a live inbox: schema, backlog, workers, tables, server; name remedies."""
     from inboxd.operations.doctor import Verdict, examine, worst
 
     async def look(session: "Session") -> Found:

@@ -1,6 +1,6 @@
 """`inboxd failures`: dead letters read as problems.
 
-Known limit: a group is the exception's type and line; what the rows say besides is seen by `show`.
+Known limit: a group is the exception's type and line; `show` has the rest of a row.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """`inboxd history`: the partitions of history and bodies, and what retention would do with them.
 
-Promises: what drops says before what it would drop, with `--dry-run` or by a question at a
+Promises: what would be dropped is shown before, with `--dry-run` or by a question at a
 terminal; a day that is not over is never dropped. Known limit: retention is that of the settings
 which this command reads, which workers elsewhere may not share.
 """

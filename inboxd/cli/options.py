@@ -94,7 +94,7 @@ class Asking(Options):
     def print(
         self, document: Mapping[str, object], parts: Iterable[Part], remarks: Iterable[str] = ()
     ) -> None:
-        """Print the document as JSON; or its parts, what is to be said of them, how it goes on."""
+        """Print the document as JSON; or its parts, with remarks and how it goes on."""
         if self.json:
             print_json(document)
             return
@@ -133,7 +133,7 @@ class Careful(Acting):
     """What every command has that shows before what it would do."""
 
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing: say what it would be done to.")
+        bool, typer.Option("--dry-run", help="Change nothing: show what it would be done to.")
     ] = False
     yes: Yes = False
 
@@ -143,7 +143,7 @@ class Careful(Acting):
         return may_ask(yes=self.yes, json=self.json)
 
     def agreed(self, show: Callable[[], bool], question: str) -> bool:
-        """Whether it is to be done; where it is asked, after `show`, which says if there is any."""
+        """Whether it is to be done; asked after `show`, whose result is whether there is any."""
         if not (self.dry_run or self.asks):
             return True
         return show() and not self.dry_run and typer.confirm(question, abort=True)
@@ -167,7 +167,7 @@ class Paging(Options):
 
 
 def may_ask(*, yes: bool, json: bool) -> bool:
-    """Whether a person can be asked, and has not said yes already."""
+    """Whether a person can be asked, and has not given --yes."""
     return sys.stdin.isatty() and not (yes or json)
 
 

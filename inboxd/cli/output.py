@@ -5,7 +5,7 @@ ages ("3m ago"), then what may be cut is cut, types from the left since they dif
 then columns of least weight are left out, which is noted; `--wide` prints whole values. In a pipe a
 row is a line of whole values between tabs.
 Promises: JSON has times in ISO 8601 and durations in seconds; times are those of the local zone
-(TZ) and say so; what comes from rows cannot move the cursor or colour the terminal.
+(TZ) and name it; what comes from rows cannot move the cursor or colour the terminal.
 """
 
 import shutil
@@ -89,7 +89,7 @@ class Table:
             yield "\t".join(show(_in_one_line(each.of(row))) for each in self.columns)
 
     def _worth(self) -> list[TableColumn]:
-        """The columns that have something to say of at least one row."""
+        """The columns that have a value in at least one row."""
         return [
             each
             for each in self.columns

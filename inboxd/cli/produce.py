@@ -188,7 +188,7 @@ def _confirm(
             found |= {"conflict": receipt.conflict, "dead_letters": dead}
         print_json(found)
     elif receipt.conflict:
-        why = "its dedup key belongs to an event that said something else"
+        why = "its dedup key belongs to an event of other content"
         many = f"; in {len(dead)} topics, a dead letter in each" if len(dead) > 1 else ""
         again = ", and was there already" if receipt.duplicate else ""
         typer.echo(f"{what} {receipt.id} {receipt.uuid} is a dead letter{again}: {why}{many}")

@@ -173,7 +173,7 @@ def _print_list(table: "HotTable", wanted: "Filter", page: Paging, given: Lookin
 async def _page(
     session: "Session", settings: "Settings", table: "HotTable", wanted: "Filter"
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """A page of a list; and what to say of names that nobody declared, where no row was found."""
+    """A page of a list; and remarks on names that nobody declared, where no row was found."""
     from inboxd import operations
     from inboxd.store import listing
 

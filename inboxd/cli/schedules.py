@@ -1,6 +1,6 @@
 """`inboxd schedules`: what is sent at certain times.
 
-Known limit: it shows what workers have declared; what the settings say now is seen by `check`.
+Known limit: it shows what workers have declared; `check` judges the settings.
 """
 
 from typing import Any

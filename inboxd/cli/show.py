@@ -39,7 +39,7 @@ class Showing(Asking):
     ] = False
 
 
-# What it begins with, what is said in sections of its own, and what only the daemon reads.
+# The first fields, those in sections of their own, and those that only the daemon reads.
 _FIRST = (
     *("id", "event_id", "command_id", "type", "schema_version", "topic", "queue", "status"),
     *("attempts", "run_at", "created_at", "finished_at", "duration"),

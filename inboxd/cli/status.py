@@ -208,7 +208,7 @@ async def _watch(
 
 
 def _tables(found: dict[str, Any], minutes: int) -> list[Table]:
-    """Those that have something to say; the workers and the lanes always have."""
+    """Those that have rows; workers and lanes are always shown."""
     suspects = [found["suspects"]] if found["suspects"]["groups"] else []
     last = plural(minutes, "minute").removeprefix("1 ")
     shown: list[tuple[str, columns.Columns, Sequence[Any]]] = [

@@ -1,6 +1,6 @@
 """`inboxd trace`: the story of a row as a tree for people, for programs, and as a diagram.
 
-Promises: each row is one line; what is left out is said, with how much it is.
+Promises: each row is one line; what is left out is counted.
 Known limit: a large story is cut (`--limit`, `--each`); a trace of what was cut shows the rest.
 """
 

@@ -178,9 +178,9 @@ class Emitted(NamedTuple):
 
     `duplicate`: an event with this event_id is unsettled, or one with this dedup key is known, and
     nothing was written; `event_id` and `id` are that one's, `id` is None once it is settled.
-    `conflict`: the one that has the dedup key said something else; this one is a dead letter, or
-    was one before, if it is a `duplicate` too. Of an event that goes to several topics, what is
-    said is true of the first of them.
+    `conflict`: the event that has the dedup key has other content; this one is a dead letter, or
+    was one before, if it is a `duplicate` too. Of an event that goes to several topics, they are
+    those of the first of them.
     """
 
     id: int | None
@@ -240,7 +240,7 @@ class DraftField(NamedTuple):
 class Kind(Generic[R]):
     """Events or commands: the noun, the draft, the SQL function, the columns, the receipt.
 
-    `named_by` tells what a payload's class says that it is.
+    `named_by`: the type that a payload's class names.
     `answer`: the function's columns that the receipt is made of; id, duplicate and UUID first.
     """
 

@@ -1,7 +1,7 @@
 """One embedded server: its process, its port, its folder's lock, its start and its end.
 
 Known limit: of two processes that pick the same free port in the
-same moment, one fails to start and says so.
+same moment, one fails to start.
 """
 
 import fcntl
@@ -170,8 +170,7 @@ class Server:
 
     def _failure(self, what: str) -> DatabaseError:
         return DatabaseError(
-            f"The embedded PostgreSQL in {self.home} {what}; "
-            f"the end of its log says why:\n{self.log_tail()}"
+            f"The embedded PostgreSQL in {self.home} {what}; the end of its log:\n{self.log_tail()}"
         )
 
     def _halt(self, mode: StopMode) -> None:
@@ -241,7 +240,7 @@ def _initialise(place: Place) -> None:
         code = spawn(command, place.account, log=log).wait()
     if code != 0:
         raise DatabaseError(
-            f"initdb failed in {place.home}; the end of its output says why:\n{_tail(place.log)}"
+            f"initdb failed in {place.home}; the end of its output:\n{_tail(place.log)}"
         )
     scratch.rename(place.cluster)
 
@@ -255,7 +254,7 @@ def _has_builtin_locales(binaries: Path) -> bool:
 
 
 def _stop_leftover(cluster: Path) -> None:
-    """Stop a server whose owner is dead (the lock says so) but that still runs here."""
+    """Stop a server whose owner is dead (the lock is free) but that still runs here."""
     for number, bound in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, _STOP_SECONDS)):
         pid = _postmaster(cluster)
         if pid is None:

@@ -24,7 +24,7 @@ _NOBODY: frozenset[str] = frozenset()
 class HorizonReading:
     """One look at the server.
 
-    server: tells one life of a server from another. newest: the largest id that was drawn, read
+    server: the life of the server. newest: the largest id that was drawn, read
     before the holders. holders: the transactions that hold each bucket's lock. held: topics into
     which events are taken that waited elsewhere, in front of what has arrived (ADR 18).
     """

@@ -58,7 +58,7 @@ class Lanes:
     _lanes: dict[Key, Lane] = field(default_factory=dict)
 
     def sweep(self, seen: list[Sighting]) -> bool:
-        """Rewind the lanes that have due rows to the first one seen; say whether there are any.
+        """Rewind the lanes that have due rows to the first one seen; returns whether there are any.
 
         Lanes without due rows are kept with their cursors: their next row is claimed at once.
         """

@@ -1,7 +1,7 @@
 """The statuses of events and commands, and the only legal moves between them (promise 8).
 
 Owns the table that the SQL functions and the documentation's state diagram are held against.
-Known limit: it knows statuses, not rows; whether a move happened is for the settling SQL to say.
+Known limit: it knows statuses, not rows; whether a move happened is decided by the settling SQL.
 """
 
 from __future__ import annotations

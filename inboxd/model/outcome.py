@@ -200,7 +200,7 @@ def _seconds(after: timedelta | str | float) -> float:
 
 
 def _message(error: BaseException) -> str:
-    """What the error says, without what a driver quotes: rows in DETAIL, arguments of a query."""
+    """The text of the error, without what a driver quotes: rows in DETAIL, arguments of a query."""
     try:
         message = _ARGUMENT.sub(r"\1\2", str(error).partition("\nDETAIL:")[0])
     except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not cost the settlement
@@ -245,7 +245,7 @@ def _frames(step: TracebackType | None) -> Iterator[TracebackType]:
 def _fingerprint(error: BaseException, kind: str, site: Site) -> str:
     """The exception's type and place: a line of code, the payload's field, or the row's type."""
     if isinstance(error, PayloadError):
-        # An item's number says nothing: students.3.email fails as students.7.email does.
+        # An item's number does not count: students.3.email fails as students.7.email does.
         place = f"{site.type} {_NUMBER.sub('*', error.path or '')}"
     else:
         place = _place(error, site.package) or site.type

@@ -1,7 +1,7 @@
 """The story of a row: what it came from and what came from it, as a tree.
 
 Owns the tree's values and how it is put together from rows. Promises: each row is in it once; the
-tree ends where it was bounded, and says how much was left out; rows that point to each other in a
+tree ends where it was bounded, and counts what was left out; rows that point to each other in a
 circle end it too.
 Known limit: it is as true as the causation ids, which a producer may have set to anything.
 """
@@ -55,7 +55,7 @@ class Member:
 
     @property
     def key(self) -> Key:
-        """What tells it from all others."""
+        """Its identity."""
         return self.kind, self.id
 
     @property
@@ -115,7 +115,7 @@ class Sketch:
         return new
 
     def note(self, key: Key, text: str) -> None:
-        """Something to say of a row."""
+        """Add a note to a row."""
         self.notes.setdefault(key, []).append(text)
 
     def draw(self) -> StoryNode:

@@ -42,7 +42,7 @@ async def pause(
             )
         if not await store.pause(session, kind, name, actor, reason):
             raise Conflict(
-                f"{kind} {name!r} is paused already: `inboxd paused` says since when and by whom"
+                f"{kind} {name!r} is paused already: `inboxd paused` shows since when and by whom"
             )
         waiting = await _waiting(session, kind, name)
         await audit.record(session, actor, "pause", f"{kind} {name}", reason, waiting)

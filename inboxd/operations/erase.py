@@ -6,7 +6,7 @@ still to be processed is a fact and does not change (promise 8): it is settled f
 Promises: the search and each erasing step are short; an interrupted erasure has a true entry in the
 audit, and the same command goes on with the rest; one that finds nothing has none; dead letters are
 dismissed and erased, what waits or runs is only touched when that is asked for.
-Known limits: rows are found by their columns, not by what payloads say; what is written while it
+Known limits: rows are found by their columns, not by their payloads; what is written while it
 runs is found by the next run; copies elsewhere (exports, backups, logs) are not reached.
 """
 
@@ -165,7 +165,7 @@ async def _erase_history(
 
 
 def _instead() -> str:
-    """What a row's errors say from now on."""
+    """The errors of an erased row."""
     at = datetime.now(UTC).isoformat()
     return orjson.dumps([{"at": at, "error": "Erased: what this row said was erased"}]).decode()
 

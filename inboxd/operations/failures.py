@@ -24,7 +24,7 @@ class Group:
     """Dead letters that failed alike. kind: event or command. types: how many of each.
 
     first_at, last_at: when the oldest and the newest row of it became dead letters. last_id: the
-    newest. error: what that one says.
+    newest. error: that of the newest.
     """
 
     kind: str

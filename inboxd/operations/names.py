@@ -43,7 +43,7 @@ async def check_known(
 async def unknown(
     session: Session, kind: Named, name: str, *, also: Collection[str] = ()
 ) -> str | None:
-    """What to say of a name that nobody declared and no row has; None of any other."""
+    """A remark on a name that nobody declared and no row has; None of any other."""
     told = await _undeclared(session, kind, name, also)
     return None if told is None or await _has_rows(session, kind, name) else told
 

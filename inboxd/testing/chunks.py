@@ -52,8 +52,8 @@ async def run_chunk(
     """Run the chunk handler of a batch topic with these events, in this order.
 
     Each is a type and a payload, and columns of its row if need be, such as `created_at`. `key` is
-    what they have in common; `now`, when the chunk is taken. In the result, `items` says what
-    becomes of each event. Raises PluginError for wrong declarations.
+    what they have in common; `now`, when the chunk is taken. In the result, `items` has the
+    outcome of each event. Raises PluginError for wrong declarations.
     """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
     handler = registry.chunks.get(topic)

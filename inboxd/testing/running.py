@@ -41,7 +41,7 @@ from inboxd.testing.sent import AllSent, GivenResults, look
 class Result(AllSent):
     """How it ended, and what it sent; that is empty unless it succeeded: nothing else is written.
 
-    `progress` is all that it said of it, however it ended. `items`: of a chunk, what becomes of
+    `progress` is all that it reported, however it ended. `items`: of a chunk, what becomes of
     each of its events.
     """
 

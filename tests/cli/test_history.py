@@ -137,4 +137,4 @@ def test_check_says_how_long_history_is_kept(cli: Cli, monkeypatch: pytest.Monke
     monkeypatch.setenv("INBOXD_HISTORY__COMMANDS", "forever")
     assert "events_history 30, commands_history for ever" in said()
     monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "forever")
-    assert said() == "history is kept for ever, as the settings say"
+    assert said() == "history is kept for ever, as set"

@@ -89,7 +89,7 @@ def test_an_event_that_is_a_dead_letter_is_no_success(cli: Cli, sql: Sql) -> Non
     dead = sql("select id, topic from inboxd.events where status = 'failed' order by id")
     assert [row["topic"] for row in dead] == ["default", "loyalty"]
     assert conflict.code == 65
-    assert "its dedup key belongs to an event that said something else" in conflict.out
+    assert "its dedup key belongs to an event of other content" in conflict.out
     assert "in 2 topics, a dead letter in each" in conflict.out
     for row in dead:
         assert f"event {row['id']} in topic {row['topic']}" in conflict.out

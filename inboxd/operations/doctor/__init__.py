@@ -1,8 +1,8 @@
 """What is wrong with an inbox that runs, and what to do: one look at everything.
 
 Owns the list of checks, and what becomes of one that fails. Promises: nothing is changed; each
-check has its own bounded transaction, so that one which takes too long or lacks a privilege says
-so and stops no other; what is looked at costs the same however much history there is.
+check has its own bounded transaction, so that one which takes too long or lacks a privilege is
+a finding and stops no other; what is looked at costs the same however much history there is.
 Known limit: it judges with the settings that the command reads (lease, queues).
 """
 

@@ -11,7 +11,7 @@ from inboxd.store.catalogue import Difference
 
 # ALTER … SET NOT NULL, or the opposite.
 _SET = {True: "SET", False: "DROP"}
-# Of a trigger that does not fire: as the catalogue's statement says it.
+# Of a trigger that does not fire: the words of the catalogue's statement.
 _OFF = ("(disabled)", "(as replica)")
 
 
@@ -32,7 +32,7 @@ def is_off(each: Difference) -> bool:
 
 
 def _table(each: Difference, schema: str) -> str:
-    return f"restore it from a backup; how {schema}.{each.name} is made, the migrations say"
+    return f"restore it from a backup; the migrations show how {schema}.{each.name} is made"
 
 
 def _settings(each: Difference, schema: str) -> str:

@@ -179,7 +179,7 @@ def judge_partitions(days: int, apart: Sequence[Apart]) -> Finding:
         )
         found += f"; detached, and in the way of one: {_names(in_the_way)}"
         return Finding("partitions", verdict, found, remedy, days, "days")
-    remedy = "start a worker: it makes them; if one runs, its log says what keeps it from that"
+    remedy = "start a worker: it makes them; if one runs, its log has the reason"
     verdict = Verdict.WARNING if days >= 0 else Verdict.CRITICAL
     if days >= thresholds.DAYS_AHEAD_ENOUGH:
         verdict = Verdict.OK

@@ -52,7 +52,7 @@ async def kept(look: Look) -> AsyncIterator[Finding]:
     for topic, type_, count, oldest in found[: thresholds.SHOWN]:
         more = "+" if count >= listing.COUNTED else ""
         what = f"{count:,}{more} " + (f"of type {type_}" if type_ else "ordering keys held")
-        remedy = "start a worker that handles the type, or say what becomes of it: "
+        remedy = "start a worker that handles the type, or set what becomes of it: "
         remedy += f'[types."{type_ or "…"}"] unhandled = "dead" or "ignore"'
         if type_ is None:
             remedy = f"`inboxd topics blocked --topic {topic}` names keys and types; {remedy}"
@@ -211,7 +211,7 @@ async def running(look: Look) -> AsyncIterator[Finding]:
 async def folds(look: Look) -> AsyncIterator[Finding]:
     """Whether batches are counted as fast as their members end."""
     row = await look.row("doctor_folds", thresholds.COUNTED)
-    remedy = "start a worker: each folds; its log says what fails"
+    remedy = "start a worker: each folds; its log has what fails"
     found = f"{plural(row['rows'], 'end')} not counted yet, the oldest for {span(row['oldest'])}"
     yield thresholds.FOLD_SECONDS.find("batches", row["oldest"], "seconds", found, remedy)
 
