@@ -97,6 +97,8 @@ async def test_old_and_new_work_side_by_side(
     with found(newest):
         await finish(start(database, "-m", "inboxd", "migrate", "--yes"))
         await start_worker(CONFIG)
+    with found(older, newest):
+        await start_worker(CONFIG)  # one that meets the newest schema when it starts
 
     # Every kind of row, from producers of both; the schedule is due.
     await database.execute("update inboxd.schedules set next_at = date_trunc('year', now())")
