@@ -26,7 +26,7 @@ from inboxd.api.context import EventContext
 from inboxd.model.lineage import Lineage
 from inboxd.registry.registry import make_registry
 from inboxd.store import batches
-from inboxd.store.commands import Parent
+from inboxd.store.settlements import Parent
 
 STEPS = 10_000
 RELEASES = 100

@@ -28,6 +28,7 @@ from inboxd.model.lineage import Lineage, uuid7
 from inboxd.settings import Settings
 from inboxd.store import bodies, commands, events, workers
 from inboxd.store.rows import ClaimedCommand, ClaimedEvent
+from inboxd.store.settlements import Parent, Settlement
 from inboxd.store.statements import Statements
 
 SQL = Statements("inboxd")
@@ -110,9 +111,9 @@ async def raw_events(drain: Drain, connection: asyncpg.Connection, _bench: Bench
         done += len(page)
 
 
-def _child(row: ClaimedEvent) -> tuple[CommandDraft, commands.Parent]:
+def _child(row: ClaimedEvent) -> tuple[CommandDraft, Parent]:
     draft = CommandDraft(uuid7(), "bench.kept", row["payload"] or "null", queue="kept")
-    return draft, commands.Parent("event", row["id"], Lineage(None, row["event_id"], None))
+    return draft, Parent("event", row["id"], Lineage(None, row["event_id"], None))
 
 
 async def raw_commands(drain: Drain, connection: asyncpg.Connection, _bench: Bench) -> None:
@@ -120,9 +121,7 @@ async def raw_commands(drain: Drain, connection: asyncpg.Connection, _bench: Ben
     me, done, lane = await _join(connection), 0, Lane(("default", drain.type, 0))
     while done < drain.rows:
         page = await _claim(connection, me, lane)
-        ended = [
-            commands.Settlement(row["id"], row["fence"], "succeeded", 0.0, None) for row in page
-        ]
+        ended = [Settlement(row["id"], row["fence"], "succeeded", 0.0, None) for row in page]
         await commands.settle(connection, SQL, me.id, ended)
         done += len(page)
 
@@ -137,7 +136,7 @@ async def raw_own(drain: Drain, connection: asyncpg.Connection, bench: Bench) ->
         while row := await claimed.get():
             await own.execute("begin")
             await own.execute("insert into ledger (n, note) values ($1, $2)", row["id"], "done")
-            ended = commands.Settlement(row["id"], row["fence"], "succeeded", 0.0, None)
+            ended = Settlement(row["id"], row["fence"], "succeeded", 0.0, None)
             await commands.settle_own(own, SQL, me.id, ended, "COMMIT")
         await own.close()
 

@@ -65,7 +65,7 @@ CREATE TABLE {schema}.events (
     occurred_at    timestamptz NOT NULL DEFAULT now()
                    CHECK (occurred_at >= '1970-01-01Z' AND occurred_at < '9999-01-01Z'),
     -- Of the statement, not of the row: a row whose updated_at is its created_at has not been changed since
-    -- (open_chunks.sql).
+    -- (open_lines.sql).
     created_at     timestamptz NOT NULL DEFAULT statement_timestamp(),
     updated_at     timestamptz NOT NULL DEFAULT statement_timestamp(),
     position          bigint,  -- in its line; NULL: not lined up

@@ -1,1 +1,1 @@
-"""The HTTP face: metrics and health now, for people later."""
+"""The HTTP face: metrics and health."""

@@ -1,4 +1,4 @@
-"""When a schedule is due: cron expressions in a time zone, and the runs that were missed.
+"""Cron expressions in a time zone, of schedules and chunks: the next times, and those missed.
 
 Owns the arithmetic of times. Promises: an expression is read as Debian's cron reads it, changes to
 and from daylight saving time included: what falls into the missing hour runs right after it, what

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from inboxd.api.due import Rule
+from inboxd.api.chunk_due import Rule
 from inboxd.api.middleware import Middleware
 from inboxd.model.backoff import Policy
 

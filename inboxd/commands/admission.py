@@ -5,6 +5,7 @@ queue runs here than its limit, whichever sources its commands come from: during
 only shrinks, and what ends meanwhile makes room for the next page, which starts at the first level.
 Known limit: `concurrency` of a queue holds within this process; what holds over all workers is
 claimed by `inboxd.commands.sources.limited`.
+*See:* `processing`, before it; `sources/lanes.py`, after it.
 """
 
 from collections import Counter

@@ -11,9 +11,8 @@ from inboxd.api.drafts import CommandDraft, EventDraft, encode
 from inboxd.engine.outcomes import parent_of
 from inboxd.errors import PayloadError
 from inboxd.store.batches import Planned
-from inboxd.store.commands import Parent, Settlement
-from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.settlements import Parent, Requeue, Settlement
 
 D = TypeVar("D", CommandDraft, EventDraft)
 

@@ -1,4 +1,4 @@
-"""Commands that this worker holds without knowing it: the answer to their claim was lost.
+"""Gives back commands that this worker holds without knowing it: their claim's answer was lost.
 
 Owns when they are looked for. Promises that they are given back after a lease at the latest, by a
 look that takes at most a hundredth of the time.

@@ -1,4 +1,4 @@
-"""Commands: leased here, run side by side, each atomic by itself (design section 5).
+"""The work of the command processor: a page is leased here (design section 5).
 
 Owns when a page is claimed, and how large it is; sources say from where (`sources/`), runners run
 what was leased. Promises that suspects (commands that ran on a worker when it died) come first,

@@ -34,11 +34,10 @@ from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import InboxdError, LeaseLost, Reject, TooNew
 from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
-from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, is_passing
-from inboxd.store.events import Requeue
 from inboxd.store.handler_connection import OwnTransaction
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.settlements import Requeue, Settlement
 from inboxd.telemetry import tally
 from inboxd.telemetry.logs import bound, get_logger
 

@@ -23,11 +23,10 @@ from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, Unsuccessful, explain
 from inboxd.store import batches, commands, emitted, wakeups
-from inboxd.store.commands import Settlement
 from inboxd.store.connections import is_passing
-from inboxd.store.events import Requeue
 from inboxd.store.pools import lend, transaction
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.settlements import Requeue, Settlement
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)

@@ -2,6 +2,7 @@
 
 Owns the reading behind `ctx.result`. Promises that a handler that does not ask pays nothing, and
 that what it reads has committed. Known limit: each reading is a statement of its own.
+*See:* `store/batches.py`, which reads.
 """
 
 from typing import Any, cast

@@ -29,11 +29,12 @@ from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
+from inboxd.engine.fleet import Fleet
 from inboxd.engine.lease import Lease
 from inboxd.engine.listener import listen
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Processor
-from inboxd.engine.wakeup import Fleet, WakeUp
+from inboxd.engine.wakeup import WakeUp
 from inboxd.errors import InboxdError
 from inboxd.events.processing import EventProcessing
 from inboxd.maintenance.context import MaintenanceContext

@@ -5,7 +5,7 @@
   `outcomes`; whose failure it is: `losses` (outages), `versions` (payloads too new for this
   worker). What is logged of it: `row_log`. What it counts for: `batch_folder`.
 - The worker: `lease` (its heartbeat), `controls` (what is paused), `exclusive_run` (a suspect runs
-  with nothing beside it), `parts` (what all of these are given).
+  with nothing beside it), `fleet` (the other workers), `parts` (what all of these are given).
 
 Known limit: which rows come, and what a page of them is, is for `inboxd.events` and
 `inboxd.commands`; the engine knows neither.

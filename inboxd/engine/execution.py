@@ -4,9 +4,10 @@ Owns the time limit, cancellation by request, and the record of what runs for th
 Promises that whatever a handler does comes back as a result or an exception of its own; that a
 cancellation of the daemon's passes through; and that neither context variables nor cancellations of
 a handler's own reach what runs next in the same task. A handler that never waits costs no timer.
-Known limit: a thread cannot be stopped. Past its limit its result counts for nothing, but it goes
-on and keeps its place (`inboxd.engine.threads`); what must be killable runs with
-executor="process".
+Known limits: a handler's time begins at its first wait, and one in the loop that never waits is not
+ended by it (`worker.stall_timeout` ends the process). A thread cannot be stopped: past its limit
+its result counts for nothing, but it goes on and keeps its place (`inboxd.engine.threads`); what
+must be killable runs with executor="process".
 *See:* `events/page_run.py`, `events/chunks/run.py` and `commands/run.py`, which call it.
 """
 

@@ -17,7 +17,8 @@ from datetime import datetime
 
 import anyio
 
-from inboxd.engine.wakeup import Fleet, WakeUp
+from inboxd.engine.fleet import Fleet
+from inboxd.engine.wakeup import WakeUp
 from inboxd.model.outcome import explain
 from inboxd.settings import Settings
 from inboxd.store import wakeups, workers

@@ -25,9 +25,8 @@ from inboxd.model.outcome import (
     Succeeded,
     Unsuccessful,
 )
-from inboxd.store.commands import Parent
-from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedRow
+from inboxd.store.settlements import Parent, Requeue
 from inboxd.store.workers import WorkerIdentity
 from inboxd.telemetry import tally
 

@@ -9,7 +9,7 @@ from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
-from inboxd.engine.wakeup import Fleet
+from inboxd.engine.fleet import Fleet
 from inboxd.model.backoff import Policy
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings

@@ -1,6 +1,6 @@
-"""Payloads of a version that this worker cannot read, while another worker may.
+"""Leaves a row to newer workers whose payload this worker's code cannot read.
 
-Owns the decision to leave such a row alone. Promises that a rolling deploy makes no dead letters of
+Owns that decision. Promises that a rolling deploy makes no dead letters of
 what only the newer workers can read, and that nothing waits for ever (promise 10). Known limits:
 who can read which version is not known, only that workers differ; and the memory is this process's,
 so with more than 10,000 such rows at a time, some wait longer than the grace.

@@ -12,11 +12,11 @@ second apart.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import anyio
 
+from inboxd.engine.fleet import Fleet
 from inboxd.store import wakeups
 from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow
@@ -32,19 +32,6 @@ _LONGEST_LOOK = 0.25
 _LONGEST_GOODBYE = 1.0
 # From the second page in a row on, producers' notifications cost more than they bring.
 _PAGES_BEFORE_SILENCE = 2
-
-
-@dataclass(slots=True)
-class Fleet:
-    """What the last heartbeat said of the others."""
-
-    peers: int = 0
-    uniform: bool = True
-
-    @property
-    def differs(self) -> bool:
-        """Whether another worker can do what this one cannot, or the other way round."""
-        return self.peers > 0 and not self.uniform
 
 
 class WakeUp:

@@ -24,9 +24,9 @@ from inboxd.model.outcome import Dead, Outcome, Unsuccessful
 from inboxd.settings import Events as Limits
 from inboxd.store import batches, emitted, events, lines, wakeups
 from inboxd.store.batches import Planned
-from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.settlements import Parent, Requeue
 
 
 class PageFailedBy(InboxdError):
@@ -46,7 +46,7 @@ class PageResults:
     """What a page has to write, and what it has counted; spoiled: by whom, if it is known."""
 
     done: list[tuple[int, float]] = field(default_factory=list)
-    requeues: list[events.Requeue] = field(default_factory=list)
+    requeues: list[Requeue] = field(default_factory=list)
     sent: list[tuple[CommandDraft, Parent]] = field(default_factory=list)
     emitted: list[tuple[EventDraft, Parent]] = field(default_factory=list)
     planned: list[Planned] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""How long it is remembered which events there were.
+"""How long dedup keys are kept.
 
 Owns the windows. Promises: where two windows apply, the longer one counts. Known limit: a key that
 was forgotten is a first again, so a window must exceed the longest time after which a producer

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from inboxd.api.due import rule_of
+from inboxd.api.chunk_due import rule_of
 from inboxd.api.records import ChunkHandler, EventHandler
 from inboxd.api.topics import Topic
 

@@ -2,7 +2,8 @@
 
 - Events: `events`, `lines` (in the order of keys), `chunks` (of batch topics), `intakes` (those
   that wait for a declaration). Commands: `commands`, `limits` (queues with limits, keys),
-  `suspects`. Both: `rows` (what a claim returns), `bodies` (large payloads), `dedup`, `unhandled`.
+  `suspects`. Both: `rows` (what a claim returns), `settlements` (what a row's end is written from),
+  `bodies` (large payloads), `dedup`, `unhandled`.
 - What handlers do: `handler_connection`, `handler_calls`; what they send: `batches`, `emitted`,
   `pages`.
 - Workers: `workers`, `leases`, `wakeups`, `controls`; what they declare: `topics`, `names`,

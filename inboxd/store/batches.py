@@ -21,8 +21,8 @@ from inboxd.errors import Conflict, NotFound
 from inboxd.model.lineage import Lineage
 from inboxd.store import commands
 from inboxd.store.arrays import columns
-from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row
+from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
 _ROWS = 5_000

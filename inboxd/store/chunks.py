@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from inboxd.api.due import NEVER
+from inboxd.api.chunk_due import NEVER
 from inboxd.model.arrivals import Bucket
 from inboxd.store import lines
 from inboxd.store.connections import Connection, one_row
@@ -111,7 +111,7 @@ async def open_lines(
     due: bool = True,
 ) -> list[OpenLine]:
     """The lines among these that have lined-up events and are due, or all (`due=False`)."""
-    rows = await connection.fetch(sql["open_chunks"], topic, keys, most, not due)
+    rows = await connection.fetch(sql["open_lines"], topic, keys, most, not due)
     return [OpenLine(*row) for row in rows]
 
 

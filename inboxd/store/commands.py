@@ -16,35 +16,16 @@ import asyncpg
 from inboxd.api.drafts import CommandDraft
 from inboxd.errors import LeaseLost, UniqueKeyTaken
 from inboxd.model.lane import Lane, Sighting
-from inboxd.model.lineage import Lineage
 from inboxd.store.arrays import columns, cursors, filled, sparse
 from inboxd.store.connections import Connection
-from inboxd.store.events import Requeue
 from inboxd.store.pages import pages
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.settlements import Parent, Requeue, Settlement
 from inboxd.store.statements import Statements
 
 _LEASE_LOST = "IB001"
 _UNIQUE_KEY_TAKEN = "IB006"
 NO_BATCHES: Mapping[UUID, int] = {}
-
-
-class Parent(NamedTuple):
-    """What created a command: an event or a command, with the lineage that it hands on."""
-
-    kind: str
-    id: int
-    lineage: Lineage
-
-
-class Settlement(NamedTuple):
-    """A command that ended: `succeeded` or `cancelled`, after so many seconds."""
-
-    id: int
-    fence: int
-    status: str
-    seconds: float
-    result: str | None
 
 
 class Suspected(NamedTuple):

@@ -17,9 +17,9 @@ import asyncpg
 from inboxd.api.drafts import EventDraft
 from inboxd.errors import DedupKeyHeld
 from inboxd.store.arrays import columns, filled, sparse
-from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
 from inboxd.store.pages import pages
+from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
 # Where the server says what it waited for: a row of the record of keys, in whatever language.

@@ -7,8 +7,7 @@ whose row locks are the fence.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,28 +16,8 @@ from inboxd.model.lane import Key, Lane, Sighting
 from inboxd.store.arrays import columns, cursors
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent, claimed_events
+from inboxd.store.settlements import Requeue
 from inboxd.store.statements import Statements
-
-
-@dataclass(frozen=True, slots=True)
-class Requeue:
-    """What becomes of a row whose handlers did not succeed, ready to be written.
-
-    status: `pending` (retry, deferral, release) or `failed`. spent: attempts. delay in seconds from
-    now, or run_at; neither keeps the old time. error: a JSON object for `errors`. unrun: for
-    reasons that are not its own, its handler was not called or could not end.
-    """
-
-    id: int
-    status: str
-    spent: int = 0
-    delay: float | None = None
-    run_at: datetime | None = None
-    error: str | None = None
-    fingerprint: str | None = None
-    fence: int = 0
-    crashes: int = 0
-    unrun: bool = False
 
 
 class Mark(NamedTuple):

@@ -126,7 +126,7 @@ async def try_buckets(
 ) -> list[Bucket]:
     """Take those of these buckets that nobody has, the first `most`, until the transaction ends."""
     rows = await connection.fetch(
-        sql["try_lines"],
+        sql["try_buckets"],
         [topic for topic, _ in buckets],
         [bucket for _, bucket in buckets],
         len(buckets) if most is None else most,
@@ -137,7 +137,7 @@ async def try_buckets(
 async def hold(connection: Connection, sql: Statements, buckets: Sequence[Bucket]) -> None:
     """Take these buckets until the transaction ends, waiting for who has them."""
     await connection.execute(
-        sql["hold_lines"], [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
+        sql["hold_buckets"], [topic for topic, _ in buckets], [bucket for _, bucket in buckets]
     )
 
 

@@ -48,7 +48,7 @@ async def lock(
     has them then.
     """
     if table == "events":
-        await session.execute("hold_lines_of", ids, uuids)
+        await session.execute("hold_buckets_of", ids, uuids)
     return await session.fetch(f"lock_{table}", ids, uuids)
 
 

@@ -16,10 +16,10 @@ from inboxd.api.schedules import Schedule, payload_at
 from inboxd.model.lineage import Lineage, uuid7
 from inboxd.store import commands
 from inboxd.store.arrays import columns
-from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection, Row, is_passing
 from inboxd.store.pools import Pool, transact
 from inboxd.store.session import Session
+from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
 # What a source and a story have room for: a name may be as long as they are.

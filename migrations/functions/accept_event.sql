@@ -1,4 +1,5 @@
--- Accept an event: fill in what its producer left to the declarations, record its dedup key, draw its id.
+-- Accept an event, or refuse it (IB007: its topic has another mode): fill in what its producer left to the
+-- declarations, record its dedup key, draw its id.
 --
 -- bucket is NULL until this has happened, and 0 for single events; producers may not write it. It is -1 where
 -- write_events has recorded the key already. The topics after the first get copies.

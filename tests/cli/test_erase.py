@@ -204,7 +204,7 @@ def test_it_waits_for_a_worker_that_is_at_the_line(
 
     async def erase() -> int:
         async with daemon_session(database) as session, session.transaction():
-            await session.execute(SQL["hold_lines"], [row["topic"]], [row["bucket"]])
+            await session.execute(SQL["hold_buckets"], [row["topic"]], [row["bucket"]])
             done = await anyio.to_thread.run_sync(cli, "erase", *USER, "--yes", "--unsettled")
             return done.code
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inboxd.api.due import NEVER
+from inboxd.api.chunk_due import NEVER
 from tests.cli.conftest import Cli
 
 Sql = Callable[..., list[Any]]

@@ -15,15 +15,15 @@ from inboxd.commands.ended import Ended
 from inboxd.commands.settler import Settler
 from inboxd.embedded import Server
 from inboxd.engine.batch_folder import BatchFolder
+from inboxd.engine.fleet import Fleet
 from inboxd.engine.parts import Parts
-from inboxd.engine.wakeup import Fleet
 from inboxd.errors import DatabaseError
 from inboxd.model.lane import Lane
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, workers
-from inboxd.store.commands import Settlement
 from inboxd.store.connections import LOST, Connection, connect
 from inboxd.store.pools import borrow, open_pool
+from inboxd.store.settlements import Settlement
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, StartWorker, eventually
 from tests.support.databases import AnyServer

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from inboxd.engine.wakeup import Fleet, WakeUp
+from inboxd.engine.fleet import Fleet
+from inboxd.engine.wakeup import WakeUp
 from inboxd.store import listing, wakeups
 from inboxd.store.pools import Pool
 from inboxd.store.session import Session

@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from inboxd.engine.wakeup import Fleet, WakeUp
+from inboxd.engine.fleet import Fleet
+from inboxd.engine.wakeup import WakeUp
 from tests.faults.storm import seeds
 from tests.support import Config, Database, StartWorker, Worker, eventually
 from tests.support.plugins import found, install, pretend

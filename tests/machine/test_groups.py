@@ -32,10 +32,9 @@ from inboxd.errors import Conflict
 from inboxd.model.lane import Lane
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, controls
-from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, connect
-from inboxd.store.events import Requeue
 from inboxd.store.session import Session
+from inboxd.store.settlements import Requeue, Settlement
 from tests.machine.groups import UNSETTLED, Group, Groups, Member
 from tests.support import Database
 from tests.support.rows import SQL, join

@@ -25,9 +25,8 @@ from inboxd.model.backoff import Fixed
 from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Succeeded, decide
 from inboxd.store import commands, events
-from inboxd.store.commands import Parent, Settlement
-from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedCommand, ClaimedEvent, ClaimedRow
+from inboxd.store.settlements import Parent, Requeue, Settlement
 from inboxd.store.workers import WorkerIdentity
 from tests.machine.model import ATTEMPTS, CRASHES, HOUR, Item, Model
 from tests.machine.site import Claim, Site, Worker, open_site, query_of

@@ -8,10 +8,9 @@ import orjson
 
 from inboxd.model.lane import Lane
 from inboxd.store import commands
-from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection
-from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.settlements import Requeue, Settlement
 from tests.support.rows import SQL
 
 NOOP = {"type": "test.noop", "queue": "default"}

@@ -6,10 +6,9 @@ import pytest
 
 from inboxd import operations
 from inboxd.store import batches, commands
-from inboxd.store.commands import Settlement
 from inboxd.store.connections import Connection, Row
-from inboxd.store.events import Requeue
 from inboxd.store.session import Session
+from inboxd.store.settlements import Requeue, Settlement
 from tests.store.members import (
     NOOP,
     THEN,

@@ -13,8 +13,8 @@ from inboxd.api.routes import Route
 from inboxd.errors import Conflict, NotFound
 from inboxd.model.lineage import Lineage
 from inboxd.store import batches
-from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
+from inboxd.store.settlements import Parent
 from tests.support import Database
 from tests.support.routes import Routed
 from tests.support.rows import SQL, daemon_session

@@ -9,7 +9,7 @@ import pytest
 from inboxd.api.drafts import EventDraft
 from inboxd.model.lineage import Lineage, uuid7
 from inboxd.store import emitted
-from inboxd.store.commands import Parent
+from inboxd.store.settlements import Parent
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session
 

@@ -14,9 +14,9 @@ from inboxd.model.lane import Lane
 from inboxd.operations import Selection, Terms
 from inboxd.store import commands, limits, listing, statistics, unhandled
 from inboxd.store.connections import Connection
-from inboxd.store.events import Requeue
 from inboxd.store.limits import Bounds, Claimed, Wanted
 from inboxd.store.session import Session
+from inboxd.store.settlements import Requeue, Settlement
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session, join
@@ -102,7 +102,7 @@ async def test_a_claim_held_open_is_not_waited_for_and_not_overshot(database: Da
         ended = await database.fetch(
             "select id, fence from inboxd.commands where worker_id = $1", one[1]
         )
-        done = [commands.Settlement(row["id"], row["fence"], "succeeded", 0, None) for row in ended]
+        done = [Settlement(row["id"], row["fence"], "succeeded", 0, None) for row in ended]
         await commands.settle(one[0], SQL, one[1], done)
         assert len(_ids(await _claim(two, bounds))) == 4
 
@@ -162,7 +162,7 @@ async def test_one_after_the_other(database: Database) -> None:
         assert _ids(await _claim(two, keys=("a",), share=5)) == []
         await database.execute("update inboxd.commands set run_at = now() where id = $1", a1)
         assert _ids(await _claim(two, keys=("a",), share=5)) == [a1]
-        done = [commands.Settlement(a1, 2, "succeeded", 0, None)]
+        done = [Settlement(a1, 2, "succeeded", 0, None)]
         await commands.settle(two[0], SQL, two[1], done)
         assert _ids(await _claim(one, keys=("a",), share=5)) == [a2, a3]
 
@@ -207,7 +207,7 @@ async def test_a_worker_takes_more_of_a_line_behind_what_it_runs(database: Datab
         more = await _claim(one, keys=("a", "b"), following=first.at)
         assert _ids(more) == [a2], "b is another's"
         assert _ids(await _claim(two, keys=("a", "b"), following=second.at)) == [b2]
-        done = [commands.Settlement(each, 1, "succeeded", 0, None) for each in (a1, a2)]
+        done = [Settlement(each, 1, "succeeded", 0, None) for each in (a1, a2)]
         await commands.settle(one[0], SQL, one[1], done)
         assert _ids(await _claim(one, keys=("a",), following=more.at)) == [a3]
 
@@ -218,7 +218,7 @@ async def test_a_claim_that_comes_late_takes_nothing_behind_what_was_claimed_sin
     a1, a2, _ = await _send(database, "a", "a", "a")
     async with _worker(database) as worker:
         first = await _claim(worker, keys=("a",))
-        done = [commands.Settlement(a1, 1, "succeeded", 0, None)]
+        done = [Settlement(a1, 1, "succeeded", 0, None)]
         await commands.settle(worker[0], SQL, worker[1], done)
         assert _ids(await _claim(worker, keys=("a",))) == [a2]
         assert _ids(await _claim(worker, keys=("a",), following=first.at)) == []
@@ -297,9 +297,7 @@ async def test_what_goes_back_stands_where_it_stood(database: Database) -> None:
         back = [Requeue(a2, "waiting", fence=1), Requeue(a1, "pending", fence=1)]
         await commands.requeue(worker[0], SQL, worker[1], back)
         assert _ids(await _claim(worker, keys=("a",), share=5)) == [a1], "it has its key still"
-        await commands.settle(
-            worker[0], SQL, worker[1], [commands.Settlement(a1, 2, "succeeded", 0, None)]
-        )
+        await commands.settle(worker[0], SQL, worker[1], [Settlement(a1, 2, "succeeded", 0, None)])
         assert _ids(await _claim(worker, keys=("a",), share=5)) == [a2, a3]
 
 

@@ -14,18 +14,17 @@ from inboxd.api.drafts import CommandDraft
 from inboxd.commands.ended import Ended
 from inboxd.commands.settler import Settler
 from inboxd.engine.batch_folder import BatchFolder
+from inboxd.engine.fleet import Fleet
 from inboxd.engine.parts import Parts
-from inboxd.engine.wakeup import Fleet
 from inboxd.errors import LeaseLost
 from inboxd.model.lane import Lane
 from inboxd.model.lineage import Lineage
 from inboxd.model.outcome import Unsuccessful
 from inboxd.store import commands, events, workers
-from inboxd.store.commands import Parent, Settlement
 from inboxd.store.connections import Connection
-from inboxd.store.events import Requeue
 from inboxd.store.pools import Pool
 from inboxd.store.rows import ClaimedCommand
+from inboxd.store.settlements import Parent, Requeue, Settlement
 from inboxd.telemetry.metrics import Metrics
 from tests.support import Database, eventually
 from tests.support.locks import end_waiters, lock_awaited

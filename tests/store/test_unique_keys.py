@@ -13,6 +13,7 @@ from inboxd.client import Inbox, NewCommand
 from inboxd.errors import UniqueKeyTaken, UsageError
 from inboxd.model.lineage import Lineage
 from inboxd.store import commands
+from inboxd.store.settlements import Parent
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_session
@@ -155,9 +156,9 @@ async def test_the_client_is_told_and_refuses_nonsense(database: Database) -> No
 
 
 async def test_what_handlers_send(database: Database) -> None:
-    parent = commands.Parent("event", 1, Lineage(None, None, None))
+    parent = Parent("event", 1, Lineage(None, None, None))
 
-    def draft(**fields: Any) -> tuple[CommandDraft, commands.Parent]:
+    def draft(**fields: Any) -> tuple[CommandDraft, Parent]:
         return CommandDraft(uuid4(), "t", "{}", queue="q", unique_key="u", **fields), parent
 
     async with daemon_session(database) as session:

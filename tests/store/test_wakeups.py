@@ -12,8 +12,9 @@ import pytest
 from anyio.abc import TaskStatus
 
 from inboxd.embedded import Server
+from inboxd.engine.fleet import Fleet
 from inboxd.engine.processor import Page, Processor, Survey
-from inboxd.engine.wakeup import Fleet, WakeUp
+from inboxd.engine.wakeup import WakeUp
 from inboxd.store import wakeups
 from inboxd.store.connections import Connection
 from inboxd.store.pools import Pool, borrow

@@ -2,7 +2,7 @@
 
 Owns the contract, and the look that all sources judge. There are three: `lanes`, commands of queues
 without limits; `limited`, queues with limits over all workers, and the lines of ordering keys; and
-`suspects`, commands that ran on a worker when it died.
+`suspects`, commands that ran on a worker when it died. *See:* `commands/processing.py`, which asks.
 """
 
 import itertools

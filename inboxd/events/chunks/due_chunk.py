@@ -16,8 +16,8 @@ from inboxd.engine.outcomes import parent_of
 from inboxd.events.chunks.reading import ChunkPart, HeldChunk, Payloads, UnreadEvents, read_rows
 from inboxd.model.lineage import Lineage, uuid7
 from inboxd.store.chunks import Common
-from inboxd.store.commands import Parent
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.settlements import Parent
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from inboxd.model.outcome import Dead, explain
 from inboxd.store import chunks, events, lines
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.settlements import Requeue
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 
@@ -108,7 +109,7 @@ async def make_due(
 ) -> None:
     """Let whichever event of a chunk comes to be the head be due; `rows` are those in memory."""
     now = [row["id"] for row in rows] or [part.first["id"]]
-    again = [events.Requeue(id_, "waiting", delay=0.0) for id_ in now]
+    again = [Requeue(id_, "waiting", delay=0.0) for id_ in now]
     await events.requeue(connection, sql, again)
     if isinstance(part, StoredChunk):
         await chunks.make_due(connection, sql, part.stretch)

@@ -43,11 +43,10 @@ from inboxd.events.chunks.splitting import SplitProgress, may_halve
 from inboxd.events.chunks.written import WrittenChunks, WrittenMark
 from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults
 from inboxd.model.outcome import Succeeded
-from inboxd.store.commands import Parent
 from inboxd.store.connections import Connection
-from inboxd.store.events import Requeue
 from inboxd.store.handler_connection import PageSavepoint
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.settlements import Parent, Requeue
 from inboxd.telemetry.logs import bound, get_logger
 
 _handler_log = get_logger("inboxd.handler")

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inboxd.api.due import NEVER, SLACK
+from inboxd.api.chunk_due import NEVER, SLACK
 from inboxd.api.records import ChunkHandler
 from inboxd.engine.parts import Parts
 from inboxd.events.chunks.cursors import ChunkCursors

@@ -160,14 +160,14 @@ class SequentialSource:
                 self._wanting = True  # what is there, from the beginning
             picked = self._pick()
         self._parts.metrics.horizon_buckets.set(
-            sum(first > bound(lane[1], lane[0]) for lane, first in self._arrivals.free())
+            sum(first > bound(bucket[1], bucket[0]) for bucket, first in self._arrivals.free())
         )
         return picked
 
     def _pick(self) -> list[Bucket]:
         bound, allow = self._reader.horizon.bound, self._parts.controls.allow
-        picked = self._arrivals.pick(lambda lane: bound(lane[1], lane[0]), BUCKETS * BUCKETS)
-        return [lane for lane in picked if allow("topic", lane[0], "")][:_TRIED]
+        picked = self._arrivals.pick(lambda bucket: bound(bucket[1], bucket[0]), BUCKETS * BUCKETS)
+        return [bucket for bucket in picked if allow("topic", bucket[0], "")][:_TRIED]
 
     def _share(self) -> int:
         """How many buckets a page may have: there are enough for two pages of each worker."""
@@ -198,10 +198,10 @@ class SequentialSource:
         if cursors:
             found = await lines.look(connection, self._parts.sql, cursors)
             ours = await self._served.ours(
-                connection, [(lane[0], type_) for lane, _, type_ in found]
+                connection, [(bucket[0], type_) for bucket, _, type_ in found]
             )
             self._arrivals.look(
-                (lane, first) for lane, first, type_ in found if (lane[0], type_) in ours
+                (bucket, first) for bucket, first, type_ in found if (bucket[0], type_) in ours
             )
 
     async def _claim_lined_up(
@@ -219,19 +219,19 @@ class SequentialSource:
         """
         after, bound = self._arrivals.after, self._reader.horizon.bound
         # Cursors may have been forgotten since: somebody died, or a chunk was left to a peer.
-        asked = [lane for lane in arrived if lane in after][: max(0, most)]
+        asked = [bucket for bucket in arrived if bucket in after][: max(0, most)]
         if not asked:
             return [], frozenset()
         share = most // len(asked)
-        ranges = [IdRange(*lane, after[lane], bound(lane[1], lane[0])) for lane in asked]
+        ranges = [IdRange(*bucket, after[bucket], bound(bucket[1], bucket[0])) for bucket in asked]
         rows = await lines.claim_arrivals(connection, self._parts.sql, ranges, most, share)
         counts = Counter(map(bucket_of, rows))
-        cut = [lane for lane in asked if counts[lane] == share]
+        cut = [bucket for bucket in asked if counts[bucket] == share]
         drained = frozenset(asked).difference(cut)
         room = most - len(rows)
         if cut and room > most // _FEW:
             last = {bucket_of(row): row["id"] for row in rows}
-            ranges = [IdRange(*lane, last[lane], bound(lane[1], lane[0])) for lane in cut]
+            ranges = [IdRange(*bucket, last[bucket], bound(bucket[1], bucket[0])) for bucket in cut]
             more = await lines.claim_arrivals(connection, self._parts.sql, ranges, room)
             rows += more
             drained |= _drained(cut, more, room)

@@ -29,8 +29,8 @@ from inboxd.store import (
     workers,
 )
 from inboxd.store.connections import Connection
-from inboxd.store.events import Requeue
 from inboxd.store.rows import ClaimedEvent
+from inboxd.store.settlements import Parent, Requeue, Settlement
 from tests.plans.filling import WORKER, Known
 from tests.plans.statements.case import AGE, SQL, Case, run
 
@@ -56,9 +56,7 @@ async def _unmark_crash(session: Connection, known: Known) -> None:
 
 
 async def _settle_commands(session: Connection, known: Known) -> None:
-    ended = [
-        commands.Settlement(id_, 1, "succeeded", 0.1, None) for id_ in known.of("commands held")
-    ]
+    ended = [Settlement(id_, 1, "succeeded", 0.1, None) for id_ in known.of("commands held")]
     await commands.settle(session, SQL, WORKER, ended)
 
 
@@ -70,14 +68,14 @@ async def _requeue_commands(session: Connection, known: Known) -> None:
 
 
 async def _insert_commands(session: Connection, _: Known) -> None:
-    parent = commands.Parent("event", 1, Lineage(None, None, None))
+    parent = Parent("event", 1, Lineage(None, None, None))
     drafts = [(CommandDraft(uuid4(), "few", "{}", queue="big"), parent) for _ in range(10)]
     await commands.insert(session, SQL, drafts)
 
 
 async def _write_events(session: Connection, known: Known) -> None:
     """Events that are new, one that is unsettled already, and one whose key is known."""
-    parent = commands.Parent("event", 1, Lineage("story", uuid4(), None))
+    parent = Parent("event", 1, Lineage("story", uuid4(), None))
     drafts = [EventDraft(uuid4(), "few", "{}", dedup_key=f"new {n}") for n in range(10)]
     drafts += [EventDraft(uuid4(), "few", "{}", dedup_key="7")]
     await emitted.write(session, SQL, [(draft, parent) for draft in drafts])
@@ -275,7 +273,7 @@ DAEMON |= {
         lambda c, k: chunks.complete(c, SQL, "chunked", _KEYS, None, ["item", "other"]),
         ("events_head", "events_lines"),
     ),
-    "open_chunks": (
+    "open_lines": (
         lambda c, k: chunks.open_lines(c, SQL, "chunked", [*_KEYS, "long"], 10, due=False),
         ("events_head", "events_lines"),
     ),
@@ -334,7 +332,7 @@ DAEMON |= {
         lambda c, k: lines.due_heads(c, SQL, [_lane("heads", "turn")], 10),
         ("events_heads",),
     ),
-    "try_lines": (lambda c, k: lines.try_buckets(c, SQL, [("lines", 1), ("lines", 2)]), ()),
+    "try_buckets": (lambda c, k: lines.try_buckets(c, SQL, [("lines", 1), ("lines", 2)]), ()),
     "claim_arrivals": (
         lambda c, k: lines.claim_arrivals(c, SQL, _STRETCHES, 10),
         ("events_arrived", "events_head"),

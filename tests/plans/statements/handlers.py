@@ -4,6 +4,7 @@ from inboxd.store import (
     commands,
 )
 from inboxd.store.connections import Connection
+from inboxd.store.settlements import Settlement
 from tests.plans.filling import WORKER, Known
 from tests.plans.statements.case import SQL, Case
 
@@ -17,7 +18,7 @@ def _settle_one(result: str | None) -> Case:
             " values ('q', 'held', 'running', $1, 1) returning id",
             WORKER,
         )
-        ended = commands.Settlement(row, 1, "succeeded", 0.1, result)
+        ended = Settlement(row, 1, "succeeded", 0.1, result)
         await commands.settle_own(session, SQL, WORKER, ended, "SELECT")
 
     return case

@@ -62,8 +62,8 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: lines.blocked(s, None, 10)),
         ("events_blocking", "events_heads", "events_lines"),
     ),
-    "hold_lines_of": (
-        lambda c, k: c.execute(SQL["hold_lines_of"], k.of("events turn"), []),
+    "hold_buckets_of": (
+        lambda c, k: c.execute(SQL["hold_buckets_of"], k.of("events turn"), []),
         ("events_pkey",),
     ),
     "lock_events": (

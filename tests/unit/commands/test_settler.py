@@ -12,8 +12,7 @@ from inboxd.commands.ended import Ended
 from inboxd.commands.settler import Settler
 from inboxd.errors import DedupKeyHeld
 from inboxd.model.outcome import Dead, explain
-from inboxd.store.commands import Settlement
-from inboxd.store.events import Requeue
+from inboxd.store.settlements import Requeue, Settlement
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import pytest
 from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.model.lineage import Lineage
 from inboxd.store import commands, emitted
-from inboxd.store.commands import Parent
 from inboxd.store.pages import pages
+from inboxd.store.settlements import Parent
 from inboxd.store.statements import Statements
 
 pytestmark = pytest.mark.anyio

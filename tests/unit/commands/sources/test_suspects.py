@@ -23,7 +23,7 @@ from inboxd.model.outcome import Deferred
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
-from inboxd.store.events import Requeue
+from inboxd.store.settlements import Requeue
 
 pytestmark = pytest.mark.anyio
 

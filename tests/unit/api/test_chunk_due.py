@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from inboxd.api.chunk_due import Rule, rule_of
 from inboxd.api.cron import Cron
-from inboxd.api.due import Rule, rule_of
 from inboxd.api.topics import TopicDeclaration, checked
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -5,6 +5,7 @@ an event was written alone, so what was missed while no worker ran is due when o
 each period of a cron expression has a chunk of its own. Known limit: where a period ends, order
 beats the clock: of two events that are written within the same microseconds, the one that comes
 later in the chunk's order may carry the earlier time, and then counts to the later period.
+*See:* `events/chunks/visit.py`, which asks it.
 """
 
 from __future__ import annotations
