@@ -68,7 +68,7 @@ CREATE TABLE {schema}.events (
     -- (open_lines.sql).
     created_at     timestamptz NOT NULL DEFAULT statement_timestamp(),
     updated_at     timestamptz NOT NULL DEFAULT statement_timestamp(),
-    position          bigint,  -- in its line; NULL: not lined up
+    position       bigint,  -- in its line; NULL: not lined up
     head           boolean NOT NULL DEFAULT false,
     -- The row whose handler emitted it; NULL: a producer did. An event that goes to several topics is several rows with
     -- one event_id, so the causation_id of what they bring about does not tell them apart.

@@ -30,7 +30,7 @@ class Controls:
         # Grows with each change, for who must look whether there was one.
         self.version = 0
         self._on_change = on_change
-        self._heard = anyio.Event()
+        self._notified = anyio.Event()
         self._reads = True
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
@@ -44,7 +44,7 @@ class Controls:
 
     def on_notify(self) -> None:
         """A change was notified: read at once."""
-        self._heard.set()
+        self._notified.set()
 
     async def read(self, pool: Pool, sql: Statements) -> None:
         """Take over what the table says."""
@@ -65,8 +65,8 @@ class Controls:
         """Stay current until cancelled."""
         while True:
             with anyio.move_on_after(_EVERY):
-                await self._heard.wait()
-            self._heard = anyio.Event()
+                await self._notified.wait()
+            self._notified = anyio.Event()
             try:
                 await self.read(pool, sql)
                 self._reads = True

@@ -22,7 +22,7 @@ _log = get_logger(__name__)
 
 _LONGEST_PAUSE = 10.0
 # Seconds, at least, between two tests of the listening connection.
-_SHORTEST_CHECK = 1.0
+_SHORTEST_CHECK, _LONGEST_CHECK = 1.0, 10.0
 
 
 async def listen(
@@ -53,7 +53,7 @@ async def listen(
                 on_control=parts.controls.on_notify,
                 on_joining=on_joining,
                 on_connected=on_connected,
-                check_interval=max(_SHORTEST_CHECK, heartbeat),
+                check_interval=min(max(_SHORTEST_CHECK, heartbeat), _LONGEST_CHECK),
             )
         except Exception as error:  # noqa: BLE001 - whatever it was, listen again
             _log.warning("listening again", reason=explain(error).error)

@@ -21,6 +21,7 @@ from inboxd.store import controls as store
 from inboxd.store import operations as audit
 from inboxd.store.controls import Kind
 from inboxd.store.session import Session
+from inboxd.store.wakeups import HotTable
 
 _CHUNKS = 10_000  # flushed at once
 
@@ -137,9 +138,10 @@ def _check(kind: str, name: str) -> None:
 async def _waiting(session: Session, kind: Kind, name: str) -> int:
     """How many rows this holds back, in lanes and in lines."""
     total = 0
-    for table, lane in (("events", "topic"), ("commands", "queue")):
+    tables: tuple[tuple[HotTable, str], ...] = (("events", "topic"), ("commands", "queue"))
+    for table, lane in tables:
         if kind in (lane, "type"):
-            rows = await listing.lanes(session, table)  # type: ignore[arg-type]
+            rows = await listing.lanes(session, table)
             total += sum(row["pending"] for row in rows if row[kind] == name)
     if kind == "topic":
         total += await topics.waiting(session, [name])

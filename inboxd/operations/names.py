@@ -13,6 +13,7 @@ from inboxd.errors import UnknownName
 from inboxd.model.spelling import did_you_mean
 from inboxd.store import listing, names, topics
 from inboxd.store.session import Session
+from inboxd.store.wakeups import HotTable
 
 Named = Literal["type", "event type", "command type", "topic", "queue", "schedule"]
 
@@ -76,9 +77,10 @@ def _of(declared: names.Names, kind: Named) -> set[str]:
 async def _has_rows(session: Session, kind: Named, name: str) -> bool:
     """Whether unsettled rows have it, be it a name from before or one of a producer's own."""
     column = kind.rpartition(" ")[2]
-    for lane, table in (("topic", "events"), ("queue", "commands")):
+    tables: tuple[tuple[HotTable, str], ...] = (("events", "topic"), ("commands", "queue"))
+    for table, lane in tables:
         if kind in (lane, "type", f"{table.removesuffix('s')} type"):
-            rows = await listing.lanes(session, table)  # type: ignore[arg-type] # of the two above
+            rows = await listing.lanes(session, table)
             if any(row[column] == name for row in rows):
                 return True
     if kind == "topic":

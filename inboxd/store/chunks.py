@@ -79,7 +79,7 @@ async def line_up_arrivals(
     ends: Sequence[datetime],
     types: Iterable[str],
 ) -> LinedUp:
-    """File up to `rows` of what has arrived in a stretch of a bucket; see the statement."""
+    """Line up up to `rows` of what has arrived in a stretch of a bucket; see the statement."""
     found = await connection.fetch(
         sql["line_up_arrivals"], *arrived, rows, age, list(ends), list(types)
     )

@@ -116,6 +116,8 @@ async def settle(
 
     In the order of ids, as operators and folds lock them: no deadlock.
     """
+    if not ended:
+        return set()
     ended = sorted(ended, key=itemgetter(0))
     ids, fences, statuses, seconds, results = map(list, zip(*ended, strict=True))
     rows = await connection.fetch(

@@ -22,6 +22,10 @@ from inboxd.store.statements import Statements
 HotTable = Literal["events", "commands"]
 _LOCKS: dict[HotTable, int] = {"events": 1, "commands": 2}
 
+# What the server gets to answer the listening connection; a loop that a handler blocks for
+# less than that does not end the listening.
+_ANSWER_SECONDS = 10.0
+
 
 class Flag(IntEnum):
     """What the flag tells producers."""
@@ -86,14 +90,14 @@ async def listen(
 
     try:
         connection.add_termination_listener(on_lost)
-        with anyio.fail_after(check_interval):
+        with anyio.fail_after(_ANSWER_SECONDS):
             for what in ("events", "commands", "controls", "workers"):
                 await connection.add_listener(f"{sql.schema}_{what}", on_notification)
             await connection.add_listener(echo, on_notification)
         on_connected()
         while True:
             notified = anyio.Event()
-            with anyio.fail_after(check_interval):
+            with anyio.fail_after(_ANSWER_SECONDS):
                 await connection.execute(sql["echo"], echo)
                 await notified.wait()
             if connection.is_closed():

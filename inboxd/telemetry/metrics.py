@@ -380,7 +380,8 @@ _Lane = TypeVar("_Lane", EventBacklog, CommandBacklog)
 
 
 def _fullest(lanes: list[_Lane]) -> list[_Lane]:
-    return sorted(lanes, key=lambda lane: -(lane.rows or 0))[:MAX_LANES]
+    """Those that are not counted first: lines that wait for a handler, at most one a topic."""
+    return sorted(lanes, key=lambda lane: (lane.rows is not None, -(lane.rows or 0)))[:MAX_LANES]
 
 
 def _replace(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], float | None]]) -> None:

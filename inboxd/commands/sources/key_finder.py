@@ -26,7 +26,7 @@ _PAGE = 1_000
 _LOOK_SHARE = 1 / 20
 # New rows are looked for so often, in seconds, while there are keys enough, and for this share of
 # the time at most, but never later; a look that brings a whole page is not the last.
-_HEAR, _HEAR_SHARE, _LONGEST_HEAR = 0.05, 1 / 50, 0.25
+_LEARN, _LEARN_SHARE, _LONGEST_LEARN = 0.05, 1 / 50, 0.25
 
 
 class KeyFinder:
@@ -47,7 +47,7 @@ class KeyFinder:
         self._key_runs = key_runs
         # How far each type's new rows were read, and when they are read again at the latest.
         self._arrivals: dict[str, Lane] = {}
-        self._next_hear = 0.0
+        self._next_learn = 0.0
         # Where the look from the first key on is, since when, and when the next one is due.
         self._after: str | None = None
         self._look_began = 0.0
@@ -59,9 +59,9 @@ class KeyFinder:
         return bool(self._arrivals)
 
     @property
-    def has_just_heard(self) -> bool:
+    def has_just_learnt(self) -> bool:
         """Whether new rows were read a moment ago."""
-        return monotonic() < self._next_hear
+        return monotonic() < self._next_learn
 
     def on_sighting(self, line: KeyedSighting) -> None:
         """A survey saw the queue's commands of one type: look for what is due of them."""
@@ -99,17 +99,17 @@ class KeyFinder:
     async def _on_arrivals(self, connection: Connection, types: Sequence[str], room: int) -> None:
         """The keys of rows that are new, or due again."""
         now = monotonic()
-        if len(self.turns) * self.of_each >= room and now < self._next_hear:
+        if len(self.turns) * self.of_each >= room and now < self._next_learn:
             return
         lanes = [self._arrivals[type_] for type_ in types if type_ in self._arrivals]
         rows = await limits.arrived(connection, self._sql, self._queue, lanes, _PAGE)
         for row in rows:
             if row["run_at"] is not None:
                 self._arrivals[row["type"]].advance(row["run_at"], row["id"])
-        pause = _HEAR
+        pause = _LEARN
         if len(rows) < _PAGE:
-            pause = min(max(_HEAR, (monotonic() - now) / _HEAR_SHARE), _LONGEST_HEAR)
-        self._next_hear = now + pause
+            pause = min(max(_LEARN, (monotonic() - now) / _LEARN_SHARE), _LONGEST_LEARN)
+        self._next_learn = now + pause
         self.add(dict.fromkeys(row["key"] for row in rows))
 
     async def _look(self, connection: Connection) -> None:

@@ -211,7 +211,7 @@ class LimitedQueues:
         # Who has just looked for other keys and has none goes on with those that run here.
         following = (
             self._going_on(queue, room, longest)
-            if may_follow and not known.keys.turns and known.keys.has_just_heard
+            if may_follow and not known.keys.turns and known.keys.has_just_learnt
             else []
         )
         if known.keys.has_lines and not following:

@@ -154,7 +154,7 @@ class Visit:
     async def _line_up(
         self, connection: Connection, after: int, bound: int, seen: Sequence[ClaimedEvent] | None
     ) -> list[str]:
-        """File what has arrived and was not run; the lines that have grown."""
+        """Line up what has arrived and was not run; the lines that have grown."""
         if seen is not None:
             self.last = seen[-1]["id"] if seen else after
             bound = self.last if len(seen) == ROWS else bound

@@ -37,7 +37,7 @@ class UnhandledLines:
         self._arrivals = replace(judgement)  # with a clock of its own
 
     async def settle(self) -> None:
-        """File and end what nobody has handled for the grace."""
+        """Line up and end what nobody has handled for the grace."""
         judgement, context = self._judgement, self._judgement.context
         async with lend(context.pool) as connection:
             async with transaction(context.pool, connection):
@@ -69,7 +69,7 @@ class UnhandledLines:
         )
 
     async def _line_up(self, connection: Connection, each: Arrived) -> None:
-        """File what has arrived in a bucket, as far as nothing before it can come any more."""
+        """Line up what has arrived in a bucket, as far as nothing before it can come any more."""
         sql, bucket, after = self._judgement.context.sql, (each.topic, each.bucket), each.first - 1
         bound = self._horizon.bound(each.bucket, each.topic)
 

@@ -1,5 +1,5 @@
 -- Insert the commands that handlers sent, with their lineage, in the handlers' transaction.
--- parameters: arrays, one entry a command (an empty one is null throughout): $1 uuid[] command ids,
+-- parameters: arrays, one entry a command (NULL or an empty one: null throughout): $1 uuid[] command ids,
 --             $2 text[] queues (null: the declared one), $3 text[] types, $4 smallint[] schema versions,
 --             $5 text[] payloads (JSON), $6 smallint[] priorities, $7 timestamptz[] run_at,
 --             $8 double precision[] delays in seconds (both null: now), $9 timestamptz[] deadlines,

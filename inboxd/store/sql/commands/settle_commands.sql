@@ -4,8 +4,8 @@
 -- (a constraint says so); saying it again would invite the planner to the index of running rows,
 -- whose dead entries it would join with every settlement.
 -- parameters: arrays, one entry a row: $1 bigint[] ids, $2 bigint[] fences, $3 text[] statuses,
---             $4 double precision[] seconds, $5 text[] results (JSON, null: none; an
---             empty array: none throughout), then $6 uuid worker
+--             $4 double precision[] seconds, $5 text[] results (JSON, null: none; NULL
+--             in place of the array: none throughout), then $6 uuid worker
 -- returns: id of each row that matched
 -- locks: the rows
 WITH done AS (

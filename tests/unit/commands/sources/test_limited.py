@@ -151,7 +151,7 @@ async def test_a_line_goes_on_where_nobody_waits_for_a_turn(
     ]
     await site.claim(Claimed(rows[:20], at=7.0))
     runs.begin(rows[:20], 0)
-    keys._next_hear = site.now + 1
+    keys._next_learn = site.now + 1
     await site.claim(Claimed(rows[20:], passed=["a"], at=8.0))
     assert (site.asked[-1].keys, site.asked[-1].following) == (["a"], 7.0)
     assert len(keys.turns) == 0, "it has no turn of its own, passed or not"
