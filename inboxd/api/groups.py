@@ -132,7 +132,7 @@ class Groups:
     def send(self, command: object, options: SendOptions, into: Making | None) -> UUID:
         """Send a command as a member of a batch; it belongs to the batch's tenant."""
         self.check_open()
-        if "unique_key" in options:  # a batch cannot count a command that is kept
+        if options.get("unique_key") is not None:  # a batch cannot count a command that is kept
             raise UsageError("unique_key= is for ctx.send: what a batch counts must be written.")
         if into is None:
             return self._send(command, **options)

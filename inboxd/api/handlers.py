@@ -184,6 +184,7 @@ class Handlers:
 
         A sync function runs in a thread; `executor="process"` in a process that can be killed, for
         CPU work: it takes the command alone. `timeout` and `retry` override the settings'.
+        Commands wait in `queue` ("default") by `priority` (0); `schema_version` (1) is read.
         """
         return self._declare("command", type, CommandHandlerOptions, options, executor=executor)
 
@@ -230,6 +231,7 @@ class Handlers:
         the time of the run. `missed`, for what nobody could send in time: "skip", "once" or "all".
         The name is `<plugin>.<name>` everywhere else; `[schedules]` of the settings may change it.
         """
+        _refuse_unknown("schedule", options, ScheduleOptions)
         self._schedules.append(
             ScheduleDeclaration(
                 name=f"{self.name}.{name}",

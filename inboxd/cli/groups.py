@@ -77,7 +77,7 @@ def _of(group: type[Options]) -> Iterator[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     by_name = {field.name: field for field in fields(group)}
     for kind in group.__mro__:
-        for name in vars(kind).get("__annotations__", ()):
+        for name in inspect.get_annotations(kind):
             if (field := by_name.pop(name, None)) is not None:
                 yield inspect.Parameter(
                     name,

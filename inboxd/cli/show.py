@@ -14,7 +14,7 @@ from uuid import UUID
 import typer
 
 from inboxd.cli import columns
-from inboxd.cli.options import Asking, read_id
+from inboxd.cli.options import Looking, read_id
 from inboxd.cli.output import Document, Fields, Part, TableColumn
 from inboxd.cli.output import show as shown
 from inboxd.errors import NotFound
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Showing(Asking):
+class Showing(Looking):
     """How much of a row is shown."""
 
     payload: Annotated[

@@ -98,11 +98,20 @@ def maintenance_tasks(
 
 
 def _noted(context: MaintenanceContext, task: MaintenanceTask) -> MaintenanceTask:
-    """The same task; its runs that do not fail are noted, those that are left out are not."""
+    """The same task; its runs that do not fail are noted, those that are left out are not.
+
+    Its first run counts as its last success until it has one: one that always fails has an age too.
+    """
+    noted = False
 
     async def run() -> None:
+        nonlocal noted
+        last = context.metrics.maintenance_success.labels(task.name)
+        if not noted:
+            last.set_to_current_time()
+            noted = True
         await task.run()
-        context.metrics.maintenance_success.labels(task.name).set_to_current_time()
+        last.set_to_current_time()
 
     return task._replace(run=sparingly(run) if task.sparing else run)
 

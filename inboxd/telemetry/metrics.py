@@ -232,7 +232,7 @@ class Metrics:
         )
         self.maintenance_success = self._gauge(
             "inboxd_maintenance_last_success_timestamp_seconds",
-            "When this worker last ran a maintenance task without an error.",
+            "When this worker last ran a maintenance task without an error, or first tried to.",
             "task",
         )
         self.batches_expired = self._counter(

@@ -111,7 +111,9 @@ class Service:
         while not self.stopping:
             folder = self.folder / f"{self.name}-{len(self.lives) + 1:03}"
             folder.mkdir()
-            self.lives.append(Worker(folder, self.way.dsn, self._settings()))
+            # An interpreter for each, as in operation: workers that were forked from one share its
+            # hash seed, and walk through sets in the same order.
+            self.lives.append(Worker(folder, self.way.dsn, self._settings(), forked=False))
             await eventually(self._has_ended, within=_FOR_EVER)
             self.exits.append(self.worker.process.wait())
             await self._look_for_children()

@@ -21,7 +21,7 @@ OF_WHAT_IS_THERE = {
     *("inboxd_command_backlog_age_seconds", "inboxd_command_backlog_rows"),
     "inboxd_kept_event_age_seconds",
     *("inboxd_blocked_keys", "inboxd_blocked_key_age_seconds", "inboxd_blocked_line_age_seconds"),
-    *("inboxd_retention_lag_seconds", "inboxd_maintenance_last_success_timestamp_seconds"),
+    "inboxd_retention_lag_seconds",
 }
 
 

@@ -172,6 +172,19 @@ async def test_today_waits_for_its_midnight(inbox: Inbox) -> None:
     assert waiting["head"]
 
 
+async def test_the_first_of_age_and_cron_counts(inbox: Inbox) -> None:
+    written = "select created_at from inboxd.events where id = $1"
+    (old,) = await emit(inbox, "hourly", "age", [{}])
+    (waiting,) = await lined_up(inbox, "hourly", "age", 1)
+    created_at = await inbox.database.fetchval(written, old)
+    assert waiting["run_at"] == created_at + timedelta(hours=1)
+    (young,) = await emit(inbox, "nightly", "cron", [{}])
+    (waiting,) = await lined_up(inbox, "nightly", "cron", 1)
+    created_at = (await inbox.database.fetchval(written, young)).astimezone(BERLIN)
+    day = created_at.replace(hour=0, minute=0, second=0, microsecond=0)
+    assert waiting["run_at"] == day + timedelta(days=1)
+
+
 # ------------------------------------------------------------------------------------- replays
 
 

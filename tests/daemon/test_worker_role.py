@@ -1,4 +1,4 @@
-"""The worker's role is enough: it settles, retries, files and claims within limits."""
+"""The worker's role is enough: it settles, retries, lines up and claims within limits."""
 
 from urllib.parse import urlsplit, urlunsplit
 

@@ -63,7 +63,7 @@ async def test_half_open_connections_of_the_processors(
 async def test_a_vanished_server_is_waited_for_once(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would not answer a rollback either: settlements and burials go to a new connection."""
+    """It would answer no rollback either: what settles and declares dead has a new connection."""
     monkeypatch.setattr("inboxd.store.pools._GRACE_SECONDS", 0.0)
     async with AsyncExitStack() as stack:
         way = stack.enter_context(proxy(database.dsn))

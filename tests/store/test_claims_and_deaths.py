@@ -1,4 +1,4 @@
-"""Claims, heartbeats and burials, held by two sessions at once: the dead get nothing."""
+"""Claims, heartbeats and deaths, held by two sessions at once: the dead get nothing."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
@@ -67,7 +67,7 @@ async def _a_beat(session: Connection, worker: UUID) -> object:
 
 
 @pytest.mark.parametrize("late", [_a_claim, _a_claim_of_a_suspect, _a_beat])
-async def test_who_waits_for_the_burial_gets_nothing(
+async def test_a_claim_that_waits_for_the_death_gets_nothing(
     database: Database, late: Callable[[Connection, UUID], Awaitable[object]]
 ) -> None:
     """A claim, or a heartbeat, that reaches the server while its worker is declared dead."""
@@ -90,7 +90,7 @@ async def test_who_waits_for_the_burial_gets_nothing(
     assert await database.fetchval("select state from inboxd.workers") == "dead"
 
 
-async def test_a_claim_that_committed_just_before_the_burial_is_taken_back(
+async def test_a_claim_that_committed_just_before_the_death_is_taken_back(
     database: Database,
 ) -> None:
     """The reaper's transaction began before the claim committed; its later statement sees it."""

@@ -4,7 +4,9 @@ An interpreter needs two thirds of a second of CPU to import the daemon, and the
 hundreds of workers. A forked one is a process like any other, with a session, signals and an exit
 code of its own; it reads its settings and finds its plugins itself.
 Promises: the process that forks ends with the one that asks.
-Known limit: a worker that is to start otherwise than the tests were is not forked (`fits`).
+Known limits: a worker that is to start otherwise than the tests were is not forked (`fits`). Forked
+workers have one hash seed, zone and locale, and all modules that the tests' support imports; where
+that may hide something, as in chaos, they have interpreters of their own (`forked=False`).
 See: tests/support/forker.py, the process that forks.
 """
 
@@ -71,10 +73,11 @@ class Forked:
 
 
 def _is_readable(file: BinaryIO, timeout: float | None) -> bool:
-    if file.closed:  # another thread has read it
-        return True
     poll = select.poll()
-    poll.register(file, select.POLLIN)
+    try:
+        poll.register(file, select.POLLIN)
+    except ValueError:  # another thread has read and closed it
+        return True
     return bool(poll.poll(None if timeout is None else timeout * 1000))
 
 

@@ -143,6 +143,8 @@ def add_to(handlers: Handlers) -> None:
     topic("aged", age="300ms")
     topic("old", age="1h")
     topic("daily", cron="0 0 * * *", zone="Europe/Berlin")
+    topic("hourly", age="1h", cron="0 0 1 1 *", zone="Europe/Berlin")
+    topic("nightly", age="2d", cron="0 0 * * *", zone="Europe/Berlin")
     topic("dozens", count=12, cron="0 0 * * *", zone="Europe/Berlin")
     topic(
         "paired",

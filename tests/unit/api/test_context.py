@@ -204,6 +204,8 @@ def test_what_names_no_event_or_cannot_be_stored_is_not_emitted(ctx: EventContex
         ctx.emit("a.b", headers={"text": "\0"})
     with pytest.raises(TypeError, match="keyword argument 'topics'"):
         ctx.emit(Paid(), topics="a")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="keyword argument 'queues'"):
+        ctx.send({}, type="a.b", queues="a")  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="is not a valid event type: it has 0 bytes"):
         ctx.emit("")
     assert not ctx.events

@@ -274,3 +274,10 @@ def test_a_payload_that_pydantic_cannot_read(handlers: Handlers) -> None:
     handlers.command("school.send")(handle)
     (problem,) = handlers.build().problems
     assert "its payload is not a type that pydantic can read" in problem
+
+
+@pytest.mark.parametrize("declares", ["event", "command", "chunk", "topic", "schedule"])
+def test_a_misspelt_option_is_refused_by_its_name(handlers: Handlers, declares: str) -> None:
+    given: tuple[Any, ...] = ("a", "0 3 * * *", {}) if declares == "schedule" else ("a",)
+    with pytest.raises(TypeError, match=rf"{declares}\(\) got an unexpected .*'tiemout'"):
+        getattr(handlers, declares)(*given, tiemout="5s")

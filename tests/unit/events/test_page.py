@@ -87,7 +87,7 @@ async def test_a_page_that_could_not_be_counted_has_committed() -> None:
     assert ended.call_args.kwargs == {"committed": True}
 
 
-async def test_a_loss_under_a_list_is_not_one_of_its_first_event() -> None:
+async def test_a_loss_under_a_chunk_is_not_one_of_its_first_event() -> None:
     settling, quarantine = MagicMock(losses=LossExemptions()), AsyncMock()
     recovery = VisitRecovery(MagicMock(), settling, MagicMock(), quarantine)
     visit: Any = MagicMock(ran=[("k", MagicMock(first={"id": 7}))])
