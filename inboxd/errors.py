@@ -10,6 +10,7 @@ Known limit: drivers' exceptions are wrapped at the boundary that talks to the d
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 
 class InboxdError(Exception):
@@ -67,6 +68,52 @@ class NotFound(InboxdError):
 
 class UnknownName(NotFound):
     """Nothing declares this name: correct it, or insist with --force."""
+
+
+class UnknownCommand(NotFound):
+    """There is no command of this id: it has not committed, or its history is gone."""
+
+
+class CommandFailed(InboxdError):
+    """The command is a dead letter: it has failed for good, and an operator may run it again."""
+
+    def __init__(self, command_id: UUID, error: str) -> None:
+        """`error` is that of its last attempt."""
+        super().__init__(command_id, error)
+        self.command_id = command_id
+        self.error = error
+
+    def __str__(self) -> str:
+        return f"command {self.command_id} has failed: {self.error or 'no error is kept'}"
+
+
+class CommandCancelled(InboxdError):
+    """The command was cancelled, and has no result."""
+
+    def __init__(self, command_id: UUID) -> None:
+        super().__init__(command_id)
+        self.command_id = command_id
+
+    def __str__(self) -> str:
+        return f"command {self.command_id} was cancelled"
+
+
+class ResultTimeout(InboxdError, TimeoutError):
+    """The command has not ended in time: it goes on, and may be waited for again."""
+
+    def __init__(self, command_id: UUID, status: str, seconds: float) -> None:
+        """`status` is that of the last look; empty: no look was answered."""
+        super().__init__(command_id, status, seconds)
+        self.command_id = command_id
+        self.status = status
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        how = f"is {self.status}" if self.status else "has not been seen"
+        return (
+            f"command {self.command_id} {how} after {self.seconds:g} s: it goes on, and may be "
+            "waited for again"
+        )
 
 
 class Conflict(InboxdError):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeAlias, Unpack, overload
 from uuid import UUID
 
-from inboxd.client import batches
+from inboxd.client import batches, results
 from inboxd.client.batches import ACommand, BatchFields, BatchSent, NewStep
 from inboxd.client.drafts import (
     COMMANDS,
@@ -24,9 +24,21 @@ from inboxd.client.drafts import (
     NewEvent,
     Sent,
 )
-from inboxd.client.drivers import AsyncConnection, SyncConnection, write
+from inboxd.client.drivers import (
+    AsyncConnection,
+    AsyncDatabase,
+    SyncConnection,
+    SyncDatabase,
+    write,
+)
 from inboxd.client.pages import queries
-from inboxd.errors import UsageError
+from inboxd.errors import (
+    CommandCancelled,
+    CommandFailed,
+    ResultTimeout,
+    UnknownCommand,
+    UsageError,
+)
 from inboxd.model.duration import Duration
 from inboxd.model.naming import CommandPayload, EventPayload
 
@@ -36,6 +48,8 @@ AnEvent: TypeAlias = NewEvent | EventPayload
 __all__ = [
     "AsyncConnection",
     "BatchSent",
+    "CommandCancelled",
+    "CommandFailed",
     "CommandPayload",
     "Emitted",
     "EventPayload",
@@ -43,8 +57,10 @@ __all__ = [
     "NewCommand",
     "NewEvent",
     "NewStep",
+    "ResultTimeout",
     "Sent",
     "SyncConnection",
+    "UnknownCommand",
 ]
 
 
@@ -52,9 +68,10 @@ class Inbox:
     """The way in, for one schema. Holds no connection and no state: one serves a whole service.
 
     Every method takes a connection of asyncpg, psycopg 3, SQLAlchemy (Connection, Session and their
-    async forms), or a handler's `ctx.connection`. A synchronous one returns at once, an async one
-    gives something to await. Raises PayloadError (with the field's path) or UsageError for what can
-    never be stored, before anything is sent; what the database refuses is the driver's own error.
+    async forms) or Django; those that write take a handler's `ctx.connection` too. A synchronous
+    one returns at once, an async one gives something to await. Raises PayloadError (with the
+    field's path) or UsageError for what can never be stored, before anything is sent; what the
+    database refuses is the driver's own error.
     """
 
     __slots__ = ("_schema",)
@@ -321,6 +338,31 @@ class Inbox:
         """Write a workflow, all of it at once. Raises UsageError for a cycle or an unknown step."""
         calls = batches.send_workflow(self._schema, name, steps, fields)
         return write(connection, calls, lambda receipts: receipts[0])
+
+    @overload
+    def result(
+        self, connection: AsyncDatabase, command_id: UUID, *, timeout: Duration = "30s"
+    ) -> Coroutine[Any, Any, Any]: ...
+
+    @overload
+    def result(
+        self, connection: SyncDatabase, command_id: UUID, *, timeout: Duration = "30s"
+    ) -> Any: ...
+
+    def result(
+        self,
+        connection: AsyncDatabase | SyncDatabase,
+        command_id: UUID,
+        *,
+        timeout: Duration = "30s",
+    ) -> Any | Coroutine[Any, Any, Any]:
+        """Wait for a command's result, by a connection whose transaction has ended, or a pool.
+
+        Of a pool or an engine a connection is taken for each look, and not for the wait between.
+        Raises CommandFailed, CommandCancelled, ResultTimeout (it goes on), or UnknownCommand (it
+        has not committed, or its history is gone).
+        """
+        return results.wait(connection, self._schema, command_id, timeout)
 
 
 def _total(counts: list[int]) -> int:

@@ -1,13 +1,20 @@
 """The connections that a producer may have, told apart without importing any driver.
 
-Owns the table of drivers. Promises: a connection is recognised by the names of its class and of
+Owns the table of drivers, and the two ways to run a query: *within* the caller's transaction, which
+is how everything is written, and *alone*, in no transaction of the caller's, which is how what has
+become of it is looked at. Promises: a connection is recognised by the names of its class and of
 that class's bases, so a subclass works as well; rows are read by position, whatever row factory,
-record class or codec the caller has set; no transaction is opened, committed or rolled back.
-Known limit: a pool is refused, since what it writes would be in nobody's transaction.
+record class or codec the caller has set. Within, no transaction is opened, committed or rolled
+back. Alone, an open transaction is refused before anything is sent, and what a driver opens by
+itself ends with the query; a session is asked by another connection of its engine's, so that its
+objects do not expire.
+Known limits: nothing is written by a pool, as that would be in nobody's transaction. One that SQL
+text began is seen only where the driver sees it.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -36,9 +43,35 @@ class _ClosesNow(Protocol):
     def close(self) -> None: ...
 
 
-# As narrow as types can be without the drivers' own; `write` refuses what only looks like one.
+class _DisposesLater(Protocol):
+    def dispose(self) -> Awaitable[None]: ...
+
+
+class _DisposesNow(Protocol):
+    def dispose(self) -> None: ...
+
+
+# As narrow as types can be without the drivers' own; `driver` refuses what only looks like one.
 AsyncConnection: TypeAlias = _FetchesLater | _ClosesLater
 SyncConnection: TypeAlias = _FetchesNow | _ClosesNow
+# Pools and engines too.
+AsyncDatabase: TypeAlias = AsyncConnection | _DisposesLater
+SyncDatabase: TypeAlias = SyncConnection | _DisposesNow
+
+Now: TypeAlias = "Callable[[Any, Query[Any]], Sequence[Any]]"
+Later: TypeAlias = "Callable[[Any, Query[Any]], Coroutine[Any, Any, Sequence[Any]]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """How one kind of connection runs a query, within a transaction and alone; async if `later`.
+
+    Without `within` nothing is written by it; without `alone` there is always a transaction.
+    """
+
+    within: Any = None
+    alone: Any = None
+    later: bool = False
 
 
 def write(
@@ -49,21 +82,48 @@ def write(
     Returns the result itself, or for an async connection something to await. Raises UsageError for
     a connection of no known kind.
     """
-    driver = type(connection)
-    for base in driver.__mro__:
+    driver = driver_of(connection)
+    if driver is None or driver.within is None:
+        raise UsageError(
+            f"{_named(connection)} is not a connection that inboxd.client knows: give it a "
+            "connection of asyncpg, psycopg 3, SQLAlchemy or Django (no pool, engine or cursor), "
+            "so that what it writes is part of your transaction."
+        )
+    if driver.later:
+        return _run_later(driver.within, connection, queries, finish)
+    return finish(_run(driver.within, connection, queries))
+
+
+def look(connection: object) -> Driver:
+    """The driver of what can run a query alone. Raises UsageError for what cannot."""
+    driver = driver_of(connection)
+    if driver is None:
+        raise UsageError(
+            f"{_named(connection)} is not a connection, pool or engine that inboxd.client knows: "
+            "give it one of asyncpg, psycopg 3, SQLAlchemy or Django."
+        )
+    if driver.alone is None:
+        raise UsageError(
+            "a handler's connection is in the transaction of its row, and a handler that waits for "
+            "a command holds up its worker: let a batch or a workflow run what follows a command."
+        )
+    return driver
+
+
+def driver_of(connection: object) -> Driver | None:
+    """The driver of a connection, by the names of its class and of that class's bases."""
+    for base in type(connection).__mro__:
         place = (base.__module__.partition(".")[0], base.__name__)
-        if fetch := _NOW.get(place):
-            return finish(_run(fetch, connection, queries))
-        if fetch_later := _LATER.get(place):
-            return _run_later(fetch_later, connection, queries, finish)
-    raise UsageError(
-        f"{driver.__module__}.{driver.__qualname__} is not a connection that inboxd.client knows: "
-        "give it a connection of asyncpg, psycopg 3 or SQLAlchemy (no pool, engine or cursor), "
-        "so that what it writes is part of your transaction."
-    )
+        if found := _DRIVERS.get(place):
+            return found
+    return None
 
 
-def _run(fetch: "_Now", connection: Any, queries: Iterator[Query[R] | None]) -> list[R]:
+def _named(connection: object) -> str:
+    return f"{type(connection).__module__}.{type(connection).__qualname__}"
+
+
+def _run(fetch: Now, connection: Any, queries: Iterator[Query[R] | None]) -> list[R]:
     return [
         receipt
         for query in queries
@@ -73,7 +133,7 @@ def _run(fetch: "_Now", connection: Any, queries: Iterator[Query[R] | None]) -> 
 
 
 async def _run_later(
-    fetch: "_Later",
+    fetch: Later,
     connection: Any,
     queries: Iterator[Query[R] | None],
     finish: Callable[[list[R]], T],
@@ -108,10 +168,6 @@ async def _following(queries: Iterator[Query[R] | None]) -> Query[R] | None:
     return None
 
 
-_Now: TypeAlias = Callable[[Any, Query[Any]], Sequence[Any]]
-_Later: TypeAlias = Callable[[Any, Query[Any]], Coroutine[Any, Any, Sequence[Any]]]
-
-
 def _dollar(number: int) -> str:
     return f"${number}"
 
@@ -125,9 +181,29 @@ def _tuples(_cursor: object) -> type[tuple[Any, ...]]:
     return tuple
 
 
+def _refuse_if(in_transaction: object) -> None:
+    if in_transaction:
+        raise UsageError(
+            "a transaction is open on this connection: a command that it sent is seen by no worker "
+            "before the commit, and its snapshot may not show the result. Commit first, or give a "
+            "pool or an engine."
+        )
+
+
+# ---------------------------------------------------------------------------------------- asyncpg
+
+
 def _fetch(connection: Any, query: Query[Any]) -> Any:
-    # asyncpg's and a handler's `ctx.connection`; asyncpg gives a coroutine.
+    # asyncpg's and a handler's `ctx.connection`; asyncpg gives a coroutine. Its pool as well.
     return connection.fetch(query.text(_dollar), *query.arguments)
+
+
+async def _fetch_alone(connection: Any, query: Query[Any]) -> Any:
+    _refuse_if(connection.is_in_transaction())
+    return await _fetch(connection, query)
+
+
+# ---------------------------------------------------------------------------------------- psycopg
 
 
 def _psycopg(connection: Any, query: Query[Any]) -> Any:
@@ -139,6 +215,37 @@ async def _psycopg_later(connection: Any, query: Query[Any]) -> Any:
     async with connection.cursor(row_factory=_tuples) as cursor:
         await cursor.execute(query.text(_percent), query.arguments)
         return await cursor.fetchall()
+
+
+def _psycopg_alone(connection: Any, query: Query[Any]) -> Any:
+    _refuse_if(connection.info.transaction_status)  # 0 is idle
+    try:
+        return _psycopg(connection, query)
+    finally:
+        if not connection.autocommit:
+            connection.rollback()
+
+
+async def _psycopg_alone_later(connection: Any, query: Query[Any]) -> Any:
+    _refuse_if(connection.info.transaction_status)
+    try:
+        return await _psycopg_later(connection, query)
+    finally:
+        if not connection.autocommit:
+            await connection.rollback()
+
+
+def _psycopg_pool(pool: Any, query: Query[Any]) -> Any:
+    with pool.connection() as connection:
+        return _psycopg(connection, query)
+
+
+async def _psycopg_pool_later(pool: Any, query: Query[Any]) -> Any:
+    async with pool.connection() as connection:
+        return await _psycopg_later(connection, query)
+
+
+# ------------------------------------------------------------------------------------- SQLAlchemy
 
 
 def _exec(connection: Any, query: Query[Any]) -> tuple[str, tuple[Any, ...]]:
@@ -155,6 +262,28 @@ async def _sqlalchemy_later(connection: Any, query: Query[Any]) -> Any:
     return (await connection.exec_driver_sql(*_exec(connection, query))).fetchall()
 
 
+def _sqlalchemy_alone(connection: Any, query: Query[Any]) -> Any:
+    _refuse_if(connection.in_transaction())
+    try:
+        return _sqlalchemy(connection, query)
+    finally:
+        connection.rollback()
+
+
+async def _sqlalchemy_alone_later(connection: Any, query: Query[Any]) -> Any:
+    return await connection.run_sync(_sqlalchemy_alone, query)
+
+
+def _engine(engine: Any, query: Query[Any]) -> Any:
+    with engine.connect() as connection:
+        return _sqlalchemy(connection, query)
+
+
+async def _engine_later(engine: Any, query: Query[Any]) -> Any:
+    async with engine.connect() as connection:
+        return await _sqlalchemy_later(connection, query)
+
+
 def _session(session: Any, query: Query[Any]) -> Any:
     return _sqlalchemy(session.connection(), query)
 
@@ -163,20 +292,61 @@ async def _session_later(session: Any, query: Query[Any]) -> Any:
     return await _sqlalchemy_later(await session.connection(), query)
 
 
+def _session_alone(session: Any, query: Query[Any]) -> Any:
+    _refuse_if(session.in_transaction())
+    bind = session.get_bind()
+    # An engine, or the connection that somebody gave it.
+    return (_engine if hasattr(bind, "connect") else _sqlalchemy_alone)(bind, query)
+
+
+async def _session_alone_later(session: Any, query: Query[Any]) -> Any:
+    return await session.run_sync(_session_alone, query)
+
+
+# ----------------------------------------------------------------------------------------- Django
+
+
+def _django(connection: Any, query: Query[Any]) -> Any:
+    if connection.vendor != "postgresql":
+        raise UsageError(
+            f"Django's database {connection.alias!r} is {connection.display_name}: inboxd is in "
+            "PostgreSQL; give it connections[...] of that database."
+        )
+    with connection.cursor() as cursor:
+        cursor.execute(query.text(_percent), query.arguments)
+        return cursor.fetchall()
+
+
+def _django_alone(connection: Any, query: Query[Any]) -> Any:
+    _refuse_if(connection.in_atomic_block or not connection.get_autocommit())
+    return _django(connection, query)
+
+
 # The package and the class; the modules between them move from release to release.
-_NOW: dict[tuple[str, str], _Now] = {
-    ("psycopg", "Connection"): _psycopg,
-    ("sqlalchemy", "Connection"): _sqlalchemy,
-    ("sqlalchemy", "Session"): _session,
-    ("sqlalchemy", "scoped_session"): _session,
-    ("inboxd", "BlockingConnection"): _fetch,
-}
-_LATER: dict[tuple[str, str], _Later] = {
-    ("asyncpg", "Connection"): _fetch,
-    ("asyncpg", "PoolConnectionProxy"): _fetch,
-    ("psycopg", "AsyncConnection"): _psycopg_later,
-    ("sqlalchemy", "AsyncConnection"): _sqlalchemy_later,
-    ("sqlalchemy", "AsyncSession"): _session_later,
-    ("sqlalchemy", "async_scoped_session"): _session_later,
-    ("inboxd", "LazyConnection"): _fetch,
+_DRIVERS = {
+    ("asyncpg", "Connection"): Driver(_fetch, _fetch_alone, later=True),
+    ("asyncpg", "PoolConnectionProxy"): Driver(_fetch, _fetch_alone, later=True),
+    ("asyncpg", "Pool"): Driver(None, _fetch, later=True),
+    ("psycopg", "Connection"): Driver(_psycopg, _psycopg_alone),
+    ("psycopg", "AsyncConnection"): Driver(_psycopg_later, _psycopg_alone_later, later=True),
+    ("psycopg_pool", "ConnectionPool"): Driver(None, _psycopg_pool),
+    ("psycopg_pool", "AsyncConnectionPool"): Driver(None, _psycopg_pool_later, later=True),
+    ("sqlalchemy", "Connection"): Driver(_sqlalchemy, _sqlalchemy_alone),
+    ("sqlalchemy", "Engine"): Driver(None, _engine),
+    ("sqlalchemy", "Session"): Driver(_session, _session_alone),
+    ("sqlalchemy", "scoped_session"): Driver(_session, _session_alone),
+    ("sqlalchemy", "AsyncConnection"): Driver(
+        _sqlalchemy_later, _sqlalchemy_alone_later, later=True
+    ),
+    ("sqlalchemy", "AsyncEngine"): Driver(None, _engine_later, later=True),
+    ("sqlalchemy", "AsyncSession"): Driver(_session_later, _session_alone_later, later=True),
+    ("sqlalchemy", "async_scoped_session"): Driver(
+        _session_later, _session_alone_later, later=True
+    ),
+    # A database's wrapper, and `django.db.connection`, which stands for that of this thread.
+    ("django", "BaseDatabaseWrapper"): Driver(_django, _django_alone),
+    ("django", "ConnectionProxy"): Driver(_django, _django_alone),
+    # A handler's.
+    ("inboxd", "BlockingConnection"): Driver(_fetch),
+    ("inboxd", "LazyConnection"): Driver(_fetch, later=True),
 }

@@ -3,13 +3,16 @@
 mypy proves it when it checks this file (`make check`); running it proves that the names exist.
 """
 
+from collections.abc import Coroutine
 from typing import Any, TypeAlias, assert_type
+from uuid import uuid4
 
 import asyncpg
 import psycopg
 from asyncpg.pool import PoolConnectionProxy
-from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from psycopg_pool import ConnectionPool
+from sqlalchemy import Connection, Engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session
 
 import inboxd
@@ -29,8 +32,18 @@ def on_a_synchronous_connection(inbox: Inbox, connection: Now) -> None:
     assert_type(inbox.emit_many(connection, [NewEvent("a.b")]), list[Emitted])
     assert_type(inbox.send(connection, "a.b", priority=1), Sent)
     assert_type(inbox.send_many(connection, iter([NewCommand("a.b")])), list[Sent])
+    assert_type(inbox.result(connection, uuid4()), Any)
     inbox.emit(connection, "a.b", tenannt="t1")  # type: ignore[call-overload]
     inbox.emit(7, "a.b")  # type: ignore[call-overload]
+
+
+def on_what_waits_and_does_not_write(
+    inbox: Inbox, pool: "ConnectionPool[Any] | Engine", later: "asyncpg.Pool[Any] | AsyncEngine"
+) -> None:
+    inbox.result(pool, uuid4(), timeout="1s")
+    waits: Coroutine[Any, Any, Any] = inbox.result(later, uuid4())
+    waits.close()
+    _ = inbox.result(7, uuid4())  # type: ignore[call-overload]
 
 
 async def on_an_async_connection(inbox: Inbox, connection: Later) -> None:
@@ -43,3 +56,4 @@ async def on_an_async_connection(inbox: Inbox, connection: Later) -> None:
 def test_both_are_checked_by_mypy() -> None:
     assert callable(on_a_synchronous_connection)
     assert callable(on_an_async_connection)
+    assert callable(on_what_waits_and_does_not_write)

@@ -47,6 +47,7 @@ async def producer(database: Database) -> AsyncIterator[asyncpg.Connection]:
         "SELECT * FROM inboxd.emit_event('a.b', '{}', dedup_key => 'd', ordering_key => 'o')",
         "SELECT * FROM inboxd.emit_event('a.b', '{}')",
         "SELECT * FROM inboxd.send_command('a.b', '{}')",
+        "SELECT * FROM inboxd.command_result(gen_random_uuid())",
         """SELECT * FROM inboxd.emit_events('[{"type": "a.b"}]')""",
         """SELECT * FROM inboxd.send_commands('[{"type": "a.b"}]')""",
     ],

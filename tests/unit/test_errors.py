@@ -2,17 +2,21 @@
 
 import pickle
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 
 from inboxd import errors
 from inboxd.errors import (
+    CommandCancelled,
+    CommandFailed,
     Defer,
     HandlerTimeout,
     InboxdError,
     LeaseLost,
     PayloadError,
     Reject,
+    ResultTimeout,
     Retry,
     UsageError,
 )
@@ -47,6 +51,7 @@ def test_a_payload_error_names_the_path() -> None:
 
 def test_a_timeout_is_a_timeout_and_a_usage_error_is_a_value_error() -> None:
     assert issubclass(HandlerTimeout, TimeoutError)
+    assert issubclass(ResultTimeout, TimeoutError)
     assert issubclass(UsageError, ValueError)
 
 
@@ -59,6 +64,9 @@ def test_a_timeout_is_a_timeout_and_a_usage_error_is_a_value_error() -> None:
         Defer(until=datetime(2030, 1, 1, tzinfo=UTC)),
         Defer(after=3),
         Reject("spam"),
+        CommandFailed(uuid4(), "KeyError: 'a'"),
+        CommandCancelled(uuid4()),
+        ResultTimeout(uuid4(), "running", 2.5),
     ],
 )
 def test_pickling_keeps_everything(error: InboxdError) -> None:
