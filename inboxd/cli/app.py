@@ -21,6 +21,7 @@ from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import examples
 from inboxd.cli.output import show
 from inboxd.cli.produce import emit, send
+from inboxd.cli.rehearse import rehearse
 from inboxd.cli.rows import row_commands
 from inboxd.cli.running import run
 from inboxd.cli.schema import migrate
@@ -110,6 +111,9 @@ app.command(epilog=examples("inboxd paused", "inboxd paused --json"))(paused)
 app.command(
     epilog=examples("inboxd trace command 4711", "inboxd trace batch 3 --mermaid > story.mmd")
 )(trace)
+app.command(
+    epilog=examples("inboxd rehearse command 4711", "inboxd rehearse event 915 --debugger")
+)(rehearse)
 app.command(epilog=examples("inboxd workers", "inboxd workers --all --json"))(workers)
 app.command(epilog=examples("inboxd dev", "inboxd dev -c config.toml --port 0"))(dev)
 

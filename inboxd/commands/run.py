@@ -35,7 +35,7 @@ from inboxd.errors import InboxdError, LeaseLost, Reject, TooNew
 from inboxd.model.outcome import explain
 from inboxd.store import batches, commands, emitted
 from inboxd.store.connections import Connection, is_passing
-from inboxd.store.handler_connection import OwnTransaction
+from inboxd.store.handler_connection import OwnTransaction, PageSavepoint
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.settlements import Requeue, Settlement
 from inboxd.telemetry import tally
@@ -125,7 +125,7 @@ class CommandRun:
             try:
                 if row["body_id"] is not None and not self._bodies.is_read(row):
                     on_wait()
-                if await self._attempt(task, handler, row, own, started, limit, on_wait):
+                if await self._attempt(task, handler, row, own, limit, on_wait):
                     end = "succeeded"
             except LeaseLost as error:
                 _log.warning(
@@ -170,13 +170,37 @@ class CommandRun:
         handler: CommandHandler,
         row: ClaimedCommand,
         own: OwnTransaction,
-        started: float,
         limit: float,
         on_wait: Callable[[], None],
     ) -> bool:
+        ended = await self.execute(task, handler, row, own, limit, on_wait)
+        written = True
+        if own.held is None and row["ordering_key"] is not None and ended.writes:
+            # What it sent may be refused: nothing of its key starts before that is known.
+            written = await self._settler.see(ended)
+        elif own.held is None:
+            await self._settler.add(ended)
+        else:
+            if row["ordering_key"] is not None:
+                await self._settler.written(row)
+            await self._commit(own, ended)
+        self._count(row, "succeeded", cast("Settlement", ended.outcome).seconds)
+        return written
+
+    async def execute(
+        self,
+        task: Task,
+        handler: CommandHandler,
+        row: ClaimedCommand,
+        part: OwnTransaction | PageSavepoint,
+        limit: float,
+        on_wait: Callable[[], None] | None = None,
+    ) -> Ended:
+        """Decode and handle one command; its outcome, and what it sent. Raises what went wrong."""
+        started = monotonic()
         if row["late"]:
             raise Reject("its deadline passed before it could start")
-        lend = own.lender(handler.executor)
+        lend = part.lender(handler.executor)
         results = self._blocking_results if handler.executor == "thread" else self._results
         context = CommandContext(row, lend, self._registry, _handler_log, results, self._say)
         payload = await self._payload(handler, row)
@@ -190,22 +214,9 @@ class CommandRun:
             )
         finally:
             context.close()
-            own.close()
-        own.check()
-        seconds = monotonic() - started
-        ended = succeeded(row, context, value, seconds)
-        written = True
-        if own.held is None and row["ordering_key"] is not None and ended.writes:
-            # What it sent may be refused: nothing of its key starts before that is known.
-            written = await self._settler.see(ended)
-        elif own.held is None:
-            await self._settler.add(ended)
-        else:
-            if row["ordering_key"] is not None:
-                await self._settler.written(row)
-            await self._commit(own, ended)
-        self._count(row, "succeeded", seconds)
-        return written
+            part.close()
+        part.check()
+        return succeeded(row, context, value, monotonic() - started)
 
     async def _commit(self, own: OwnTransaction, ended: Ended) -> None:
         fold: list[int] = []

@@ -39,6 +39,7 @@ _PATIENCE = 5.0
 # The handler's own time limit bounds its statements; the pool's would end a longer one too early.
 _LONGEST = 86_400.0
 _ENDED = "the handler has ended; its connection cannot be used any more"
+NOT_LEFT = "it closed the connection, or ended the transaction, that settles it"
 _LEFT = (
     "the handler ended while a statement of its own was still under way: await what it starts, "
     "so that nothing outlives it"
@@ -217,6 +218,16 @@ class _Part:
             return lambda: BlockingConnection(self.lend())
         return self.lend
 
+    def close(self) -> None:
+        """The handler ended: its connection is not its any more."""
+        if self._lazy is not None:
+            self._lazy.close()
+
+    def check(self) -> None:
+        """Raise UsageError if the handler left something unfinished, or never began it."""
+        if self._lazy is not None:
+            self._lazy.check()
+
     async def _open(self) -> Connection:
         raise NotImplementedError
 
@@ -307,18 +318,12 @@ class OwnTransaction(_Part):
         self.held: Connection | None = None
         self.starved = False
 
-    def close(self) -> None:
-        """The handler ended: its connection is not its any more."""
-        if self._lazy is not None:
-            self._lazy.close()
-
     def check(self) -> None:
         """Raise UsageError if the handler has not left a transaction that can settle its row."""
-        if self._lazy is not None:
-            self._lazy.check()
+        super().check()
         held = self.held
         if held is not None and (held.is_closed() or not held.is_in_transaction()):
-            raise UsageError("it closed the connection, or ended the transaction, that settles it")
+            raise UsageError(NOT_LEFT)
 
     async def commit(self, settle: Callable[[Connection, str], Awaitable[None]]) -> None:
         """Let `settle` write the settlement, with what ends the transaction behind it; give back.

@@ -9,7 +9,8 @@ foreign exception is shown as it is, apart from that masking.
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -88,7 +89,49 @@ def configure(
     """
     stream = stream or sys.stderr
     as_console = style == "console" or (style == "auto" and stream.isatty())
-    shared = _shared_steps(worker)
+    render = _renderer(stream) if as_console else _to_json
+    handler = logging.StreamHandler(stream)
+    _format(handler, render, _shared_steps(worker))
+    logging.captureWarnings(capture=True)
+    logging.basicConfig(handlers=[handler], force=True)
+    set_level(level, rows=rows)
+
+
+@contextmanager
+def collected(level: Level) -> Iterator[list[EventDict]]:
+    """Gather all lines of the block, cleaned as ever, in place of writing them."""
+    root = logging.getLogger()
+    before, was, usual = [*root.handlers], root.level, structlog.get_config()
+    lines: list[EventDict] = []
+
+    def keep(_: WrappedLogger, __: str, line: EventDict) -> str:
+        lines.append(line)
+        return ""
+
+    handler = _Formatting()
+    _format(handler, keep, _shared_steps(""))
+    root.handlers[:] = [handler]
+    logging.captureWarnings(capture=True)
+    set_level(level)
+    try:
+        yield lines
+    finally:
+        logging.captureWarnings(capture=False)
+        structlog.configure(**usual)
+        root.handlers[:] = before
+        root.setLevel(was)
+
+
+class _Formatting(logging.Handler):
+    """Formats records, and writes nothing."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """What comes of it is the last step's to keep."""
+        self.format(record)
+
+
+def _format(handler: logging.Handler, render: Processor, shared: list[Processor]) -> None:
+    """Let a handler's lines go through these steps, of which `render` makes a text."""
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -99,20 +142,16 @@ def configure(
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )
-    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.EventRenamer("message"),
-                _renderer(stream) if as_console else _to_json,
+                render,
             ],
         )
     )
-    logging.captureWarnings(capture=True)
-    logging.basicConfig(handlers=[handler], force=True)
-    set_level(level, rows=rows)
 
 
 def set_level(level: Level, *, rows: bool = False) -> None:

@@ -14,6 +14,7 @@ from inboxd.store import (
     operations,
     producing,
     queues,
+    rehearsal,
     story,
     suspects,
 )
@@ -211,6 +212,22 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "show_commands": (
         operator(lambda s, k: listing.one(s, "commands", k.one("commands_history"), payload=True)),
+        ("commands_command_id",),
+    ),
+    "rehearsed_event": (
+        operator(lambda s, k: rehearsal.find(s, "event", k.one("events_history"))),
+        ("events_event_id",),
+    ),
+    "rehearsed_command": (
+        operator(lambda s, k: rehearsal.find(s, "command", k.one("commands_history"))),
+        ("commands_command_id",),
+    ),
+    "written_events": (
+        operator(lambda s, k: s.connection.fetch(SQL["written_events"], [k.one("events")])),
+        ("events_event_id",),
+    ),
+    "written_commands": (
+        operator(lambda s, k: s.connection.fetch(SQL["written_commands"], [k.one("commands")])),
         ("commands_command_id",),
     ),
     "lanes_events": (

@@ -1,0 +1,343 @@
+"""The handlers of a rehearsed row, run by a worker's own code as far as one run needs it.
+
+Owns the parts of a worker that it takes, none of which reaches the database by itself but to read
+results of earlier steps. Promises that events, chunks and commands run, fail and are judged here as
+in a worker. Known limit: what workers know together, such as that one of them has newer plugins, is
+not known here.
+*See:* `rehearsal`, before and after it.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+from uuid import uuid4
+
+import orjson
+
+from inboxd.api.chunks import ChunkInfo
+from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.api.messages import Row
+from inboxd.api.progress import Progress
+from inboxd.api.records import EventHandler, Handler
+from inboxd.commands.bodies import CommandBodies
+from inboxd.commands.judge import CommandJudge
+from inboxd.commands.run import CommandRun
+from inboxd.commands.settler import Settler
+from inboxd.engine.batch_folder import BatchFolder
+from inboxd.engine.controls import Controls
+from inboxd.engine.exclusive_run import ExclusiveRun
+from inboxd.engine.execution import Executions, Task
+from inboxd.engine.fleet import Fleet
+from inboxd.engine.outcomes import is_ours
+from inboxd.engine.parts import Parts
+from inboxd.errors import Conflict, HandlerTimeout, UsageError
+from inboxd.events.chunks.cursors import ChunkCursors
+from inboxd.events.chunks.due_chunk import DueChunk
+from inboxd.events.chunks.making import ChunkMaker
+from inboxd.events.chunks.reading import HeldChunk, StoredChunk
+from inboxd.events.chunks.run import ChunkRun
+from inboxd.events.chunks.written import WrittenChunks
+from inboxd.events.page_run import PageRun
+from inboxd.events.settling import EventSettling, PageFailedBy, PageResults
+from inboxd.model.outcome import Deferred, Outcome, Succeeded, Unsuccessful
+from inboxd.registry.plugins import default_policy
+from inboxd.registry.registry import Registry
+from inboxd.rehearsal.report import EventEnd
+from inboxd.settings import Settings
+from inboxd.store import chunks as stored
+from inboxd.store.batches import Planned
+from inboxd.store.connections import Connection
+from inboxd.store.handler_connection import NOT_LEFT, PageSavepoint
+from inboxd.store.pools import Pool
+from inboxd.store.rehearsal import RehearsedRow
+from inboxd.store.rows import ClaimedEvent
+from inboxd.store.settlements import Parent, Requeue
+from inboxd.store.statements import Statements
+from inboxd.store.workers import WorkerIdentity
+from inboxd.telemetry import tally
+from inboxd.telemetry.logs import bound
+from inboxd.telemetry.metrics import Metrics
+from inboxd.telemetry.monitor import LoopMonitor
+
+# A handler that is looked at in a debugger has so many seconds.
+_WEEK = 7 * 86_400.0
+_THREADS = 40
+
+
+@dataclass(slots=True)
+class Course:
+    """How the handlers of a row ended, and what they leave to be written.
+
+    errors: those that were judged, the handlers' own. result: JSON text.
+    """
+
+    outcome: Outcome = field(default_factory=Succeeded)
+    errors: list[BaseException] = field(default_factory=list)
+    sent: Sequence[tuple[CommandDraft, Parent]] = ()
+    planned: Sequence[Planned] = ()
+    emitted: Sequence[tuple[EventDraft, Parent]] = ()
+    result: str | None = None
+    chunk: ChunkInfo | None = None
+    events: list[EventEnd] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+class Stage:
+    """Runs a row's handlers; `progress` is what commands report."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        registry: Registry,
+        pool: Pool,
+        *,
+        unhurried: bool,
+        on_stubborn: Callable[[str], None],
+    ) -> None:
+        """Run them with connections of `pool`; unhurried: however long they take."""
+        monitor = LoopMonitor(
+            stall_timeout=_WEEK, on_stall=on_stubborn, on_lag=lambda _seconds: None
+        )
+        make = _UnhurriedExecutions if unhurried else Executions
+        self.executions = make(
+            monitor,
+            threads=_THREADS,
+            processes=os.cpu_count() or 1,
+            patience=settings.worker.stall_timeout.total_seconds(),
+            on_stubborn=on_stubborn,
+        )
+        sql = Statements(settings.database.schema_name)
+        self.parts = Parts(
+            settings=settings,
+            sql=sql,
+            pool=pool,
+            handler_pool=pool,
+            registry=registry,
+            policy=default_policy(settings),
+            metrics=Metrics(version("inboxd")),
+            executions=self.executions,
+            me=_nobody(),
+            fleet=Fleet(),
+            folder=BatchFolder(pool, sql),
+            controls=Controls(on_change=_nothing),
+            exclusive_run=ExclusiveRun(on_change=_nothing, on_rest=_nothing),
+        )
+        self.progress: list[Progress] = []
+        self._judge_event = _RememberingSettling(self.parts)
+        self._judge_command = CommandJudge(self.parts)
+
+    async def run(self, connection: Connection, found: RehearsedRow, *, alone: bool) -> Course:
+        """Run the handlers of a row; alone: of a batch topic, as a chunk of one.
+
+        Raises Conflict for an event of a batch topic that is in no chunk yet.
+        """
+        if found.kind == "command":
+            return await self._command(connection, found)
+        self._judge_event.errors.clear()
+        chunk = None if alone else await self._chunk(connection, found)
+        if chunk is None:
+            return await self._event(connection, found.row)
+        return await self._whole_chunk(connection, chunk)
+
+    def judge(self, found: RehearsedRow, error: BaseException) -> Unsuccessful:
+        """What follows if what was sent, or a constraint, is refused."""
+        if found.kind == "command":
+            return self._judge_command.outcome(found.row, error)
+        handlers = self.parts.registry.handlers_of(found.lane, found.row["type"])
+        return self._judge_event.judge(error, found.row, next(iter(handlers), None))
+
+    # -------------------------------------------------------------------------------- commands
+
+    async def _command(self, connection: Connection, found: RehearsedRow) -> Course:
+        row, parts = found.row, self.parts
+        handler = parts.registry.commands[row["type"]]
+        limit = handler.timeout or parts.settings.commands.timeout.total_seconds()
+        savepoint = PageSavepoint(connection, parts.pool.preamble)
+        ids = {"command_id": row["command_id"]}
+        try:
+            with bound(**ids, correlation_id=row["correlation_id"] or row["command_id"]):
+                task = asyncio.current_task()
+                ended = await self._command_run().execute(task, handler, row, savepoint, limit)
+            if savepoint.broken:
+                raise UsageError(NOT_LEFT)  # noqa: TRY301 - as `OwnTransaction` does
+            await savepoint.keep()
+        except BaseException as error:
+            if is_ours(error):
+                await savepoint.abandon()
+                raise
+            await savepoint.undo()
+            course = Course(self._judge_command.outcome(row, error), [error])
+            _tell_of_end(course, connection, savepoint)
+            return course
+        done = ended.outcome
+        result = None if isinstance(done, Requeue) else done.result
+        return Course(Succeeded(result), [], ended.sent, ended.planned, ended.emitted, result)
+
+    def _command_run(self) -> CommandRun:
+        """As `inboxd.commands.processing` makes it; the settler is never run."""
+        judge = self._judge_command
+        return CommandRun(
+            self.parts,
+            Settler(self.parts, judge.outcome, on_requeue=_nothing, on_written=_nothing),
+            judge,
+            CommandBodies(self.parts, tuple),
+            say=self._say,
+            keeps_position=lambda _queue: True,
+        )
+
+    def _say(self, _row: Row, progress: Progress) -> None:
+        self.progress.append(progress)
+
+    # ---------------------------------------------------------------------------------- events
+
+    async def _event(self, connection: Connection, row: ClaimedEvent) -> Course:
+        settling, results = self._judge_event, PageResults()
+        run = PageRun(self.parts, settling, ChunkRun(self.parts, settling))
+        try:
+            await run.run(connection, [row], results)
+        except PageFailedBy as spoiled:
+            judged = settling.judge(spoiled.error, row, spoiled.handler)
+            course = Course(judged, [spoiled.error])
+            _tell_of_end(course, connection)
+            return course
+        outcome = results.counts[-1][1]
+        return _course(results, outcome, settling.errors)
+
+    async def _whole_chunk(self, connection: Connection, chunk: DueChunk) -> Course:
+        settling, written = self._judge_event, WrittenChunks()
+        first = chunk.whole.first
+        reader = chunk.handler.readers.get(first["type"])
+        run = ChunkRun(self.parts, settling)
+        try:
+            error = await run.run(asyncio.current_task(), connection, chunk, written)
+        except PageFailedBy as spoiled:
+            error = spoiled.error
+        outcome: Outcome = Succeeded()
+        remarks = []
+        if isinstance(error, HandlerTimeout) and chunk.handler.may_split and chunk.whole.size > 1:
+            outcome = Deferred(delay=0.0)
+            settling.errors.append(error)
+            remarks.append(f"The chunk would be run again at once, in halves: {error}")
+        elif error is not None:
+            outcome = settling.judge(error, first, reader)
+        course = _course(written.results, outcome, settling.errors)
+        course.chunk, course.remarks = chunk.info, remarks
+        course.events = [_event_end(each) for each in written.results.requeues]
+        if connection.is_closed():
+            _tell_of_end(course, connection)
+        return course
+
+    async def _chunk(self, connection: Connection, found: RehearsedRow) -> DueChunk | None:
+        """The chunk that an event stands in; None: it is run alone anyway. Raises Conflict."""
+        row, parts = found.row, self.parts
+        handler = parts.registry.chunks.get(found.lane)
+        if handler is None or found.status != "waiting":
+            return None
+        which, key = f"event {row['id']}", row["ordering_key"] or ""
+        alone = "; --alone runs it as a chunk of one"
+        if found.position is None:
+            raise Conflict(f"{which} has just arrived, and is in no chunk yet{alone}")
+        lines = await stored.open_lines(
+            connection, parts.sql, found.lane, [row["ordering_key"]], 1, due=False
+        )
+        if not lines:
+            raise Conflict(f"the line of {which} (key {key!r}) has no head that waits{alone}")
+        (line,) = lines
+        maker = ChunkMaker(
+            parts.sql,
+            parts.settings.events,
+            ChunkCursors(parts.controls),
+            handler,
+            (found.lane, row["bucket"]),
+        )
+        chunk = await maker.at_head(connection, line, maker.cap(line))
+        if found.position > _last_position(chunk):
+            raise Conflict(
+                f"{which} stands behind the chunk that is next in its line (key {key!r}): "
+                f"rehearse that one, by its event {line.id}{alone}"
+            )
+        return chunk
+
+
+class _UnhurriedExecutions(Executions):
+    """For a handler that somebody looks at in a debugger: its time-out is taken away."""
+
+    async def run(
+        self,
+        task: Task,
+        kind: str,
+        row_id: int,
+        handler: Handler,
+        payload: object,
+        context: Any,
+        seconds: float,
+        on_wait: Callable[[], None] | None = None,
+    ) -> object:
+        """As a worker's, but for the time."""
+        seconds = max(seconds, _WEEK)
+        return await super().run(task, kind, row_id, handler, payload, context, seconds, on_wait)
+
+
+class _RememberingSettling(EventSettling):
+    """Remembers the errors that it judges."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self.errors: list[BaseException] = []
+
+    def judge(
+        self, error: BaseException, row: ClaimedEvent, handler: EventHandler | None
+    ) -> Unsuccessful:
+        """As a worker's."""
+        self.errors.append(error)
+        return super().judge(error, row, handler)
+
+
+def _course(results: PageResults, outcome: Outcome, errors: Sequence[BaseException]) -> Course:
+    return Course(outcome, [*errors], results.sent, results.planned, results.emitted)
+
+
+def _event_end(each: Requeue) -> EventEnd:
+    """What becomes of an event of a chunk that is not done."""
+    error = None if each.error is None else orjson.loads(each.error)["error"]
+    ended: tally.Outcome = "failed" if each.status == "failed" else "retried"
+    return EventEnd(id=each.id, outcome=ended if each.spent else "deferred", error=error)
+
+
+def _last_position(chunk: DueChunk) -> int:
+    part = chunk.whole
+    if isinstance(part, HeldChunk):
+        return stored.position_of(part.rows[-1])
+    assert isinstance(part, StoredChunk)  # noqa: S101 - there are two forms
+    return part.stretch.last
+
+
+def _tell_of_end(
+    course: Course, connection: Connection, savepoint: PageSavepoint | None = None
+) -> None:
+    """A remark on a handler that ended its connection or its transaction."""
+    if savepoint is not None and not savepoint.broken:
+        return
+    if connection.is_closed():
+        course.remarks.append(
+            "Its session has ended: the handler closed it, or the server did, such as one that "
+            "stood idle in its transaction for longer than --idle-timeout. All of it is undone."
+        )
+    else:
+        course.remarks.append(
+            "The handler ended the transaction itself, in a way that inboxd does not recognise: "
+            "what it had written to the database before that may have stayed."
+        )
+
+
+def _nobody() -> WorkerIdentity:
+    host, pid = socket.gethostname(), os.getpid()
+    return WorkerIdentity(uuid4(), "rehearsal", host, pid, version("inboxd"), (), (), (), "")
+
+
+def _nothing() -> None:
+    """Nobody is to be told."""

@@ -1,0 +1,5 @@
+-- As whom a rehearsal runs, and whether the server counts what it writes.
+-- parameters: none
+-- returns: role, counts (boolean: track_counts)
+-- locks: nothing
+SELECT current_user::text AS role, current_setting('track_counts')::boolean AS counts

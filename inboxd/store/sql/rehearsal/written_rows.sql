@@ -1,0 +1,13 @@
+-- How many rows this transaction has written so far, by table; partitions count as their table.
+-- What a savepoint undid is counted too; TRUNCATE, and what other servers hold, is not. Other transactions of this
+-- session may be in it: their numbers are taken over by the server about once a second.
+-- parameters: none
+-- returns: name (with its schema), inserted, updated, deleted
+-- locks: nothing
+SELECT format('%I.%I', n.nspname, c.relname) AS name, sum(s.n_tup_ins)::bigint AS inserted,
+       sum(s.n_tup_upd)::bigint AS updated, sum(s.n_tup_del)::bigint AS deleted
+  FROM pg_stat_xact_user_tables s
+  JOIN pg_class c ON c.oid = coalesce(pg_partition_root(s.relid), s.relid)
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE s.n_tup_ins + s.n_tup_upd + s.n_tup_del > 0
+ GROUP BY 1 ORDER BY 1

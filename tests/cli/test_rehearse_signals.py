@@ -1,0 +1,151 @@
+"""`inboxd rehearse` as a process: interrupted, killed, in a debugger, beside a worker."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import asyncpg
+import orjson
+import psycopg
+import pytest
+
+from tests.support import Database, StartWorker, eventually
+from tests.support.locks import lock_awaited
+from tests.support.rows import create_ledger
+
+pytestmark = pytest.mark.anyio
+
+Start = Callable[..., "subprocess.Popen[str]"]
+WHO = "inboxd rehearsal"
+
+
+@pytest.fixture
+def start(database: Database) -> Iterator[Start]:
+    """Start a rehearsal in a process of its own."""
+    started: list[subprocess.Popen[str]] = []
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")}
+    environment |= {"INBOXD_DATABASE__DSN": database.dsn, "INBOXD_WORKER__PLUGINS": "testplugin"}
+
+    def run(*arguments: object) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-m", "inboxd", "rehearse", *map(str, arguments), "--yes"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+async def send(database: Database, type_: str, **payload: Any) -> int:
+    await create_ledger(database)
+    found: int = await database.fetchval(
+        "insert into inboxd.commands (type, payload, queue) "
+        "values ($1, $2::text::jsonb, 'default') returning id",
+        type_,
+        orjson.dumps(payload).decode(),
+    )
+    return found
+
+
+async def seen(database: Database, state: str) -> None:
+    """Wait until the rehearsal's session is in that state; "gone": there is none."""
+
+    async def is_there() -> bool:
+        found = await database.fetch(
+            "select state, wait_event from pg_stat_activity "
+            "where application_name = $1 and datname = current_database()",
+            WHO,
+        )
+        if state == "gone":
+            return not found
+        return any(state in (row["state"], row["wait_event"]) for row in found)
+
+    await eventually(is_there)
+
+
+async def stayed(database: Database) -> list[asyncpg.Record]:
+    return await database.fetch("select * from ledger")
+
+
+async def test_a_signal_ends_it_and_nothing_stays(database: Database, start: Start) -> None:
+    row = await send(database, "test.patient", sql="insert into ledger select; select pg_sleep(60)")
+    process = start("command", row, "--debugger", "--statement-timeout", "1m")
+    await seen(database, "PgSleep")
+    process.send_signal(signal.SIGTERM)
+    out, _ = await anyio.to_thread.run_sync(process.communicate)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "all of it is undone" in out
+    await seen(database, "gone")
+    assert await stayed(database) == []
+
+
+async def test_killed_it_leaves_nothing(database: Database, start: Start) -> None:
+    row = await send(database, "test.misbehave", how="hang")
+    process = start("command", row, "--debugger")
+    await seen(database, "idle in transaction")
+    process.kill()
+    await seen(database, "gone")
+    assert await stayed(database) == []
+
+
+async def test_a_second_signal_ends_it_at_once(database: Database, start: Start) -> None:
+    row = await send(database, "test.misbehave", how="block", seconds=60)
+    process = start("command", row)
+    await seen(database, "idle in transaction")
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    while "once more: at once" not in await anyio.to_thread.run_sync(process.stdout.readline):
+        pass
+    process.send_signal(signal.SIGINT)
+    assert await anyio.to_thread.run_sync(process.wait, 30) == 130
+    await seen(database, "gone")
+
+
+async def test_a_debugger_opens_at_the_plugins_frame(database: Database, start: Start) -> None:
+    """After the transaction has ended: whoever looks holds no lock."""
+    row = await send(database, "test.misbehave", how="raise")
+    process = start("command", row, "--debugger")
+    assert process.stdin is not None
+    process.stdin.write("p 'looking at ' + how['how']\nq\n")
+    process.stdin.flush()
+    await seen(database, "gone")
+    out, _ = await anyio.to_thread.run_sync(process.communicate)
+    assert "(Pdb) 'looking at raise'" in out
+    assert process.returncode == 1
+
+
+async def test_a_worker_may_run_the_row_at_the_same_time(
+    database: Database, start: Start, start_worker: StartWorker
+) -> None:
+    wait = "select pg_advisory_xact_lock_shared(42)"
+    statement = f"insert into ledger values ('command', 1, ''); {wait}"
+    row = await send(database, "test.patient", sql=statement)
+    with psycopg.connect(database.dsn) as holder:
+        holder.execute("select pg_advisory_lock(42)")
+        process = start("command", row, "--lock-timeout", "1m", "--json")
+        await lock_awaited(database, who=WHO)
+        await start_worker()
+        await lock_awaited(database, who="inboxd handlers")
+        holder.execute("select pg_advisory_unlock(42)")
+        holder.commit()
+        out, _ = await anyio.to_thread.run_sync(process.communicate)
+    assert '"outcome":"succeeded"' in out
+
+    async def is_settled() -> bool:
+        settled = "select status, attempts from inboxd.commands_history where id = $1"
+        return [tuple(each) for each in await database.fetch(settled, row)] == [("succeeded", 1)]
+
+    await eventually(is_settled)
+    assert len(await stayed(database)) == 1
