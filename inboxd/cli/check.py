@@ -148,6 +148,8 @@ async def _look(
     connection, sql = session.connection, session.sql
     await migrations.check(connection, sql)
     yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
+    async for line in _plugin_migrations(session, settings):
+        yield line
     yield CheckLine("privileges", "ok", f"role {server['role']!r} has what the daemon needs")
     ahead = await partitions.days_ahead(connection, sql)
     yield _line(judge_partitions(ahead, await partitions.apart(connection, sql)))
@@ -156,6 +158,18 @@ async def _look(
         for finding in await only(look, session, settings):
             if finding.verdict is not Verdict.OK:
                 yield _line(finding)
+
+
+async def _plugin_migrations(session: "Session", settings: "Settings") -> AsyncIterator[CheckLine]:
+    """A line if plugins ship migrations, or some ran."""
+    from inboxd.operations.doctor import Verdict, only
+    from inboxd.operations.doctor.schema import plugin_migrations
+
+    if not settings.knows("worker", "plugins"):
+        return  # said with the plugins
+    for finding in await only(plugin_migrations, session, settings):
+        if finding.verdict is not Verdict.OK or finding.figure:
+            yield _line(finding)
 
 
 async def _privileges(

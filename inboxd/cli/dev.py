@@ -1,8 +1,9 @@
 """`inboxd dev`: a whole inboxd for a developer: PostgreSQL, schema, daemon, reload.
 
 Promises: Ctrl-C, TERM or the end of the terminal (HUP) ends the daemon first (it drains), then
-PostgreSQL; both end when `inboxd dev` is killed; a daemon that does not start stays down until
-something changes. Known limit: the schema is migrated once, at its start.
+PostgreSQL; both end when `inboxd dev` is killed; a daemon that does not start, and migrations of a
+plugin that fail, are told of and wait until something changes. Known limit: inboxd's own schema is
+migrated once, at its start.
 """
 
 import os
@@ -134,7 +135,7 @@ class _Dev:
 
     def serve(self) -> None:
         """Run the daemon, a new one after each change, until interrupted."""
-        from inboxd.cli.dev_daemon import Daemon
+        from inboxd.cli.dev_daemon import Daemon, migrate_plugins
 
         arguments = ["-c", str(self._config)] if self._config else []
         changes = self._watch()
@@ -143,8 +144,9 @@ class _Dev:
             self._introduce()
             daemon = None
             try:
-                with _undisturbed():
-                    daemon = Daemon(arguments, environ)
+                if not self._installed.migrations or migrate_plugins(arguments):
+                    with _undisturbed():
+                        daemon = Daemon(arguments, environ)
                 # Printed before the drain that it explains.
                 _say(f"{self._wait_for_change(changes, daemon)}: reloading.")
             finally:
@@ -224,8 +226,8 @@ class _Dev:
             raise_interrupt=True,
         )
 
-    def _wait_for_change(self, changes: Iterator[object], daemon: "Daemon") -> str:
-        """Wait until there is a reason to start again, which is returned."""
+    def _wait_for_change(self, changes: Iterator[object], daemon: "Daemon | None") -> str:
+        """Wait until there is a reason to start again, which is returned; None: nothing runs."""
         files = [path for path in self._installed.paths if path.is_file()]
         code, places = _ages(files), _ages(map(Path, self._installed.places))
         told, unsettled = False, False
@@ -240,7 +242,7 @@ class _Dev:
                 unsettled = False
                 if self._find_plugins().plugins != self._installed.plugins:
                     return "Plugins were installed or removed"
-            if not told and (exit_code := daemon.ended()) is not None:
+            if daemon is not None and not told and (exit_code := daemon.ended()) is not None:
                 told = True
                 _say(
                     f"The daemon ended with exit code {exit_code}; it starts again when a file "

@@ -6,12 +6,15 @@ free port in the same moment, one ends with an error.
 """
 
 import errno
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+
+import typer
 
 from inboxd.embedded import free_port
 
@@ -23,6 +26,22 @@ _GUARD = (
     'read -r _; kill -TERM "$1"; n=0; '
     'while [ "$n" -lt "$2" ] && kill -0 "$1"; do sleep 1; n=$((n + 1)); done; kill -KILL "$1"'
 )
+
+
+def migrate_plugins(arguments: Sequence[str]) -> bool:
+    """Run what is new of the plugins' migrations, and say what ran; whether all is well.
+
+    In a process of its own, which sees plugins that were installed since this one began.
+    """
+    command = [sys.executable, "-P", "-m", "inboxd", "migrate", "--json", *arguments]
+    # A session of its own: the terminal's Ctrl-C reaches it through this process only.
+    done = subprocess.run(command, stdout=subprocess.PIPE, start_new_session=True, check=False)
+    if done.returncode != 0:
+        typer.echo("The daemon is not started; it is tried again when a file changes.", err=True)
+        return False
+    for each in json.loads(done.stdout)["ran"]["plugins"]:
+        typer.echo(f"migrated: {each['plugin']} {each['version']:04d}_{each['name']}")
+    return True
 
 
 class Daemon:

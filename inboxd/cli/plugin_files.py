@@ -29,10 +29,14 @@ class Plugin(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """The plugins that are there; and the folders in which an installation would be seen."""
+    """The plugins that are there; and the folders in which an installation would be seen.
+
+    migrations: whether one of them ships migrations.
+    """
 
     plugins: tuple[Plugin, ...]
     places: tuple[str, ...]
+    migrations: bool = False
 
     @property
     def paths(self) -> list[Path]:
@@ -44,8 +48,8 @@ def look_up(names: Sequence[str]) -> Installed:
     """The plugins, or those of these names, as a new process of this interpreter finds them."""
     command = [sys.executable, "-P", __file__, *names]
     ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    plugins, places = json.loads(ran.stdout.splitlines()[-1])
-    return Installed(tuple(Plugin(*each) for each in plugins), tuple(places))
+    plugins, places, migrations = json.loads(ran.stdout.splitlines()[-1])
+    return Installed(tuple(Plugin(*each) for each in plugins), tuple(places), migrations)
 
 
 def _installed(names: Iterable[str]) -> Installed:
@@ -56,15 +60,17 @@ def _installed(names: Iterable[str]) -> Installed:
         site.getusersitepackages(),
     }
     found: set[Plugin] = set()
-    for point in entry_points(group="inboxd.handlers"):
-        if wanted and point.name not in wanted:
-            continue
+    handlers, migrations = (
+        [each for each in entry_points(group=f"inboxd.{kind}") if not wanted or each.name in wanted]
+        for kind in ("handlers", "migrations")
+    )
+    for point in (*handlers, *migrations):
         for path in _code_of(point.module.partition(".")[0]):
             is_copy = any(path.is_relative_to(folder) for folder in copies)
             origin = _origin(point.dist) if is_copy else None
             found.add(Plugin(point.name, str(path), is_copy, origin))
     places = (place for place in sys.path if place and Path(place).is_dir())
-    return Installed(tuple(sorted(found)), tuple(places))
+    return Installed(tuple(sorted(found)), tuple(places), bool(migrations))
 
 
 def _code_of(package: str) -> list[Path]:

@@ -1,4 +1,4 @@
-"""`inboxd migrate`: bring the schema up to this release, its numbered files and its functions.
+"""`inboxd migrate`: bring a database up to date, inboxd's schema and then the tables of plugins.
 
 Promises: the plan is shown before anything runs; two at once wait for each other.
 Known limit: forward only (`inboxd.store.migrations`).
@@ -6,7 +6,8 @@ Known limit: forward only (`inboxd.store.migrations`).
 
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -15,8 +16,16 @@ from inboxd.cli.options import Asking, Yes
 from inboxd.cli.output import print_json
 
 if TYPE_CHECKING:
-    from inboxd.settings import Database
-    from inboxd.store.migrations import MigrationPlan, SchemaState
+    from inboxd.settings import Settings
+    from inboxd.store.plugin_migrations import FullPlan, PluginState
+
+
+class _Seen(NamedTuple):
+    """What ran, and what is to run. version: of inboxd's own schema."""
+
+    version: int
+    plugins: "Sequence[PluginState]"
+    plan: "FullPlan"
 
 
 def migrate(
@@ -24,57 +33,111 @@ def migrate(
         bool, typer.Option("--check", help="Change nothing; exit 1 if something is pending.")
     ] = False,
     to: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop after migration N.", min=1)
+        int | None,
+        typer.Option(
+            metavar="N", help="Stop after inboxd's migration N; plugins are left alone.", min=1
+        ),
     ] = None,
     yes: Yes = False,
     *,
     given: Asking,
 ) -> None:
-    """Bring the database's schema up to this release; show the plan first."""
+    """Bring the database up to date: inboxd's schema, then plugins' tables; show the plan first."""
     import anyio
 
-    from inboxd.store import migrations
+    from inboxd.store import plugin_migrations
 
-    database = given.settings.database
-    ran = anyio.run(_applied, database)
-    plan = migrations.pending(ran, to)
+    settings = given.settings
+    seen = anyio.run(_look, settings, to)
     if not given.json:
-        _show_plan(database.schema_name, ran, plan)
-    runs = bool(plan) and not check
+        _show_plan(settings, seen)
+    plan, runs = seen.plan, bool(seen.plan) and not check
     if runs:
         if not (yes or given.json) and sys.stdin.isatty():
             typer.confirm("Run them now?", abort=True)
-        plan = anyio.run(migrations.migrate, database, to)
-        ran = anyio.run(_applied, database)
+        only = settings.worker.plugins
+        plan = anyio.run(plugin_migrations.migrate, settings.database, only, to)
+        seen = anyio.run(_look, settings, to)
     if given.json:
-        _print_json(database.schema_name, ran.version, "pending" if check else "ran", plan)
+        _print_json(settings, seen, "pending" if check else "ran", plan)
     elif runs:
-        end = "Done" if plan else "Done by another run of inboxd migrate"
-        typer.echo(f"{end}: schema {database.schema_name!r} is at version {ran.version}.")
+        _tell_end(settings, seen, plan)
     if plan and check:
         raise typer.Exit(Exit.PROBLEMS)
 
 
-async def _applied(database: "Database") -> "SchemaState":
-    from inboxd.store.migrations import applied
+async def _look(settings: "Settings", to: int | None) -> _Seen:
+    """Raises SchemaError or PluginError where nothing is to run before something is mended."""
+    from inboxd.store import migrations, plugin_folders, plugin_migrations
     from inboxd.store.session import open_session
 
-    async with open_session(database) as session:
-        return await applied(session.connection, session.sql)
+    folders = plugin_folders.shipped_by(settings.worker.plugins) if to is None else []
+    async with open_session(settings.database) as session:
+        ran = await migrations.applied(session.connection, session.sql)
+        plugins = []
+        if to is None:
+            plugins = await plugin_migrations.states(session.connection, session.sql, folders)
+    own = migrations.pending(ran, to)
+    return _Seen(ran.version, plugins, plugin_migrations.planned(own, plugins))
 
 
-def _show_plan(schema: str, ran: "SchemaState", plan: "MigrationPlan") -> None:
-    pending = len(plan.migrations) or ("functions" if plan else "nothing")
-    typer.echo(f"Schema {schema!r} is at version {ran.version}; pending: {pending}")
-    for each in plan.migrations:
+def _show_plan(settings: "Settings", seen: _Seen) -> None:
+    own = seen.plan.own
+    schema = settings.database.schema_name
+    pending = len(own.migrations) or ("functions" if own else "nothing")
+    typer.echo(f"Schema {schema!r} is at version {seen.version}; pending: {pending}")
+    for each in own.migrations:
         typer.echo(f"  {each.version:04d} {each.name}")
-    if plan.functions:
-        names = ", ".join(each.name for each in plan.functions)
+    if own.functions:
+        names = ", ".join(each.name for each in own.functions)
         typer.echo(textwrap.fill(f"  functions: {names}", 80, subsequent_indent="    "))
+    for state in seen.plugins:
+        for line in _lines(state):
+            typer.echo(line)
 
 
-def _print_json(schema: str, version: int, what: str, plan: "MigrationPlan") -> None:
-    numbered = [{"version": each.version, "name": each.name} for each in plan.migrations]
-    functions = [each.name for each in plan.functions]
-    files = {"migrations": numbered, "functions": functions}
-    print_json({"schema": schema, "version": version, what: files})
+def _lines(state: "PluginState") -> Iterator[str]:
+    is_at = f"is at version {state.version}"
+    if state.folder is None:
+        yield f"Plugin {state.plugin!r} {is_at}; not looked at: {state.why_absent}"
+        return
+    due = state.pending
+    yield (
+        f"Plugin {state.plugin!r} ({state.folder.distribution}) {is_at}; "
+        f"pending: {len(due) or 'nothing'}"
+    )
+    for each in due:
+        yield f"  {each.version:04d} {each.name}"
+
+
+def _tell_end(settings: "Settings", seen: _Seen, plan: "FullPlan") -> None:
+    end = "Done" if plan else "Done by another run of inboxd migrate"
+    at = [f"schema {settings.database.schema_name!r} is at version {seen.version}"]
+    at += [f"plugin {each.plugin!r} at {each.version}" for each in seen.plugins if each.folder]
+    typer.echo(f"{end}: {', '.join(at)}.")
+
+
+def _print_json(settings: "Settings", seen: _Seen, what: str, plan: "FullPlan") -> None:
+    print_json(
+        {
+            "schema": settings.database.schema_name,
+            "version": seen.version,
+            "plugins": [
+                {
+                    "plugin": each.plugin,
+                    "distribution": each.folder and each.folder.distribution,
+                    "version": each.version,
+                    "newest": each.newest if each.folder else None,
+                }
+                for each in seen.plugins
+            ],
+            what: {
+                "migrations": [{"version": m.version, "name": m.name} for m in plan.own.migrations],
+                "functions": [each.name for each in plan.own.functions],
+                "plugins": [
+                    {"plugin": folder.plugin, "version": file.version, "name": file.name}
+                    for folder, file in plan.plugins
+                ],
+            },
+        }
+    )

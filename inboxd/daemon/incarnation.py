@@ -11,7 +11,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -45,9 +45,10 @@ from inboxd.model.outcome import explain
 from inboxd.registry.registry import Registry
 from inboxd.registry.unknown_names import doubts
 from inboxd.settings import Settings
-from inboxd.store import commands, migrations, names, wakeups, workers
+from inboxd.store import commands, migrations, names, plugin_migrations, wakeups, workers
 from inboxd.store.connections import Connection, explained
 from inboxd.store.names import Names
+from inboxd.store.plugin_folders import MigrationFolder
 from inboxd.store.pools import Pool, borrow, lend, open_pool, transaction
 from inboxd.store.statements import Statements
 from inboxd.store.wakeups import Flag, HotTable
@@ -73,8 +74,12 @@ class Incarnation:
         policy: Policy,
         metrics: Metrics,
         executions: Executions,
+        folders: Sequence[MigrationFolder],
     ) -> None:
-        """Compose the parts; `run` brings them to life."""
+        """Compose the parts; `run` brings them to life.
+
+        folders: the migrations that its plugins need to have run.
+        """
         self.settings = settings
         self.ready = False
         self.draining = False
@@ -85,6 +90,7 @@ class Incarnation:
         queues = {type_: handler.queue for type_, handler in registry.commands.items()}
         topics = {DEFAULT, *registry.topics, *(topic for topic, _ in registry.subscriptions)}
         self._executions = executions
+        self._folders = folders
         self._sql = Statements(settings.database.schema_name)
         self._fleet = Fleet()
         self._stop = anyio.Event()
@@ -185,6 +191,7 @@ class Incarnation:
         interval = self.settings.worker.heartbeat_interval
         async with borrow(pool) as connection:
             await migrations.check(connection, self._sql)
+            await plugin_migrations.check(connection, self._sql, self._folders)
             await workers.join(connection, self._sql, self.me)
             self._joined = True
         declaration = WorkerDeclaration(self._sql, self.settings, self._registry)

@@ -31,6 +31,7 @@ from inboxd.registry.plugins import accepted, configured, default_policy, load_p
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings, read, reloadable, taken_over
 from inboxd.store.connections import is_passing
+from inboxd.store.plugin_folders import shipped_by
 from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.monitor import LoopMonitor
@@ -67,6 +68,7 @@ class _Daemon:
         self._settings = settings
         self._plugins = plugins
         self._registry = configured(plugins, settings)
+        self._folders = shipped_by(settings.worker.plugins)
         self._policy = default_policy(settings)
         self._config = config
         self._metrics = Metrics(version("inboxd"))
@@ -112,7 +114,12 @@ class _Daemon:
     async def _live(self, executions: Executions) -> None:
         while not self._stopping:
             incarnation = Incarnation(
-                self._settings, self._registry, self._policy, self._metrics, executions
+                self._settings,
+                self._registry,
+                self._policy,
+                self._metrics,
+                executions,
+                self._folders,
             )
             self._incarnation = incarnation
             try:

@@ -14,23 +14,25 @@ so that code of the release before knows the schema for a newer one and leaves i
 Promises that two migrators never run together, and that a file that was changed after it ran is
 noticed. Known limits: there is no way back, a mistake is mended by the next migration; a function
 whose signature or result changes is dropped by a numbered file first (CONTRIBUTING.md).
-*See:* docs/adr/0022-a-baseline-and-a-file-for-each-function.md.
+*See:* `plugin_migrations`, for those of plugins;
+docs/adr/0022-a-baseline-and-a-file-for-each-function.md.
 """
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import asyncpg
 
-from inboxd.errors import SchemaError, UsageError
+from inboxd.errors import DatabaseError, SchemaError, UsageError
 from inboxd.settings import Database
 from inboxd.store.connections import Connection, connect, explain
 from inboxd.store.files import migrations_folder
 from inboxd.store.statements import Statements, render
 
-_NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
+FILE_NAME = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.sql")
 _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
 _FUNCTIONS_FIRST = re.compile(r"^-- functions: first$", re.MULTILINE)
 # A file that only gives functions' changes a number has none: PostgreSQL answers nothing to that.
@@ -39,18 +41,29 @@ _ROLES = re.compile(r"^-- roles: (none|producer|worker|producer, worker)$", re.M
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
-    """One numbered file: its version, and the oldest code that works with what it leaves."""
+class Numbered:
+    """A file that runs once, `NNNN_name.sql`: inboxd's, or a plugin's."""
 
     version: int
     name: str
-    oldest_code: int
     text: str
+
+    @property
+    def label(self) -> str:
+        """Its name, without `.sql`."""
+        return f"{self.version:04d}_{self.name}"
 
     @property
     def checksum(self) -> str:
         """SHA-256 of the file as it is shipped, whatever the schema is called."""
         return _checksum(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration(Numbered):
+    """A numbered file of inboxd, and the oldest code that works with what it leaves."""
+
+    oldest_code: int
 
     @property
     def functions_first(self) -> bool:
@@ -110,13 +123,13 @@ def shipped() -> list[Migration]:
     """The migrations of this release, in order."""
     found = []
     for file in migrations_folder().iterdir():
-        if match := _NAME.fullmatch(file.name):
+        if match := FILE_NAME.fullmatch(file.name):
             text = file.read_text(encoding="utf-8")
             oldest = _OLDEST.search(text)
             if oldest is None:
                 raise SchemaError(f"{file.name}: the header lacks «-- oldest code: N»")
             version, name = int(match["version"]), match["name"]
-            found.append(Migration(version, name, int(oldest[1]), text))
+            found.append(Migration(version, name, text, int(oldest[1])))
     return sorted(found, key=lambda migration: migration.version)
 
 
@@ -201,29 +214,49 @@ async def check(connection: Connection, sql: Statements) -> None:
 
 
 async def migrate(database: Database, to: int | None = None) -> MigrationPlan:
-    """Run what is pending, each file in its own transaction, under one advisory lock.
+    """Bring inboxd's own schema up to this release, and leave plugins alone: see `run`."""
+    async with only_migrator(database) as (connection, sql):
+        return await run(connection, sql, to)
 
-    Returns what ran. Raises DatabaseError or SchemaError; what ran before stays.
+
+@asynccontextmanager
+async def only_migrator(database: Database) -> AsyncIterator[tuple[Connection, Statements]]:
+    """A session that has the migrators' advisory lock, for the `async with` block.
+
+    What fails on it comes out as DatabaseError or SchemaError.
     """
     sql = Statements(database.schema_name)
     connection = await connect(database, "migrate", plans={"statement_timeout": "0"})
-    made: list[DatabaseFunction] = []
     try:
-        await connection.execute(sql["lock_migrations"])
-        await connection.execute(sql["create_migrations"])
-        plan = pending(await applied(connection, sql), to)
-        for migration in plan.migrations:
-            async with connection.transaction():
-                if migration.functions_first:
-                    made += await _make_functions(connection, sql)
-                await _run(connection, sql, migration)
-        if pending(await applied(connection, sql), to).functions:
-            async with connection.transaction():
-                made += await _make_functions(connection, sql)
+        try:
+            await connection.execute(sql["lock_migrations"])
+        except asyncpg.LockNotAvailableError as error:
+            raise DatabaseError(
+                "another run of inboxd migrate has not ended; wait for it, then run: inboxd migrate"
+            ) from error
+        yield connection, sql
     except asyncpg.PostgresError as error:
         raise explain(error) from error
     finally:
         await connection.close()
+
+
+async def run(connection: Connection, sql: Statements, to: int | None = None) -> MigrationPlan:
+    """Run what is pending, each file in its own transaction, and return it; what ran stays.
+
+    Under the migrators' lock. Raises SchemaError, or what the driver raises.
+    """
+    made: list[DatabaseFunction] = []
+    await connection.execute(sql["create_migrations"])
+    plan = pending(await applied(connection, sql), to)
+    for migration in plan.migrations:
+        async with connection.transaction():
+            if migration.functions_first:
+                made += await _make_functions(connection, sql)
+            await _run(connection, sql, migration)
+    if pending(await applied(connection, sql), to).functions:
+        async with connection.transaction():
+            made += await _make_functions(connection, sql)
     return MigrationPlan(plan.migrations, made)
 
 

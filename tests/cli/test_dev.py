@@ -22,6 +22,7 @@ import asyncpg
 import pytest
 
 from tests.support import eventually
+from tests.support.plugins import install, write_migrations
 
 PLUGIN = """
 import asyncio
@@ -197,6 +198,26 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
     assert dev.log.read_text().count('"message":"stopped"') == 3
     with pytest.raises(ConnectionRefusedError):
         await asyncpg.connect(url, timeout=5)
+
+
+@pytest.mark.anyio
+async def test_new_migrations_of_a_plugin_run_and_one_that_fails_waits_for_a_change(
+    folder: Path,
+) -> None:
+    install(folder, "dev", PLUGIN, migrations={"0001_notes.sql": "CREATE TABLE notes ();"})
+    dev = Dev(folder, PYTHONPATH=str(folder), INBOXD_HTTP__PORT="0")
+    try:
+        output = await dev.wrote('"message":"ready"')
+        assert output.index("migrated: dev 0001_notes") < output.index('"message":"ready"')
+        assert str(folder / "dev_migrations") in dev.said("plugins")[0], "its files are watched"
+        write_migrations(folder, "dev", {"0002_more.sql": "ALTER TABLE notes ADD\n nothing;"})
+        output = await dev.wrote("tried again when a file changes")
+        assert "plugin 'dev': migration 0002_more failed at line 2" in output
+        write_migrations(folder, "dev", {"0002_more.sql": "ALTER TABLE notes ADD text text;"})
+        output = await dev.wrote('"message":"ready"', times=2)
+        assert output.count("migrated: dev") == len(["0001_notes", "0002_more"])
+    finally:
+        _end(dev)
 
 
 @pytest.mark.anyio

@@ -1,13 +1,13 @@
 """`inboxd migrate`: the plan, the check, the exit codes."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import anyio
 import pytest
 
 from inboxd.embedded import Server
 from inboxd.settings import Database as Settings
-from inboxd.store import migrations
+from inboxd.store import plugin_migrations
 from inboxd.store.migrations import code_version
 from tests.cli.conftest import Cli
 from tests.support import Database, ExternalServer, create, drop
@@ -34,8 +34,8 @@ def test_migrate_shows_the_plan_and_runs_it(cli: Cli) -> None:
 
 def test_migrate_in_steps(cli: Cli) -> None:
     first = cli("migrate", "--to", 1, "--json").json
-    ran = {"migrations": [{"version": 1, "name": "tables"}], "functions": []}
-    assert first == {"schema": "inboxd", "version": 1, "ran": ran}
+    ran = {"migrations": [{"version": 1, "name": "tables"}], "functions": [], "plugins": []}
+    assert first == {"schema": "inboxd", "version": 1, "plugins": [], "ran": ran}
     pending = cli("migrate", "--check", "--json")
     assert pending.code == 1
     assert (pending.json["version"], pending.json["pending"]["migrations"][0]["version"]) == (1, 2)
@@ -59,25 +59,27 @@ def test_a_function_alone_is_pending(cli: Cli, database: Database) -> None:
         f"Schema 'inboxd' is at version {code_version()}; pending: functions",
         "  functions: release",
     ]
-    pending = {"migrations": [], "functions": ["release"]}
+    pending = {"migrations": [], "functions": ["release"], "plugins": []}
     assert cli("migrate", "--check", "--json").json["pending"] == pending
     assert "inboxd migrate" in cli("check").out
     assert cli("migrate").code == 0
     assert cli("migrate", "--check").code == 0
-    nothing: dict[str, list[object]] = {"migrations": [], "functions": []}
+    nothing: dict[str, list[object]] = {"migrations": [], "functions": [], "plugins": []}
     assert cli("migrate", "--check", "--json").json["pending"] == nothing
 
 
 def test_a_run_that_another_was_faster_than_says_so(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = migrations.migrate
+    run = plugin_migrations.migrate
 
-    async def overtaken(settings: Settings, to: int | None = None) -> migrations.MigrationPlan:
-        await run(settings)
-        return await run(settings, to)
+    async def overtaken(
+        settings: Settings, plugins: Collection[str], to: int | None
+    ) -> plugin_migrations.FullPlan:
+        await run(settings, plugins)
+        return await run(settings, plugins, to)
 
-    monkeypatch.setattr(migrations, "migrate", overtaken)
+    monkeypatch.setattr(plugin_migrations, "migrate", overtaken)
     done = f"Done by another run of inboxd migrate: schema 'inboxd' is at version {code_version()}."
     assert done in cli("migrate").out
 

@@ -5,20 +5,43 @@ start while `path` stands in PYTHONPATH.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 
-def install(folder: Path, name: str, code: str, version: str = "1.0") -> Path:
-    """A plugin `name` with this code below `folder`, which is returned for PYTHONPATH."""
+def install(
+    folder: Path,
+    name: str,
+    code: str,
+    version: str = "1.0",
+    *,
+    migrations: Mapping[str, str | bytes] | None = None,
+    points: str = "",
+) -> Path:
+    """A plugin `name` with this code below `folder`, which is returned for PYTHONPATH.
+
+    migrations: the files of its folder, by name. points: entry points in place of its own.
+    """
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.py").write_text(code)
     info = _distribution(folder, name, version)
-    (info / "entry_points.txt").write_text(f"[inboxd.handlers]\n{name} = {name}:handlers\n")
+    own = f"[inboxd.handlers]\n{name} = {name}:handlers\n"
+    if migrations is not None:
+        own += f"[inboxd.migrations]\n{name} = {name}_migrations\n"
+        write_migrations(folder, name, migrations)
+    (info / "entry_points.txt").write_text(points or own)
     return folder
+
+
+def write_migrations(folder: Path, name: str, files: Mapping[str, str | bytes]) -> None:
+    """Files of the plugin's folder of migrations, besides those that are there."""
+    place = folder / f"{name}_migrations"
+    place.mkdir(exist_ok=True)
+    for file, text in files.items():
+        (place / file).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def pretend(folder: Path, version: str) -> Path:

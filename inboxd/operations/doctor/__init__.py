@@ -21,6 +21,7 @@ __all__ = ["GROUPS", "Finding", "Levels", "Verdict", "examine", "only", "worst"]
 GROUPS: Mapping[str, Sequence[Check]] = {
     "schema": (
         schema.version,
+        schema.plugin_migrations,
         schema.drift,
         schema.indexes,
         schema.partitions,

@@ -6,13 +6,14 @@ compared: this one does not know what it should look like.
 
 from collections.abc import AsyncIterator, Sequence
 
-from inboxd.errors import SchemaError
+from inboxd.errors import PluginError, SchemaError
 from inboxd.model.wording import plural, span
 from inboxd.operations.doctor import remedies, thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
-from inboxd.store import catalogue, migrations
+from inboxd.store import catalogue, migrations, plugin_folders
 from inboxd.store import partitions as store
+from inboxd.store import plugin_migrations as of_plugins
 from inboxd.store.catalogue import Difference
 from inboxd.store.connections import Row
 from inboxd.store.partitions import Apart
@@ -43,6 +44,34 @@ async def version(look: Look) -> AsyncIterator[Finding]:
         f"{look.schema!r} is at version {ran}" + (", newer than this release" if newer else ""),
         "upgrade this machine's inboxd too" if newer else "",
         ran,
+    )
+
+
+async def plugin_migrations(look: Look) -> AsyncIterator[Finding]:
+    """Whether the migrations of the plugins here ran; without them a worker does not start."""
+    subject = "plugin migrations"
+    try:
+        folders = plugin_folders.shipped_by(look.settings.worker.plugins)
+        found = await of_plugins.states(look.session.connection, look.session.sql, folders)
+        of_plugins.fits(found)
+    except PluginError as error:
+        remedy = "correct what it names, or uninstall the plugin"
+        yield Finding(subject, Verdict.CRITICAL, str(error), remedy)
+        return
+    except SchemaError as error:
+        told, _, remedy = str(error).rpartition("; ")
+        yield Finding(subject, Verdict.CRITICAL, told, remedy)
+        return
+    text = of_plugins.summary(found) or "no plugin here has any"
+    ahead = [each.plugin for each in found if each.folder and each.version > each.newest]
+    if ahead:
+        text += f"; newer than the plugin installed here: {', '.join(ahead)}"
+    yield Finding(
+        subject,
+        Verdict.NOTICE if ahead else Verdict.OK,
+        text,
+        "upgrade this machine's plugin too" if ahead else "",
+        len(found),
     )
 
 

@@ -1,0 +1,153 @@
+"""Which plugins ship migrations: folders of numbered SQL files, named by entry points.
+
+An entry point of the group `inboxd.migrations` has its plugin's name, and the module path of a
+folder: `shop = "shop.migrations"`, with or without an `__init__.py`. The folder is looked up from
+where the package is; nothing of the plugin is imported, so that a job which migrates needs nothing
+of what handlers need. The rules are those of inboxd's own files: `NNNN_name.sql`, from 0001 on.
+
+Promises: everything wrong with the folders is one PluginError, before anything runs. Known limit:
+the folder is one on disk; a plugin in a zip archive has none.
+*See:* `plugin_migrations`, which runs them.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+
+from inboxd.errors import PluginError
+from inboxd.store.migrations import FILE_NAME, Numbered
+
+GROUP = "inboxd.migrations"
+
+_TRANSACTION = re.compile(r"^-- transaction:(?P<how>.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginMigration(Numbered):
+    """One numbered file of a plugin: plain SQL, in which nothing is replaced."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it runs in one transaction with its record; not with `-- transaction: none`."""
+        return _TRANSACTION.search(self.text) is None
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationFolder:
+    """What a plugin ships. distribution: its name and version."""
+
+    plugin: str
+    distribution: str
+    migrations: Sequence[PluginMigration]
+
+
+def shipped_by(plugins: Collection[str] = ()) -> list[MigrationFolder]:
+    """The folders of the plugins of these names, or of all that are installed, by name.
+
+    A plugin without migrations has none. Raises PluginError with every problem.
+    """
+    found: list[MigrationFolder] = []
+    problems: list[str] = []
+    for name, points in sorted(_entry_points().items()):
+        if plugins and name not in plugins:
+            continue
+        if len(points) > 1:
+            both = " and ".join(sorted(_distribution(each) for each in points))
+            problems.append(
+                f"plugin {name!r}: {both} both have migrations by this name (entry points of the "
+                f"group {GROUP!r}): uninstall one of them, or name its plugin otherwise."
+            )
+            continue
+        try:
+            found.append(_read(points[0]))
+        except PluginError as error:
+            problems.append(f"plugin {name!r} ({_distribution(points[0])}): {error}")
+    if problems:
+        said = [f"Problems with migrations of plugins ({len(problems)}):", *problems]
+        raise PluginError("\n- ".join(said))
+    return found
+
+
+def names() -> frozenset[str]:
+    """The names of all plugins here that ship migrations, in whatever order they are."""
+    return frozenset(_entry_points())
+
+
+def _entry_points() -> dict[str, list[EntryPoint]]:
+    found = defaultdict(list)
+    for point in entry_points(group=GROUP):
+        found[point.name].append(point)
+    return found
+
+
+def _distribution(point: EntryPoint) -> str:
+    dist = point.dist
+    return f"{dist.name} {dist.version}" if dist else "an unknown distribution"
+
+
+def _read(point: EntryPoint) -> MigrationFolder:
+    """What the folder of an entry point holds. Raises PluginError."""
+    folder = _folder(point)
+    migrations = sorted(_files(folder), key=lambda each: each.version)
+    if not migrations:
+        raise PluginError(
+            f"{folder} has no file NNNN_name.sql: let the distribution have its *.sql files "
+            "(package data), or take the entry point out."
+        )
+    for number, (before, each) in enumerate(zip([None, *migrations], migrations, strict=False), 1):
+        if before is not None and before.version == each.version:
+            raise PluginError(
+                f"{before.label}.sql and {each.label}.sql have one number: give the one that has "
+                "run nowhere the next free one."
+            )
+        if each.version != number:
+            raise PluginError(
+                f"{each.label}.sql comes where {number:04d} is missing: numbers begin with 0001 "
+                "and leave nothing out."
+            )
+    return MigrationFolder(point.name, _distribution(point), tuple(migrations))
+
+
+def _folder(point: EntryPoint) -> Path:
+    """Where the module path of an entry point leads, without an import of any part of it."""
+    first, *others = point.value.split(".")
+    if not point.attr and all(map(str.isidentifier, (first, *others))):
+        spec = find_spec(first)
+        for place in (spec and spec.submodule_search_locations) or ():
+            if (folder := Path(place, *others)).is_dir():
+                return folder
+    raise PluginError(
+        f"its entry point {point.name} = {point.value!r} leads to no folder: let it name the "
+        "module path of a folder of SQL files, such as shop.migrations, which the distribution has."
+    )
+
+
+def _files(folder: Path) -> Iterator[PluginMigration]:
+    for file in sorted(folder.iterdir()):
+        if file.suffix.lower() != ".sql" or file.name.startswith("."):
+            continue  # what else a package has, or what an editor leaves
+        match = FILE_NAME.fullmatch(file.name)
+        if match is None:
+            raise PluginError(
+                f"{file.name} is not a valid name of a migration: call it NNNN_name.sql, with four "
+                "digits, and small letters, digits and underscores."
+            )
+        yield PluginMigration(int(match["version"]), match["name"], _text(file))
+
+
+def _text(file: Path) -> str:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PluginError(f"{file.name} cannot be read: {error}; save it as UTF-8.") from error
+    for found in _TRANSACTION.finditer(text):
+        if found["how"].strip() != "none":
+            raise PluginError(
+                f"{file.name}: «{found[0].strip()}» is not a valid header: without it a file is "
+                "one transaction, with «-- transaction: none» it has none."
+            )
+    return text
