@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         EventContext,
     )
     from inboxd.api.handlers import Handlers
+    from inboxd.api.hooks import FailedAttempt, WorkerInfo
     from inboxd.api.messages import Event
     from inboxd.api.middleware import Call, Proceed
     from inboxd.api.workflows import Step, Workflow
@@ -39,6 +40,7 @@ __all__ = [
     "EventContext",
     "Explicit",
     "Exponential",
+    "FailedAttempt",
     "Fixed",
     "Handlers",
     "InboxdError",
@@ -49,6 +51,7 @@ __all__ = [
     "Reject",
     "Retry",
     "Step",
+    "WorkerInfo",
     "Workflow",
 ]
 
@@ -62,6 +65,7 @@ _HOMES = {
         "EventContext",
     ),
     "api.handlers": ("Handlers",),
+    "api.hooks": ("FailedAttempt", "WorkerInfo"),
     "api.chunks": ("BlockingEventChunk", "EventChunk"),
     "api.messages": ("Event",),
     "api.middleware": ("Call", "Proceed"),

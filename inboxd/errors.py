@@ -34,6 +34,10 @@ class PluginError(InboxdError):
     """A plugin cannot be used: correct or uninstall the distribution that provides it."""
 
 
+class LifespanFailed(InboxdError):
+    """A plugin's resource could not be opened: see what its lifespan waits for, and start again."""
+
+
 class SchemaError(InboxdError):
     """The database schema does not fit this version: run `inboxd migrate`."""
 

@@ -16,9 +16,12 @@ from typing import Any, Literal, TypedDict, get_args
 from pydantic import BaseModel, TypeAdapter
 
 from inboxd.api.context import CommandContext, EventContext
-from inboxd.api.middleware import Middleware
+from inboxd.api.functions import hints_of, name_of, where
+from inboxd.api.hooks import Hook
+from inboxd.api.middleware import DeclaredMiddleware
 from inboxd.api.payload import Envelope
 from inboxd.api.records import CommandHandler, EventHandler, PayloadType, Upcaster
+from inboxd.api.resources import Lifespan, Needs, needs_of
 from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.api.signature import is_async, read_signature
 from inboxd.api.topics import DEFAULT, TopicDeclaration
@@ -94,23 +97,28 @@ class Declared:
     problems: tuple[str, ...]
     schedules: tuple[ScheduleDeclaration, ...] = ()
     topics: tuple[TopicDeclaration, ...] = ()
+    lifespans: tuple[Lifespan, ...] = ()
+    hooks: tuple[Hook, ...] = ()
 
 
 def build(
     plugin: str,
     declarations: Sequence[HandlerDeclaration],
     upcastings: Sequence[Upcasting],
-    middleware: Sequence[Middleware],
+    middleware: Sequence[Callable[..., Any]],
+    lifespans: Sequence[Lifespan] | None = (),
 ) -> Declared:
-    """Check everything that the plugin declared."""
+    """Check everything that handlers need; `lifespans`: None, if they have problems themselves."""
     events: list[EventHandler] = []
     commands: list[CommandHandler] = []
-    problems = [*_middleware_problems(middleware), *_upcasting_problems(declarations, upcastings)]
+    problems: list[str] = []
+    around = _middleware(plugin, middleware, lifespans, problems)
+    problems += _upcasting_problems(declarations, upcastings)
     for each in declarations:
         try:
-            event, command = _records(plugin, each, upcastings, tuple(middleware))
+            event, command = _records(plugin, each, upcastings, around, lifespans)
         except UsageError as error:
-            problems.append(f"{_where(each.func)}: {error}")
+            problems.append(f"{where(each.func)}: {error}")
             continue
         events += [event] if event else []
         commands += [command] if command else []
@@ -122,7 +130,8 @@ def _records(
     plugin: str,
     declared: HandlerDeclaration,
     upcastings: Iterable[Upcasting],
-    middleware: tuple[Middleware, ...],
+    middleware: tuple[DeclaredMiddleware, ...],
+    lifespans: Sequence[Lifespan] | None,
 ) -> tuple[EventHandler | None, CommandHandler | None]:
     """An event handler, a command handler, or, with `as_command`, one of each."""
     _check_options(plugin, declared)
@@ -132,11 +141,12 @@ def _records(
         takes="chunk" if declared.chunks else declared.kind,
         context=EventContext if is_event and not declared.as_command else CommandContext,
         process=declared.executor == "process",
+        offered=lifespans,
     )
     _check_named(declared, signature.payload)
     common: dict[str, Any] = {
         "plugin": plugin,
-        "name": _name(declared.func),
+        "name": name_of(declared.func),
         "func": declared.func,
         "schema_version": declared.schema_version,
         "timeout": None if declared.timeout is None else duration.seconds(declared.timeout),
@@ -144,6 +154,7 @@ def _records(
         "executor": signature.executor,
         "upcasters": _upcasters(declared.type, upcastings),
         "middleware": middleware,
+        "needs": signature.needs,
     }
     own: dict[str, Any] = {
         "adapter": _adapter(signature.payload),
@@ -254,33 +265,38 @@ def _upcasting_problems(
     for one in upcastings:
         key = (one.type, one.from_version)
         if one.type not in versions:
-            problems.append(f"{_where(one.func)}: no handler of this plugin takes {one.type!r}.")
+            problems.append(f"{where(one.func)}: no handler of this plugin takes {one.type!r}.")
         elif not 1 <= one.from_version < versions[one.type]:
             newest = versions[one.type]
             problems.append(
-                f"{_where(one.func)}: from_version={one.from_version} leads nowhere: the handlers "
+                f"{where(one.func)}: from_version={one.from_version} leads nowhere: the handlers "
                 f"of {one.type!r} take version {newest}, so give 1 to {newest - 1}."
             )
         elif key in seen:
-            problems.append(f"{_where(one.func)}: a second upcaster for {key}: drop one.")
+            problems.append(f"{where(one.func)}: a second upcaster for {key}: drop one.")
         seen.add(key)
     return problems
 
 
-def _middleware_problems(middleware: Sequence[Middleware]) -> list[str]:
-    return [
-        f"{_where(each)}: middleware is async def, and takes the call and proceed."
-        for each in middleware
-        if not is_async(each) or len(inspect.signature(each).parameters) != len(("call", "proceed"))
-    ]
+def _middleware(
+    plugin: str,
+    middleware: Iterable[Callable[..., Any]],
+    lifespans: Sequence[Lifespan] | None,
+    problems: list[str],
+) -> tuple[DeclaredMiddleware, ...]:
+    """The middleware with its resources; what is wrong with it is added to `problems`."""
+    found = []
+    for func in middleware:
+        try:
+            found.append(DeclaredMiddleware(plugin, func, _needs_around(func, lifespans)))
+        except UsageError as error:
+            problems.append(f"{where(func)}: {error}")
+    return tuple(found)
 
 
-def _name(func: Callable[..., Any]) -> str:
-    return f"{func.__module__}.{func.__qualname__}"
-
-
-def _where(func: object) -> str:
-    """Name, file and line of a function; of anything else, what it is."""
-    if not inspect.isfunction(func):
-        return repr(func)
-    return f"{_name(func)} ({func.__code__.co_filename}:{func.__code__.co_firstlineno})"
+def _needs_around(func: Callable[..., Any], lifespans: Sequence[Lifespan] | None) -> Needs:
+    """The resources that middleware takes. Raises UsageError if it is none."""
+    own, count = len(("call", "proceed")), len(inspect.signature(func).parameters)
+    if not is_async(func) or count < own:
+        raise UsageError("middleware is async def, and takes the call and proceed.")
+    return needs_of(func, hints_of(func) if count > own else {}, lifespans, after=own)

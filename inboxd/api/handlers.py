@@ -8,9 +8,9 @@ Known limit: declarations made after the daemon has started are not seen.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Literal, TypeVar, Unpack, overload
 
 from inboxd.api.chunks import BlockingEventChunk, EventChunk
 from inboxd.api.context import (
@@ -29,39 +29,46 @@ from inboxd.api.declaration import (
     Upcasting,
     build,
 )
+from inboxd.api.hooks import FailedAttempt, HookDeclaration, Moment, WorkerInfo, check_hooks
 from inboxd.api.messages import Event
-from inboxd.api.middleware import Middleware
+from inboxd.api.middleware import Call, Proceed
 from inboxd.api.records import Upcaster
+from inboxd.api.resources import OPENING, LifespanDeclaration, check_lifespans
 from inboxd.api.schedules import ScheduleDeclaration, ScheduleOptions
 from inboxd.api.topics import TopicDeclaration, TopicOptions
 from inboxd.errors import UsageError
 from inboxd.model.backoff import Policy
 from inboxd.model.duration import Duration
 
+# Behind its own arguments, a function may take resources: `...`.
 OnEvent = TypeVar(
     "OnEvent",
-    bound=Callable[[Event[Any], EventContext], Awaitable[None]]
-    | Callable[[Event[Any], BlockingEventContext], None],
+    bound=Callable[Concatenate[Event[Any], EventContext, ...], Awaitable[None]]
+    | Callable[Concatenate[Event[Any], BlockingEventContext, ...], None],
 )
 OnChunk = TypeVar(
     "OnChunk",
-    bound=Callable[[EventChunk[Any], EventContext], Awaitable[None]]
-    | Callable[[BlockingEventChunk[Any], BlockingEventContext], None],
+    bound=Callable[Concatenate[EventChunk[Any], EventContext, ...], Awaitable[None]]
+    | Callable[Concatenate[BlockingEventChunk[Any], BlockingEventContext, ...], None],
 )
 OnEventLater = TypeVar(
     "OnEventLater",
-    bound=Callable[[Event[Any], CommandContext], Awaitable[object]]
-    | Callable[[Event[Any], BlockingCommandContext], object],
+    bound=Callable[Concatenate[Event[Any], CommandContext, ...], Awaitable[object]]
+    | Callable[Concatenate[Event[Any], BlockingCommandContext, ...], object],
 )
 OnEventInProcess = TypeVar("OnEventInProcess", bound=Callable[[Event[Any]], object])
 OnCommand = TypeVar(
     "OnCommand",
-    bound=Callable[[Any, CommandContext], Awaitable[object]]
-    | Callable[[Any, BlockingCommandContext], object],
+    bound=Callable[Concatenate[Any, CommandContext, ...], Awaitable[object]]
+    | Callable[Concatenate[Any, BlockingCommandContext, ...], object],
 )
 OnCommandInProcess = TypeVar("OnCommandInProcess", bound=Callable[[Any], object])
-M = TypeVar("M", bound=Middleware)
+M = TypeVar("M", bound=Callable[Concatenate[Call, Proceed, ...], Awaitable[object]])
+L = TypeVar("L", bound=Callable[..., AsyncIterator[Any]] | Callable[..., Iterator[Any]])
+OnWorker = TypeVar("OnWorker", bound=Callable[Concatenate[WorkerInfo, ...], Awaitable[None]])
+OnError = TypeVar("OnError", bound=Callable[Concatenate[FailedAttempt, ...], Awaitable[None]])
 U = TypeVar("U", bound=Upcaster)
+H = TypeVar("H", bound=Callable[..., Any])
 
 
 class Handlers:
@@ -72,7 +79,9 @@ class Handlers:
         self.name = name
         self._declarations: list[HandlerDeclaration] = []
         self._upcastings: list[Upcasting] = []
-        self._middleware: list[Middleware] = []
+        self._middleware: list[Callable[..., Awaitable[object]]] = []
+        self._lifespans: list[LifespanDeclaration] = []
+        self._hooks: list[HookDeclaration] = []
         self._schedules: list[ScheduleDeclaration] = []
         self._topics: list[TopicDeclaration] = []
 
@@ -193,6 +202,43 @@ class Handlers:
         self._middleware.append(func)
         return func
 
+    @overload
+    def lifespan(self, func: L, /) -> L: ...
+
+    @overload
+    def lifespan(self, func: None = None, /, *, timeout: Duration = ...) -> Callable[[L], L]: ...
+
+    def lifespan(self, func: Any = None, /, *, timeout: Duration = OPENING) -> Any:
+        """Open a resource once a worker process, before it joins, and close it when it has left.
+
+        `func` is an async generator function (a sync one runs in a thread) that yields the resource
+        once; what stands behind the `yield` closes it. Its annotation, `-> AsyncIterator[T]`, gives
+        the type T by which functions of the plugin take the resource: handlers, middleware, hooks
+        and later lifespans have a further parameter of that type. `timeout` is for the opening, and
+        for the closing.
+        """
+
+        def declare(func: Any) -> Any:
+            self._lifespans.append(LifespanDeclaration(func, timeout))
+            return func
+
+        return declare if func is None else declare(func)
+
+    def on_start(self, func: OnWorker) -> OnWorker:
+        """Call `func(worker)` once the worker is ready for the first time, beside its work."""
+        return self._hook("on_start", func)
+
+    def on_stop(self, func: OnWorker) -> OnWorker:
+        """Call `func(worker)` when the worker has drained, before its resources are closed."""
+        return self._hook("on_stop", func)
+
+    def on_error(self, func: OnError) -> OnError:
+        """Call `func(failed)` for each attempt that failed on this worker, once it is committed.
+
+        Whatever it does changes nothing of the outcome, and holds up nothing.
+        """
+        return self._hook("on_error", func)
+
     def upcaster(self, type: str, *, from_version: int) -> Callable[[U], U]:
         """Turn a payload (decoded JSON) of `from_version` into one of the next version."""
 
@@ -244,8 +290,22 @@ class Handlers:
 
     def build(self) -> Declared:
         """Check the declarations; what is wrong is listed in the answer, not raised."""
-        declared = build(self.name, self._declarations, self._upcastings, self._middleware)
-        return replace(declared, schedules=tuple(self._schedules), topics=tuple(self._topics))
+        lifespans, problems = check_lifespans(self.name, self._lifespans)
+        known = None if problems else lifespans
+        hooks, more = check_hooks(self.name, self._hooks, known)
+        declared = build(self.name, self._declarations, self._upcastings, self._middleware, known)
+        return replace(
+            declared,
+            problems=(*problems, *more, *declared.problems),
+            schedules=tuple(self._schedules),
+            topics=tuple(self._topics),
+            lifespans=lifespans,
+            hooks=hooks,
+        )
+
+    def _hook(self, moment: Moment, func: H) -> H:
+        self._hooks.append(HookDeclaration(moment, func))
+        return func
 
     def _declare(
         self,

@@ -14,6 +14,7 @@ from typing import Any
 
 from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.context import CommandContext, EventContext
+from inboxd.api.resources import Needs
 
 AnyContext = (
     EventContext[Connection]
@@ -36,6 +37,15 @@ class Call:
 Proceed = Callable[[], Awaitable[object]]
 Middleware = Callable[[Call, Proceed], Awaitable[object]]
 Invoke = Callable[[Any, Any], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredMiddleware:
+    """One middleware of a plugin, and the resources that it takes."""
+
+    plugin: str
+    func: Callable[..., Awaitable[object]]
+    needs: Needs
 
 
 def compose(type_: str, handler: str, chain: Sequence[Middleware], invoke: Invoke) -> Invoke:

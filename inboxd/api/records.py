@@ -14,7 +14,8 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from inboxd.api.chunk_due import Rule
-from inboxd.api.middleware import Middleware
+from inboxd.api.middleware import DeclaredMiddleware
+from inboxd.api.resources import Needs
 from inboxd.model.backoff import Policy
 
 Executor = Literal["loop", "thread", "process"]
@@ -27,7 +28,7 @@ class _Declared:
     """What both kinds of handlers have; `timeout` is in seconds.
 
     `payload_type` is the class by which `emit` or `send` finds the type, if it is one of the
-    plugin's own.
+    plugin's own. needs: the resources that it takes.
     """
 
     plugin: str
@@ -40,7 +41,8 @@ class _Declared:
     retry: Policy | None
     executor: Executor
     upcasters: Mapping[int, Upcaster]
-    middleware: tuple[Middleware, ...]
+    middleware: tuple[DeclaredMiddleware, ...]
+    needs: Needs
     payload_type: PayloadType | None = None
 
 

@@ -2,21 +2,23 @@
 
 Owns the checks of a declared function. Promises: what mypy would refuse in the author's editor is
 refused at start too, with the place and the remedy, because not every author runs mypy.
-Known limit: annotations must name things that exist at module level when the daemon starts.
+*See:* `functions`; `resources`, for what a handler takes beside its payload and its context.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 from inboxd.api.chunks import BlockingEventChunk, EventChunk
 from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.context import CommandContext, EventContext
+from inboxd.api.functions import hints_of, shown
 from inboxd.api.messages import Event
 from inboxd.api.records import Executor
+from inboxd.api.resources import Lifespan, Needs, needs_of
 from inboxd.errors import UsageError
 
 Takes = Literal["event", "chunk", "command"]
@@ -24,10 +26,11 @@ Takes = Literal["event", "chunk", "command"]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Where a handler runs, and the annotation of its payload."""
+    """Where a handler runs, the annotation of its payload, and the resources that it takes."""
 
     executor: Executor
     payload: Any
+    needs: Needs
 
 
 def read_signature(
@@ -36,18 +39,22 @@ def read_signature(
     takes: Takes,
     context: type[EventContext[Any] | CommandContext[Any]],
     process: bool,
+    offered: Sequence[Lifespan] | None = (),
 ) -> Signature:
-    """Check `func` against what its declaration promises; raises UsageError with the remedy."""
+    """Check `func` against what its declaration promises; raises UsageError with the remedy.
+
+    offered: the plugin's lifespans; None: they have problems of their own.
+    """
     executor = _executor(func, process=process)
     names = _parameters(func, 1 if executor == "process" else 2)
-    hints = _hints(func)
+    hints = hints_of(func)
     for name in names:
         if name not in hints:
             raise UsageError(f"parameter {name!r} has no annotation: give it one.")
     payload = _payload(hints[names[0]], takes, executor)
     if executor != "process":
         _check_context(hints[names[1]], context, executor)
-    return Signature(executor, payload)
+    return Signature(executor, payload, needs_of(func, hints, offered, after=len(names)))
 
 
 def is_async(func: object) -> bool:
@@ -72,36 +79,34 @@ def _executor(func: Callable[..., Any], *, process: bool) -> Executor:
 
 
 def _parameters(func: Callable[..., Any], count: int) -> list[str]:
+    """The names of the first `count`; those behind them are resources."""
     parameters = list(inspect.signature(func).parameters.values())
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if len(parameters) != count or any(each.kind not in positional for each in parameters):
+    own, others = parameters[:count], parameters[count:]
+    if len(own) != count or any(each.kind not in positional for each in own):
         wanted = "the payload alone" if count == 1 else "the event or command, and its context"
         raise UsageError(f"it takes {inspect.signature(func)}: a handler here takes {wanted}.")
-    return [each.name for each in parameters]
-
-
-def _hints(func: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(func, include_extras=True)
-    except Exception as error:
+    if count == 1 and others:
         raise UsageError(
-            f"its annotations cannot be read ({type(error).__name__}: {error}): what they name "
-            "must be imported at module level, outside `if TYPE_CHECKING`."
-        ) from error
+            f'it takes {inspect.signature(func)}, and with executor="process" the payload alone: '
+            f"neither a context nor a resource can go to another process: drop {others[0].name!r}, "
+            "or the executor."
+        )
+    return [each.name for each in own]
 
 
 def _payload(hint: Any, takes: Takes, executor: Executor) -> Any:
     """The payload's annotation, from the first parameter."""
     if takes == "command":
         if _holder(hint) in (Event, EventChunk, BlockingEventChunk):
-            raise UsageError(f"a command handler takes the command itself, not {_shown(hint)}.")
+            raise UsageError(f"a command handler takes the command itself, not {shown(hint)}.")
         return hint
     wanted: Any = Event
     if takes == "chunk":
         wanted = EventChunk if executor == "loop" else BlockingEventChunk
     if _holder(hint) is not wanted:
         name = wanted.__name__
-        raise UsageError(f"its first parameter is {_shown(hint)}: annotate it {name}[YourPayload].")
+        raise UsageError(f"its first parameter is {shown(hint)}: annotate it {name}[YourPayload].")
     return Any if hint is wanted else get_args(hint)[0]
 
 
@@ -117,8 +122,4 @@ def _check_context(hint: Any, context: type[Any], executor: Executor) -> None:
         return
     name = f"Blocking{context.__name__}" if blocking else context.__name__
     kind = "a sync" if blocking else "an async"
-    raise UsageError(f"its context is {_shown(hint)}: {kind} handler here gets {name}.")
-
-
-def _shown(hint: Any) -> str:
-    return getattr(hint, "__name__", None) or str(hint)
+    raise UsageError(f"its context is {shown(hint)}: {kind} handler here gets {name}.")

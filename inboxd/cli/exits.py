@@ -10,6 +10,7 @@ from inboxd.errors import (
     Conflict,
     DatabaseError,
     ExportError,
+    LifespanFailed,
     NoHandler,
     NotFound,
     PartitionBusy,
@@ -52,6 +53,7 @@ _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
     (Conflict, Exit.PROBLEMS),
     (ExportError, Exit.PROBLEMS),
     (PartitionBusy, Exit.TEMPORARY),
+    (LifespanFailed, Exit.TEMPORARY),
 )
 
 

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from inboxd.api.context import CommandContext
 from inboxd.api.drafts import CommandDraft, EventDraft, encode
+from inboxd.api.hooks import FailedAttempt
 from inboxd.engine.outcomes import parent_of
 from inboxd.errors import PayloadError
 from inboxd.store.batches import Planned
@@ -25,6 +26,8 @@ class Ended(NamedTuple):
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
     planned: Sequence[Planned] = ()
     emitted: Sequence[tuple[EventDraft, Parent]] = ()
+    # What hooks are told once this is written.
+    failed: FailedAttempt | None = None
 
     @property
     def writes(self) -> bool:

@@ -277,7 +277,8 @@ class CommandRun:
         again = requeue(outcome, row, self._parts.me, row["fence"])
         if isinstance(error, TooNew):  # it never began: a suspect stays one
             again = replace(again, unrun=True)
-        await self._settler.add(Ended(row, self._with_position(row, again)))
+        told = self._settler.failed(row, outcome, error)
+        await self._settler.add(Ended(row, self._with_position(row, again), failed=told))
         self._count(row, name(outcome), seconds)
         return "left" if isinstance(outcome, LeftToPeer) else "unsuccessful"
 

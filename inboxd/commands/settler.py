@@ -16,8 +16,10 @@ from time import monotonic
 
 import anyio
 
+from inboxd.api.hooks import FailedAttempt
 from inboxd.commands.ended import Ended
 from inboxd.engine import row_log
+from inboxd.engine.hooks import failed_attempt
 from inboxd.engine.outcomes import requeue, site_of
 from inboxd.engine.parts import Parts
 from inboxd.errors import DedupKeyHeld
@@ -74,6 +76,16 @@ class Settler:
     def ids(self) -> set[int]:
         """The commands whose outcomes are not written yet: they are leased still."""
         return {ended.outcome.id for ended in (*self._gathered, *self._writing)}
+
+    def failed(
+        self, row: ClaimedCommand, outcome: Unsuccessful, error: BaseException
+    ) -> FailedAttempt | None:
+        """What hooks are told of an attempt once it is written; None: nobody is told."""
+        parts = self._parts
+        if not parts.hooks.want_failures:
+            return None
+        handler = parts.registry.commands.get(row["type"])
+        return failed_attempt(parts.me, row, handler, outcome, error)
 
     async def add(self, ended: Ended) -> None:
         """Hand over an outcome; waits while too many are gathered."""
@@ -194,12 +206,19 @@ class Settler:
             self._parts.folder.note(batch)
         if requeues:
             self._on_requeue()
+            self._report(part, held)
         if row_log.logs_ends():
             _tell(part, held)
         if lost := len(part) - len(held):
             self._mark_lost(e.outcome.id for e in part if e.outcome.id not in held)
             _log.warning("lease lost before the settlement; nothing was written", commands=lost)
         self._parts.metrics.settle_duration.labels("command").observe(monotonic() - started)
+
+    def _report(self, part: Iterable[Ended], held: Container[int]) -> None:
+        """Let hooks be told of the attempts that have failed."""
+        for each in part:
+            if each.failed is not None and each.outcome.id in held:
+                self._parts.hooks.report(each.failed)
 
     def _concerns_others(self, requeues: Sequence[Requeue]) -> bool:
         """Whether rows are claimable again at once, or wait for who can read them."""
@@ -221,7 +240,8 @@ class Settler:
             dead = Dead(explain(error, site_of(ended.row, None)))
             instead = requeue(dead, ended.row, self._parts.me, ended.outcome.fence)
         try:
-            await self._insist([Ended(ended.row, instead)])
+            told = self.failed(ended.row, outcome, error)
+            await self._insist([Ended(ended.row, instead, failed=told)])
         except Exception as again:  # noqa: BLE001 - logged
             reason = explain(again).error
             _log.error("an outcome cannot be written", id=ended.row["id"], reason=reason)

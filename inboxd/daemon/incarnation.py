@@ -30,6 +30,7 @@ from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
 from inboxd.engine.fleet import Fleet
+from inboxd.engine.hooks import Hooks
 from inboxd.engine.lease import Lease
 from inboxd.engine.listener import listen
 from inboxd.engine.parts import Parts
@@ -74,6 +75,7 @@ class Incarnation:
         policy: Policy,
         metrics: Metrics,
         executions: Executions,
+        hooks: Hooks,
         folders: Sequence[MigrationFolder],
     ) -> None:
         """Compose the parts; `run` brings them to life.
@@ -90,6 +92,7 @@ class Incarnation:
         queues = {type_: handler.queue for type_, handler in registry.commands.items()}
         topics = {DEFAULT, *registry.topics, *(topic for topic, _ in registry.subscriptions)}
         self._executions = executions
+        self._hooks = hooks
         self._folders = folders
         self._sql = Statements(settings.database.schema_name)
         self._fleet = Fleet()
@@ -156,6 +159,7 @@ class Incarnation:
                 policy=self._policy,
                 metrics=self._metrics,
                 executions=self._executions,
+                hooks=self._hooks,
                 me=self.me,
                 fleet=self._fleet,
                 folder=BatchFolder(pool, self._sql),

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections import Counter
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,9 +23,12 @@ import uvloop
 from anyio.abc import TaskGroup
 
 from inboxd.admin.http import serve
+from inboxd.api.hooks import WorkerInfo
 from inboxd.daemon.health import DaemonHealth
 from inboxd.daemon.incarnation import Incarnation
 from inboxd.engine.execution import Executions
+from inboxd.engine.hooks import Hooks, worker_info
+from inboxd.engine.resources import Resources
 from inboxd.errors import InboxdError, PluginError, SettingsError
 from inboxd.model.outcome import explain
 from inboxd.registry.plugins import accepted, configured, default_policy, load_plugins
@@ -40,6 +44,7 @@ from inboxd.telemetry.systemd import Notifier
 _log = logs.get_logger(__name__)
 
 _INTERNAL_ERROR = 70
+_TEMPORARY = 75
 # As a shell has it for a process that a signal ended.
 _BY_SIGNAL = 128
 _THREADS = 40
@@ -75,6 +80,8 @@ class _Daemon:
         self._notifier = Notifier()
         self._incarnation: Incarnation | None = None
         self._health = DaemonHealth(lambda: self._incarnation)
+        self._resources = Resources(self._registry.lifespans)
+        self._opening: anyio.CancelScope | None = None
         self._stopping = False
         self._has_lived = False
         self._monitor: LoopMonitor | None = None
@@ -92,15 +99,17 @@ class _Daemon:
             processes=os.cpu_count() or 1,
             patience=self._settings.worker.stall_timeout.total_seconds(),
             on_stubborn=_end_at_once,
+            resources=self._resources,
         )
         with monitor.watch():
             try:
                 async with anyio.create_task_group() as group:
                     await self._start(group)
-                    await self._live(executions)
+                    await self._work(executions, group)
                     group.cancel_scope.cancel()
             except BaseExceptionGroup as group_error:
-                raise _sole(group_error) from None
+                error = _sole(group_error)
+                raise error from error.__cause__
         _log.info("stopped")
         return 0
 
@@ -111,7 +120,28 @@ class _Daemon:
             port = await group.start(serve, self._settings.http, self._metrics, self._health)
             _log.info("health and metrics", url=f"http://{self._settings.http.host}:{port}")
 
-    async def _live(self, executions: Executions) -> None:
+    async def _work(self, executions: Executions, group: TaskGroup) -> None:
+        """Open what plugins need, live, and close it: it outlives incarnations."""
+        resources = self._resources
+        if self._stopping:
+            return
+        try:
+            with anyio.CancelScope() as self._opening:
+                await resources.open(group)
+            if not self._stopping:
+                hooks = Hooks(self._registry.hooks, resources, self._metrics)
+                group.start_soon(hooks.run)
+                try:
+                    await self._live(executions, hooks)
+                finally:
+                    await hooks.finish(self._worker())
+                    resources.left += hooks.left
+        finally:
+            await resources.close()
+            if resources.left:
+                self._leave_behind(", ".join(resources.left))
+
+    async def _live(self, executions: Executions, hooks: Hooks) -> None:
         while not self._stopping:
             incarnation = Incarnation(
                 self._settings,
@@ -119,11 +149,12 @@ class _Daemon:
                 self._policy,
                 self._metrics,
                 executions,
+                hooks,
                 self._folders,
             )
             self._incarnation = incarnation
             try:
-                died = await incarnation.run(lambda now=incarnation: self._ready(now))  # type: ignore[misc]
+                died = await incarnation.run(partial(self._ready, incarnation, hooks))
             except Exception as error:
                 # At the first start somebody looks on; later the database comes back by itself.
                 if not (self._has_lived and is_passing(_sole(error))):
@@ -136,7 +167,15 @@ class _Daemon:
                 if not died:
                     return
 
-    def _ready(self, incarnation: Incarnation) -> None:
+    def _worker(self) -> WorkerInfo | None:
+        """What hooks are told of it; None: it was never ready."""
+        if self._incarnation is None or not self._has_lived:
+            return None
+        return worker_info(self._incarnation.me)
+
+    def _ready(self, incarnation: Incarnation, hooks: Hooks) -> None:
+        if not self._has_lived:
+            hooks.start(worker_info(incarnation.me))
         self._has_lived = True
         self._notifier.ready()
         self._notifier.status("processing")
@@ -171,6 +210,8 @@ class _Daemon:
             running=running.total(),
             types=dict(running.most_common()),
         )
+        if self._opening is not None:
+            self._opening.cancel()
         if self._incarnation is not None:
             self._incarnation.stop()
 
@@ -186,8 +227,15 @@ class _Daemon:
         last.daemon = True
         last.start()
 
+    def _leave_behind(self, names: str) -> None:
+        """What ignores its cancellation would keep the process for ever."""
+        error = sys.exception()
+        reason = f"ignores its cancellation: {names}" + (f"; before that: {error}" if error else "")
+        _end_at_once(reason, code=0 if self._stopping else _TEMPORARY)
+
     def _reload(self) -> None:
-        self._notifier.reloading()
+        if self._has_lived:
+            self._notifier.reloading()
         try:
             new = accepted(read(self._config), self._plugins)
             registry = configured(self._plugins, new)
@@ -201,7 +249,8 @@ class _Daemon:
                 self._incarnation.reload(self._settings)
                 self._incarnation.doubt(new, registry)
             _log.info("settings are reloaded", live=changes.live, need_restart=changes.restart)
-        self._notifier.ready()
+        if self._has_lived:  # else it is not ready yet
+            self._notifier.ready()
 
 
 def _end_at_once(reason: str, code: int = _INTERNAL_ERROR) -> None:

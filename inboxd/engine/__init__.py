@@ -4,6 +4,7 @@
 - A handler's run: `execution`, in a thread by `threads`. What its end means: `judge`,
   `outcomes`; whose failure it is: `losses` (outages), `versions` (payloads too new for this
   worker). What is logged of it: `row_log`. What it counts for: `batch_folder`.
+- For plugins: `resources` (what their lifespans open), `hooks` (whom they want to be told).
 - The worker: `lease` (its heartbeat), `controls` (what is paused), `exclusive_run` (a suspect runs
   with nothing beside it), `fleet` (the other workers), `parts` (what all of these are given).
 

@@ -27,6 +27,7 @@ from anyio import BrokenWorkerProcess, CapacityLimiter
 from inboxd.api.middleware import Invoke, compose
 from inboxd.api.records import Handler
 from inboxd.engine.outcomes import is_ours
+from inboxd.engine.resources import Resources
 from inboxd.engine.threads import Threads
 from inboxd.errors import HandlerCrashed, HandlerTimeout, InboxdError
 from inboxd.telemetry.monitor import LoopMonitor, Running
@@ -110,8 +111,13 @@ class Executions:
         processes: int,
         patience: float,
         on_stubborn: Callable[[str], None],
+        resources: Resources | None = None,
     ) -> None:
-        """Bound threads and processes; `on_stubborn` is called for a handler that will not end."""
+        """Bound threads and processes; `on_stubborn` is called for a handler that will not end.
+
+        `resources` are open, for the handlers that take them.
+        """
+        self._resources = resources or Resources()
         self.limits: dict[tuple[str, int], TimeLimit] = {}
         self._running = monitor.running
         self._threads = Threads(threads)
@@ -162,7 +168,7 @@ class Executions:
         finally:
             del self._running[task]
             if task is not None and task.cancelling() > before:
-                await _take_back(task, before)
+                await take_back(task, before)
 
     async def _within(
         self,
@@ -199,7 +205,7 @@ class Executions:
         return HandlerTimeout(f"ran longer than its timeout of {seconds:g} s")
 
     def _make_invoker(self, handler: Handler) -> Invoke:
-        func = handler.func
+        func = self._resources.bound(handler)
 
         async def in_thread(payload: Any, context: Any) -> object:
             return await self._threads.run(func, payload, context)
@@ -217,7 +223,8 @@ class Executions:
         invoke: Invoke = {"loop": func, "thread": in_thread, "process": in_process}[
             handler.executor
         ]
-        return compose(handler.type, handler.name, handler.middleware, invoke)
+        chain = [self._resources.bound(each) for each in handler.middleware]
+        return compose(handler.type, handler.name, chain, invoke)
 
 
 class CooperativeYield:
@@ -251,7 +258,7 @@ class CooperativeYield:
         self._last = time.monotonic()
 
 
-async def _take_back(task: asyncio.Task[Any], before: int) -> None:
+async def take_back(task: asyncio.Task[Any], before: int) -> None:
     """Undo the cancellations of a handler that has ended: they were not meant for what follows."""
     try:
         await asyncio.sleep(0)  # one that the handler has not met yet comes here

@@ -10,6 +10,7 @@ from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
 from inboxd.engine.fleet import Fleet
+from inboxd.engine.hooks import Hooks
 from inboxd.model.backoff import Policy
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
@@ -31,6 +32,7 @@ class Parts:
     policy: Policy
     metrics: Metrics
     executions: Executions
+    hooks: Hooks
     me: WorkerIdentity
     fleet: Fleet
     folder: BatchFolder

@@ -183,14 +183,14 @@ class EventPage:
     async def _blame(self, spoiled: PageFailedBy, *, broken: bool = False) -> PageFailure:
         """Fail the one event, on a connection that works: in an outage nobody is blamed."""
         assert self.claim is not None  # noqa: S101 - it has rows
+        results = self._afresh()
         async with self._run.turn, transact(self._parts.pool) as connection:
             await self.claim.hold(connection, spoiled.row, self._before(spoiled.row))
             row = await events.claim_one(connection, self._parts.sql, spoiled.row["id"])
             if row is not None:
-                outcome = self._settling.judge(spoiled.error, row, spoiled.handler)
-                results = self._afresh()
-                self._settling.requeue(row, outcome, results)
+                self._settling.fail(spoiled.error, row, spoiled.handler, results)
                 await self._settling.write(connection, results)
+        self._settling.tell(results)
         # Else its lost session may hold it still.
         return PageFailure(blamed=True, settled=None if row is None else row["id"], broken=broken)
 

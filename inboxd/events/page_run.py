@@ -130,7 +130,7 @@ class PageRun:
                 raise results.spoiled from error
             if connection.is_closed():
                 raise
-            outcome = self._settling.judge(error, row, handler)
+            outcome = self._settling.fail(error, row, handler, results)
         seconds = time.monotonic() - started
         results.counts.append((row["type"], outcome, seconds, row["waited"]))
         if isinstance(outcome, Succeeded):
@@ -140,8 +140,6 @@ class PageRun:
             if results.tells:
                 told = partial(row_log.event_succeeded, row, seconds, len(sent))
                 results.told.append(told)
-        else:
-            self._settling.requeue(row, outcome, results)
 
     async def _handle(
         self,

@@ -8,10 +8,12 @@ that a page is written by a fixed number of statements, and counted only when it
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.api.groups import Plan
 from inboxd.api.records import EventHandler
+from inboxd.engine.hooks import failed_attempt
 from inboxd.engine.judge import Judge
 from inboxd.engine.losses import LossExemptions
 from inboxd.engine.outcomes import name, requeue
@@ -56,7 +58,7 @@ class PageResults:
     spoiled: PageFailedBy | None = None
     # Of events in lines: which lines stand still, and what is lined up for that.
     order: PageOrder | None = None
-    # What is said in the log once the page has committed; tells: whether of single events.
+    # What the log and hooks are told once the page has committed; tells: whether of single events.
     tells: bool = False
     told: list[Callable[[], None]] = field(default_factory=list)
     # Events that were run, or left where they are for those before them.
@@ -118,12 +120,39 @@ class EventSettling:
         """What follows from an error, by the handler's own rule."""
         return self._judge.outcome(error, row, handler, self.policy(row["topic"], handler))
 
-    def requeue(self, row: ClaimedEvent, outcome: Unsuccessful, results: PageResults) -> None:
-        """Note what becomes of an event that did not succeed, and of the line that it is in."""
+    def fail(
+        self,
+        error: BaseException,
+        row: ClaimedEvent,
+        handler: EventHandler | None,
+        results: PageResults,
+    ) -> Unsuccessful:
+        """Judge an event that did not succeed, and note what becomes of it and of its line."""
+        outcome = self.judge(error, row, handler)
+        self.report(error, row, handler, outcome, results)
         results.requeues.append(requeue(outcome, row, self._parts.me))
         results.left_to_peer |= isinstance(outcome, LeftToPeer)
         if results.order is not None:
             results.order.requeue(row, dead=isinstance(outcome, Dead))
+        return outcome
+
+    def report(
+        self,
+        error: BaseException,
+        row: ClaimedEvent,
+        handler: EventHandler | None,
+        outcome: Unsuccessful,
+        results: PageResults,
+        *,
+        events: int | None = None,
+    ) -> None:
+        """Let hooks be told of a failed attempt once this has committed; `events`: of a chunk."""
+        hooks = self._parts.hooks
+        if hooks.want_failures:
+            me = self._parts.me
+            failed = failed_attempt(me, row, handler, outcome, error, events=events)
+            if failed is not None:
+                results.told.append(partial(hooks.report, failed))
 
     async def write(self, connection: Connection, results: PageResults) -> None:
         """Insert what the handlers sent, and settle: a fixed number of statements.
@@ -159,5 +188,9 @@ class EventSettling:
         tally.fold()
         for batch in results.fold:
             self._parts.folder.note(batch)
+        self.tell(results)
+
+    def tell(self, results: PageResults) -> None:
+        """Tell the log and hooks of what has committed."""
         for say in results.told:
             say()

@@ -128,7 +128,7 @@ def decide(
     `age` is the time since the row was created. Whatever a handler raises is its own failure,
     SystemExit included; a cancellation is the caller's business and must not come here.
     """
-    error = _sole(error)
+    error = only_error(error)
     attempt = attempts_made + 1
     try:
         match error:
@@ -178,7 +178,7 @@ def _path(error: BaseException) -> str | None:
     return _storable(error.path)[:ERROR_LENGTH]
 
 
-def _sole(error: BaseException) -> BaseException:
+def only_error(error: BaseException) -> BaseException:
     """The one error in a group: a task group wraps even what a single task raised."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

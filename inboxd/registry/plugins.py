@@ -13,7 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from inboxd.api.handlers import Handlers
+from inboxd.api.hooks import Hook
 from inboxd.api.records import CommandHandler, EventHandler, Handler
+from inboxd.api.resources import Lifespan
 from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.api.topics import DEFAULT, TopicDeclaration
 from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
@@ -63,6 +65,8 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
     owners: dict[tuple[str, str], str] = {}
     schedules: list[tuple[str, ScheduleDeclaration]] = []
     topics: list[tuple[str, TopicDeclaration]] = []
+    lifespans: list[Lifespan] = []
+    hooks: list[Hook] = []
     for source, handlers in sources:
         declared = handlers.build()
         found += [f"{source}: {problem}" for problem in declared.problems]
@@ -74,6 +78,8 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
             commands[command.type] = command
         schedules += [(source, each) for each in declared.schedules]
         topics += [(source, each) for each in declared.topics]
+        lifespans += declared.lifespans
+        hooks += declared.hooks
     checked_topics, problems_of_topics = check_topics(topics)
     found += problems_of_topics
     registry = make_registry(
@@ -86,7 +92,7 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
     found += _schedule_problems(registry, schedules)
     if found:
         raise PluginError("\n- ".join([f"Problems with plugins ({len(found)}):", *found]))
-    return registry
+    return dataclasses.replace(registry, lifespans=tuple(lifespans), hooks=tuple(hooks))
 
 
 def with_types(

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from inboxd.api.hooks import Hook
 from inboxd.api.records import ChunkHandler, CommandHandler, EventHandler
+from inboxd.api.resources import Lifespan
 from inboxd.api.routes import EventRoute, Route, command_route, event_route
 from inboxd.api.schedules import Schedule, ScheduleDeclaration, checked
 from inboxd.api.topics import DEFAULT, Topic, TopicDeclaration
@@ -26,7 +28,7 @@ class Registry:
     models, event_models: by payload class, the commands and the events that it may stand for.
     topics: how the declared topics are processed; what is not among them is `single`. chunks: who
     handles the chunks of batch topics here. only: the topics that this worker serves; empty: all.
-    to_send: the schedules, as the settings have them.
+    to_send: the schedules, as the settings have them. lifespans, hooks: of all plugins, in order.
     """
 
     events: Mapping[str, tuple[EventHandler, ...]]
@@ -41,6 +43,8 @@ class Registry:
     event_models: Mapping[type[object], tuple[EventRoute, ...]]
     only: frozenset[str] = frozenset()
     to_send: tuple[Schedule, ...] = ()
+    lifespans: tuple[Lifespan, ...] = ()
+    hooks: tuple[Hook, ...] = ()
 
     def changed(
         self,
@@ -49,13 +53,14 @@ class Registry:
         topics: Iterable[Topic],
     ) -> Registry:
         """The same with these handlers and topics, and the lookups that follow from them."""
-        return make_registry(
+        made = make_registry(
             events,
             commands,
             schedules=self.schedules,
             declared_topics=self.declared_topics,
             topics=topics,
         )
+        return replace(made, lifespans=self.lifespans, hooks=self.hooks)
 
     def serving(self, topics: Iterable[str]) -> Registry:
         """The same, of a worker that serves these topics only; none: all."""

@@ -32,8 +32,10 @@ from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions, Task
 from inboxd.engine.fleet import Fleet
+from inboxd.engine.hooks import Hooks
 from inboxd.engine.outcomes import is_ours
 from inboxd.engine.parts import Parts
+from inboxd.engine.resources import Resources
 from inboxd.errors import Conflict, HandlerTimeout, UsageError
 from inboxd.events.chunks.cursors import ChunkCursors
 from inboxd.events.chunks.due_chunk import DueChunk
@@ -94,11 +96,15 @@ class Stage:
         settings: Settings,
         registry: Registry,
         pool: Pool,
+        resources: Resources,
         *,
         unhurried: bool,
         on_stubborn: Callable[[str], None],
     ) -> None:
-        """Run them with connections of `pool`; unhurried: however long they take."""
+        """Run them with connections of `pool`; unhurried: however long they take.
+
+        resources: those that they take, open.
+        """
         monitor = LoopMonitor(
             stall_timeout=_WEEK, on_stall=on_stubborn, on_lag=lambda _seconds: None
         )
@@ -109,8 +115,9 @@ class Stage:
             processes=os.cpu_count() or 1,
             patience=settings.worker.stall_timeout.total_seconds(),
             on_stubborn=on_stubborn,
+            resources=resources,
         )
-        sql = Statements(settings.database.schema_name)
+        sql, metrics = Statements(settings.database.schema_name), Metrics(version("inboxd"))
         self.parts = Parts(
             settings=settings,
             sql=sql,
@@ -118,8 +125,9 @@ class Stage:
             handler_pool=pool,
             registry=registry,
             policy=default_policy(settings),
-            metrics=Metrics(version("inboxd")),
+            metrics=metrics,
             executions=self.executions,
+            hooks=Hooks((), resources, metrics),  # a rehearsal is no failed attempt
             me=_nobody(),
             fleet=Fleet(),
             folder=BatchFolder(pool, sql),

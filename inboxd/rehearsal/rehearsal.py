@@ -20,8 +20,10 @@ from typing import Any
 from uuid import UUID
 
 from inboxd.api.drafts import CommandDraft, EventDraft
-from inboxd.api.records import Handler
+from inboxd.api.records import EventHandler, Handler
+from inboxd.api.resources import Dependent, taken
 from inboxd.engine.outcomes import name
+from inboxd.engine.resources import opened
 from inboxd.errors import NoHandler
 from inboxd.model.outcome import Dead, Deferred, Outcome, Retrying, Succeeded
 from inboxd.model.spelling import did_you_mean
@@ -99,15 +101,30 @@ async def rehearse(
     settings, found = _bounded(settings, terms), _as_it_would_run(found)
     # A worker's handlers of events have the session of the page.
     plans = OWN_PLANS if found.kind == "event" else {}
-    async with open_pool(settings.database, "rehearsal", _SESSIONS, plans) as pool:
-        stage = Stage(settings, registry, pool, unhurried=terms.unhurried, on_stubborn=on_stubborn)
-        with explained(), collected(settings.log.level) as lines:
-            async with store.undone(pool) as connection:
-                told = await _act(stage, connection, found, handlers, alone=terms.alone)
+    lifespans, unhurried = taken(registry.lifespans, _run_here(handlers)), terms.unhurried
+    with collected(settings.log.level) as lines:
+        async with (
+            opened(lifespans, on_stubborn=on_stubborn) as resources,
+            open_pool(settings.database, "rehearsal", _SESSIONS, plans) as pool,
+        ):
+            stage = Stage(
+                settings, registry, pool, resources, unhurried=unhurried, on_stubborn=on_stubborn
+            )
+            with explained():
+                async with store.undone(pool) as connection:
+                    told = await _act(stage, connection, found, handlers, alone=terms.alone)
     told.progress, told.left_behind = stage.progress, stage.executions.left_behind
     told.log = [*_own(lines, handlers)]
     told.remarks += _remarks(told, terms, usual)
     return told
+
+
+def _run_here(handlers: Sequence[Handler]) -> Iterator[Dependent]:
+    """The functions that are called; that of an event which is sent on is not."""
+    for handler in handlers:
+        if not isinstance(handler, EventHandler) or handler.command_type is None:
+            yield handler
+            yield from handler.middleware
 
 
 def _bounded(settings: Settings, terms: RehearsalTerms) -> Settings:

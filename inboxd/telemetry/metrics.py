@@ -300,6 +300,14 @@ class Metrics:
         self.pool_connections = self._gauge(
             "inboxd_pool_connections", "Connections of a pool by state.", "pool", "state"
         )
+        self.hook_calls = self._counter(
+            "inboxd_hook_calls",
+            "Calls of plugins' hooks; dropped: not made, since hooks were too slow.",
+            *("hook", "outcome"),
+        )
+        for hook in ("on_start", "on_stop", "on_error"):
+            for outcome in ("succeeded", "failed", "dropped"):
+                self.hook_calls.labels(hook, outcome)
         self.loop_lag = self._histogram(
             "inboxd_loop_lag_seconds",
             "How late the event loop ran what was due, measured ten times a second.",

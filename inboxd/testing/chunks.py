@@ -26,12 +26,14 @@ from inboxd.events.chunks.reading import UnreadEvents, read_rows
 from inboxd.model.backoff import Exponential
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.registry.plugins import build_registry
+from inboxd.testing.resources import GivenResources
 from inboxd.testing.running import (
     EVENT,
     ConnectionMissing,
     Longest,
     Result,
     call,
+    composed,
     context_of,
     make_row,
     raw_of,
@@ -48,12 +50,13 @@ async def run_chunk(
     key: str = "",
     now: datetime | None = None,
     connection: Connection | None = None,
+    resources: Mapping[Any, object] | None = None,
 ) -> Result:
     """Run the chunk handler of a batch topic with these events, in this order.
 
     Each is a type and a payload, and columns of its row if need be, such as `created_at`. `key` is
-    what they have in common; `now`, when the chunk is taken. In the result, `items` has the
-    outcome of each event. Raises PluginError for wrong declarations.
+    what they have in common; `now`, when the chunk is taken; `resources` as in `run_event`. In the
+    result, `items` has the outcome of each event. Raises PluginError for wrong declarations.
     """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
     handler = registry.chunks.get(topic)
@@ -61,6 +64,7 @@ async def run_chunk(
         raise NoHandler(f"{handlers!r} has no handler for chunks of the topic {topic!r}.")
     if not events:
         raise UsageError("A chunk has an event at least.")
+    run = composed(handler.runs, GivenResources(registry, resources))
     taken_at = now or datetime.now(UTC)
     rows = [
         _row(handler.readers, topic, key, number, taken_at, *given)
@@ -78,7 +82,7 @@ async def run_chunk(
     context = context_of(registry, handler.runs, rows[0], connection, None, [])
     judge = partial(_judge, handler.runs)
     try:
-        await call(handler.runs, given_chunk, context)
+        await call(handler.runs, run, given_chunk, context)
         sent = look(context)
     except (anyio.get_cancelled_exc_class(), ConnectionMissing):
         raise

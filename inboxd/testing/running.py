@@ -24,7 +24,7 @@ from inboxd.api.context import CommandContext, EventContext
 from inboxd.api.drafts import encode
 from inboxd.api.handlers import Handlers
 from inboxd.api.messages import Event, Row
-from inboxd.api.middleware import AnyContext, compose
+from inboxd.api.middleware import AnyContext, Invoke, compose
 from inboxd.api.payload import decode, decode_event_command, wrap_event
 from inboxd.api.progress import Progress
 from inboxd.api.records import CommandHandler, EventHandler, Handler
@@ -34,6 +34,7 @@ from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.registry.plugins import build_registry
 from inboxd.registry.registry import Registry
+from inboxd.testing.resources import GivenResources
 from inboxd.testing.sent import AllSent, GivenResults, look
 
 
@@ -57,6 +58,7 @@ async def run_event(
     payload: object,
     *,
     connection: Connection | None = None,
+    resources: Mapping[Any, object] | None = None,
     **fields: Any,
 ) -> Result:
     """Run every handler of the event `type`; they succeed or fail together.
@@ -64,7 +66,8 @@ async def run_event(
     `payload` is anything that fits JSON, or bytes that are JSON already. `fields` are columns of
     the event's row, such as `tenant`, `attempts` or `schema_version`. A handler declared with
     `as_command` is run at once, as its command would be. With a `topic`, only the handlers that
-    this topic has. Raises PluginError for wrong declarations.
+    this topic has. `resources` has what handlers and middleware take of the plugin's lifespans, by
+    type: `{httpx.AsyncClient: fake}`. Raises PluginError for wrong declarations.
     """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
     found = registry.events.get(type, ())
@@ -74,9 +77,10 @@ async def run_event(
         raise NoHandler(f"{handlers!r} has no handler for the event {type!r}.")
     row = make_row(EVENT, fields, type=type, schema_version=found[0].schema_version)
     raw = raw_of(payload)
+    given = GivenResources(registry, resources)
     sent, outcome = AllSent(), cast("Outcome", Succeeded())
     for handler in found:
-        result = await _run_event(registry, handler, row, raw, connection)
+        result = await _run_event(registry, handler, row, raw, given, connection)
         if result.error is not None:
             return result
         sent, outcome = sent.and_also(result), result.outcome
@@ -89,6 +93,7 @@ async def run_command(
     payload: object,
     *,
     connection: Connection | None = None,
+    resources: Mapping[Any, object] | None = None,
     results: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Result:
@@ -101,7 +106,8 @@ async def run_command(
     if handler is None:
         raise NoHandler(f"{handlers!r} has no handler for the command {type!r}.")
     row = make_row(_COMMAND, fields, type=type, schema_version=handler.schema_version)
-    return await _run(registry, handler, row, raw_of(payload), connection, results)
+    given = GivenResources(registry, resources)
+    return await _run(registry, handler, row, raw_of(payload), given, connection, results)
 
 
 def well(outcome: Outcome, sent: AllSent, **more: Any) -> Result:
@@ -115,10 +121,11 @@ async def _run_event(
     handler: EventHandler,
     row: Mapping[str, Any],
     raw: str,
+    given: GivenResources,
     connection: Connection | None,
 ) -> Result:
     if handler.command_type is None:
-        return await _run(registry, handler, row, raw, connection)
+        return await _run(registry, handler, row, raw, given, connection)
     carrier = registry.command_of(handler)
     draft = wrap_event(carrier, row, raw)
     parent = Lineage(row["correlation_id"], row["causation_id"], row["traceparent"])
@@ -130,7 +137,7 @@ async def _run_event(
         "origin_kind": OriginKind.EVENT,
         "origin_id": row["id"],
     }
-    return await _run(registry, carrier, command, draft.payload, connection)
+    return await _run(registry, carrier, command, draft.payload, given, connection)
 
 
 async def _run(
@@ -138,13 +145,15 @@ async def _run(
     handler: Handler,
     row: Mapping[str, Any],
     raw: str,
+    given: GivenResources,
     connection: Connection | None,
     results: Mapping[str, Any] | None = None,
 ) -> Result:
+    run = composed(handler, given)
     said: list[Progress] = []
     context = context_of(registry, handler, row, connection, results, said)
     try:
-        value = await call(handler, _decode(handler, row, raw), context)
+        value = await call(handler, run, _decode(handler, row, raw), context)
         outcome = Succeeded(None if value is None else encode(value))
         sent = look(context)
     except (anyio.get_cancelled_exc_class(), ConnectionMissing):
@@ -166,18 +175,23 @@ def _decode(handler: Handler, row: Mapping[str, Any], raw: str) -> Any:
     return Event(row, payload) if isinstance(handler, EventHandler) else payload
 
 
-async def call(handler: Handler, payload: Any, context: AnyContext) -> object:
-    """Run it where it asked to run, with its middleware and its timeout."""
+def composed(handler: Handler, given: GivenResources) -> Invoke:
+    """It where it asked to run, with its middleware. Raises UsageError for what is not given."""
+    func, chain = given.bound(handler)
 
     async def invoke(payload: Any, context: AnyContext) -> object:
         if handler.executor == "loop":
-            return await handler.func(payload, context)
+            return await func(payload, context)
         arguments = (payload,) if handler.executor == "process" else (payload, context)
-        call = partial(handler.func, *arguments)
+        call = partial(func, *arguments)
         return await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
 
+    return compose(handler.type, handler.name, chain, invoke)
+
+
+async def call(handler: Handler, run: Invoke, payload: Any, context: AnyContext) -> object:
+    """Run it within its timeout."""
     with anyio.move_on_after(handler.timeout) as scope:
-        run = compose(handler.type, handler.name, handler.middleware, invoke)
         return await run(payload, context)
     if scope.cancelled_caught:
         raise HandlerTimeout(f"{handler.name} ran longer than {handler.timeout} seconds.")

@@ -1,7 +1,9 @@
 """`inboxd rehearse`: what it tells, what refuses it, and that nothing of it stays."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,6 +15,7 @@ import pytest
 from inboxd_testplugin import chunked
 from tests.cli.conftest import Cli, Result
 from tests.support import Database, StartWorker, eventually
+from tests.support.plugins import install
 
 Sql = Callable[..., list[asyncpg.Record]]
 Rehearse = Callable[..., Any]
@@ -365,3 +368,57 @@ def test_the_chunk_that_an_event_stands_in(
     assert "in no chunk yet; --alone" in refused.err
     alone = json.loads(cli("rehearse", "event", new, "--yes", "--alone", "--json").out)
     assert alone["outcome"] == "succeeded"
+
+
+# ------------------------------------------------------------------------------------ resources
+
+TILLS = """
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from inboxd import CommandContext, FailedAttempt, Handlers
+
+handlers = Handlers("tills")
+log: list[str] = []
+
+
+@handlers.lifespan
+async def coins() -> AsyncIterator[int]:
+    log.append("coins open")
+    yield 7
+    log.append("coins close")
+
+
+@handlers.lifespan
+async def till(coins: int) -> AsyncIterator[str]:
+    yield f"{coins} coins"
+
+
+@handlers.lifespan
+async def shelf() -> AsyncIterator[bytes]:
+    log.append("shelf opens")
+    yield b""
+
+
+@handlers.command("tills.count")
+async def count(command: dict, ctx: CommandContext, till: str) -> str:
+    if command.get("fails"):
+        raise ValueError("no coins")
+    return f"{till} {log}"
+
+
+@handlers.on_error
+async def told(failed: FailedAttempt) -> None:
+    log.append("told")
+"""
+
+
+def test_what_handlers_take_is_opened_and_nothing_else(
+    rehearse: Rehearse, sql: Sql, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(install(tmp_path / "tills", "tills", TILLS))
+    monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "tills")
+    told = rehearse("command", send(sql, "tills.count"))
+    assert told["result"] == "7 coins ['coins open']"
+    assert rehearse("command", send(sql, "tills.count", fails=True))["outcome"] == "retried"
+    assert sys.modules.pop("tills").log == ["coins open", "coins close"] * 2

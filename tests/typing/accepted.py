@@ -1,8 +1,9 @@
 """A plugin as its author writes it: mypy --strict has nothing to say. Not run, only checked."""
 
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, assert_type
+from typing import Annotated, Any, ClassVar, assert_type
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -11,21 +12,25 @@ from inboxd import (
     Batch,
     BlockingCommandContext,
     BlockingConnection,
+    BlockingEventChunk,
     BlockingEventContext,
     Call,
     CommandContext,
     Connection,
     Defer,
     Event,
+    EventChunk,
     EventContext,
     Explicit,
     Exponential,
+    FailedAttempt,
     Handlers,
     Proceed,
     Record,
     Reject,
     Retry,
     Step,
+    WorkerInfo,
     Workflow,
 )
 from inboxd.client import Emitted, Inbox, NewCommand, NewEvent, NewStep, Sent
@@ -187,6 +192,80 @@ async def long_import(command: SendEmail, ctx: CommandContext) -> None:
 @handlers.command("school.import_blocking")
 def blocking_import(command: SendEmail, ctx: BlockingCommandContext) -> None:
     ctx.progress(3, 10)
+
+
+class Client:
+    """A resource."""
+
+
+@handlers.lifespan
+async def client() -> AsyncIterator[Client]:
+    yield Client()
+
+
+@handlers.lifespan(timeout="2m")
+async def bank(client: Client) -> AsyncIterator[Annotated[Client, "bank"]]:
+    yield client
+
+
+@handlers.lifespan
+def blocking() -> Iterator[bytes]:
+    yield b""
+
+
+@handlers.event("activity.created")
+async def event_takes(event: Event[ActivityCreated], ctx: EventContext, http: Client) -> None: ...
+
+
+@handlers.event("activity.created")
+def thread_takes(event: Event[int], ctx: BlockingEventContext, *, http: Client) -> None: ...
+
+
+@handlers.event("activity.created", as_command=True, queue="slow")
+async def later_takes(event: Event[int], ctx: CommandContext, http: Client, file: bytes) -> None:
+    assert_type(http, Client)
+
+
+@handlers.chunk("activity.created", topic="daily")
+async def chunk_takes(events: EventChunk[int], ctx: EventContext, http: Client) -> None: ...
+
+
+@handlers.chunk("activity.created", topic="nightly")
+def chunk_in_thread(
+    events: BlockingEventChunk[int], ctx: BlockingEventContext, http: Client
+) -> None: ...
+
+
+@handlers.command("school.pay", queue="bank")
+async def pay(
+    command: SendEmail, ctx: CommandContext, http: Annotated[Client, "bank"]
+) -> dict[str, int]:
+    return {}
+
+
+@handlers.command("school.pay_blocking")
+def pay_blocking(command: SendEmail, ctx: BlockingCommandContext, http: Client) -> int:
+    return 1
+
+
+@handlers.middleware
+async def logged(call: Call, proceed: Proceed, http: Client) -> object:
+    return await proceed()
+
+
+@handlers.on_start
+async def started(worker: WorkerInfo) -> None:
+    assert_type(worker.id, UUID)
+
+
+@handlers.on_stop
+async def stopped(worker: WorkerInfo, http: Client) -> None: ...
+
+
+@handlers.on_error
+async def failed(attempt: FailedAttempt, http: Client) -> None:
+    assert_type(attempt.error, BaseException)
+    assert_type(attempt.retry_at, datetime | None)
 
 
 handlers.schedule("daily", "0 3 * * *", SendEmail(student_id=1), zone="Europe/Berlin", missed="all")

@@ -9,10 +9,13 @@ from inboxd import (
     BlockingCommandContext,
     CommandContext,
     Event,
+    EventChunk,
     EventContext,
     Exponential,
+    FailedAttempt,
     Handlers,
     Retry,
+    WorkerInfo,
 )
 from inboxd.client import Inbox, NewEvent
 
@@ -50,6 +53,61 @@ async def has_no_queue(event: Event[Payload], ctx: EventContext) -> None: ...
 
 @handlers.command("a.c", executor="process")  # E: type-var
 def has_a_context(command: Payload, ctx: BlockingCommandContext) -> None: ...
+
+
+@handlers.event("a.b")  # E: type-var
+async def takes_another_context_and_more(
+    event: Event[Payload], ctx: CommandContext, http: str
+) -> None: ...
+
+
+@handlers.event("a.b")  # E: type-var
+async def has_no_context(event: Event[Payload]) -> None: ...
+
+
+@handlers.event("a.b")  # E: type-var
+async def has_a_resource_for_a_context(event: Event[Payload], http: str) -> None: ...
+
+
+@handlers.event("a.b", as_command=True)  # E: type-var
+async def is_sent_on(event: Event[Payload], ctx: EventContext, http: str) -> None: ...
+
+
+@handlers.chunk("a.b", topic="a")  # E: type-var
+async def takes_no_chunk(event: Event[Payload], ctx: EventContext, http: str) -> None: ...
+
+
+@handlers.chunk("a.b", topic="a")  # E: type-var
+async def takes_a_command(events: EventChunk[int], ctx: CommandContext, http: str) -> None: ...
+
+
+@handlers.command("a.c")  # E: type-var
+def is_blocking(command: Payload, ctx: CommandContext, http: str) -> None: ...
+
+
+@handlers.command("a.c", executor="process")  # E: type-var
+def has_a_resource(command: Payload, http: str) -> None: ...
+
+
+@handlers.lifespan  # E: type-var
+async def yields_nothing() -> str:
+    return ""
+
+
+@handlers.lifespan(timeout=30)  # E: call-overload untyped-decorator
+async def waits() -> None: ...
+
+
+@handlers.on_error  # E: type-var
+async def hears_of_the_worker(worker: WorkerInfo) -> None: ...
+
+
+@handlers.on_start  # E: type-var
+def is_no_coroutine(worker: WorkerInfo) -> None: ...
+
+
+@handlers.on_stop  # E: type-var
+async def hears_of_failures(failed: FailedAttempt, http: str) -> None: ...
 
 
 @handlers.command("a.c", retry=3)  # E: call-overload untyped-decorator

@@ -16,8 +16,9 @@ from inboxd.events.chunks.cursors import ChunkCursors
 from inboxd.events.chunks.reading import ChunkPart, HeldChunk
 from inboxd.events.chunks.requeue import FailedChunk, make_due
 from inboxd.events.chunks.visit import Visit
+from inboxd.events.chunks.written import WrittenChunks
 from inboxd.events.quarantine import Quarantine
-from inboxd.events.settling import EventSettling, PageFailedBy
+from inboxd.events.settling import EventSettling, PageFailedBy, PageResults
 from inboxd.model.outcome import explain
 from inboxd.store import lines
 from inboxd.store.connections import Connection, is_passing
@@ -78,10 +79,12 @@ class VisitRecovery:
 
     async def _blame(self, visit: Visit, failed: FailedChunk) -> None:
         """Requeue the chunk, on a connection that works."""
+        results = PageResults()
+        blamed = replace(visit, written=[WrittenChunks(results)], ran=[], failed=[failed])
         async with self._anew(visit) as connection:
             await self._line_up(connection, failed.part)
-            blamed = replace(visit, written=[], ran=[], failed=[failed])
             await blamed.requeue(connection)
+        self.settling.tell(results)
 
     async def _line_up(self, connection: Connection, part: ChunkPart) -> None:
         """What was run before it was lined up needs a position to be requeued."""

@@ -16,7 +16,7 @@ from inboxd.errors import HandlerTimeout
 from inboxd.events.chunks.reading import ChunkPart, HeldChunk, StoredChunk
 from inboxd.events.chunks.written import left_of
 from inboxd.events.settling import EventSettling, PageResults
-from inboxd.model.outcome import Dead, explain
+from inboxd.model.outcome import Dead, Unsuccessful, explain
 from inboxd.store import chunks, events, lines
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
@@ -73,7 +73,12 @@ class ChunkRequeue:
         if isinstance(failed.error, HandlerTimeout) and self.handler.may_split and part.size > 1:
             await make_due(connection, self.parts.sql, part, left)
             return RequeueResult.HALVES
-        return await self._fail(connection, failed, first, left)
+        became, outcome = await self._fail(connection, failed, first, left)
+        if noted:
+            size = len(left) or part.size
+            handler, error = self.handler.runs, failed.error
+            self.settling.report(error, first, handler, outcome, noted[-1], events=size)
+        return became
 
     async def _fail(
         self,
@@ -81,7 +86,7 @@ class ChunkRequeue:
         failed: FailedChunk,
         first: ClaimedEvent,
         left: Sequence[ClaimedEvent],
-    ) -> RequeueResult:
+    ) -> tuple[RequeueResult, Unsuccessful]:
         part, sql, me = failed.part, self.parts.sql, self.parts.me
         outcome = self.settling.judge(failed.error, first, self.handler.readers.get(first["type"]))
         if not isinstance(outcome, Dead):
@@ -101,7 +106,8 @@ class ChunkRequeue:
             events=part.size,
             reason=explain(failed.error).error,
         )
-        return RequeueResult.DEAD if isinstance(outcome, Dead) else RequeueResult.WAITING
+        became = RequeueResult.DEAD if isinstance(outcome, Dead) else RequeueResult.WAITING
+        return became, outcome
 
 
 async def make_due(

@@ -244,8 +244,7 @@ class ChunkRun:
             # Another worker may take it; if none does, `events.unhandled` decides.
             written.results.requeues.append(Requeue(row["id"], "pending", delay=0.0))
             return
-        outcome = self._settling.judge(error, row, reader)
-        self._settling.requeue(row, outcome, written.results)
+        outcome = self._settling.fail(error, row, reader, written.results)
         written.results.counts.append((row["type"], outcome, 0.0, max(0.0, row["waited"])))
 
 

@@ -35,18 +35,21 @@ class WrittenMark:
     requeues: int
     counts: int
     leaving: int
+    told: int
 
     @classmethod
     def of(cls, written: WrittenChunks) -> "WrittenMark":
         """Up to here."""
         results = written.results
-        return cls(len(results.requeues), len(results.counts), len(written.leaving))
+        told = len(results.told)
+        return cls(len(results.requeues), len(results.counts), len(written.leaving), told)
 
     def back(self, written: WrittenChunks, error: BaseException) -> BaseException:
         """Take back what was noted of a chunk that is requeued as a whole."""
         del written.results.requeues[self.requeues :]
         del written.results.counts[self.counts :]
         del written.leaving[self.leaving :]
+        del written.results.told[self.told :]
         return error
 
 

@@ -131,7 +131,7 @@ def test_what_is_declared_later_counts_too(handlers: Handlers) -> None:
 
     (handler,) = handlers.build().events
     assert handler.upcasters == {1: rename}
-    assert handler.middleware == (around,)
+    assert [each.func for each in handler.middleware] == [around]
 
 
 def test_a_bare_event_takes_anything(handlers: Handlers) -> None:

@@ -30,7 +30,9 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And the connection is lost in between."""
-    parts: Any = SimpleNamespace(me=SimpleNamespace(id=uuid4(), process="host:1"))
+    parts: Any = SimpleNamespace(
+        me=SimpleNamespace(id=uuid4(), process="host:1"), hooks=SimpleNamespace(want_failures=False)
+    )
     settler = _settler(parts)
     errors: list[Exception | None] = [ValueError("refused"), ConnectionError("away"), None]
     seen: list[tuple[type, int]] = []
@@ -58,7 +60,9 @@ async def test_behind_a_dedup_key_that_is_held_waits_only_who_emits(
     monkeypatch: pytest.MonkeyPatch, emitters: set[int], last: list[set[int]]
 ) -> None:
     """If one did, its key is waited for once; of several, each waits by itself."""
-    parts: Any = SimpleNamespace(me=SimpleNamespace(id=uuid4(), process="host:1"))
+    parts: Any = SimpleNamespace(
+        me=SimpleNamespace(id=uuid4(), process="host:1"), hooks=SimpleNamespace(want_failures=False)
+    )
     settler = _settler(parts)
     waited: list[set[int]] = []
     written: list[tuple[type, int]] = []

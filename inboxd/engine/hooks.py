@@ -1,0 +1,193 @@
+"""Hooks of plugins: told of the worker's start and end, and of attempts that failed.
+
+Owns when hooks are called and how long they may take; `inboxd.api.hooks` says what they are given.
+What happened waits in a queue with one consumer, so nothing that a hook does, or does not do, holds
+up a settlement. Promises that a hook changes no outcome: its failure is logged, once until it has
+succeeded again, and counted; when the queue is full, what happens is dropped, counted and logged;
+at the end the queue is emptied within a bound, then `on_stop` is called. Known limits: hooks are
+called one after the other, so one that hangs delays the others; one that ignores its cancellation
+stays behind (`left`), for the process to end.
+*See:* `resources`, which gives hooks what they take; `judge`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+
+from inboxd.api.hooks import FailedAttempt, Hook, Moment, WorkerInfo
+from inboxd.api.records import Handler
+from inboxd.engine.execution import take_back
+from inboxd.engine.outcomes import is_ours, kind_of, uuid_of
+from inboxd.engine.resources import Resources
+from inboxd.model.outcome import Dead, Retrying, Unsuccessful, explain
+from inboxd.store.rows import ClaimedRow
+from inboxd.store.workers import WorkerIdentity
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+# Seconds for one call of a hook.
+_CALL = 10.0
+# Failed attempts that wait for their hooks: each holds its exception, with the frames of that.
+_MOST_WAITING = 1_000
+# Seconds, at the end, for what still waits; for a call that was cancelled; for all of `on_stop`.
+_REMAINING = 5.0
+_PATIENCE = 1.0
+_STOPPING = 5.0
+
+
+class Hooks:
+    """Calls the hooks of all plugins; `run` in a task group."""
+
+    def __init__(self, hooks: Sequence[Hook], resources: Resources, metrics: Metrics) -> None:
+        """Call `hooks` with their resources, which are open."""
+        self._calls = {
+            moment: [(hook, resources.bound(hook)) for hook in hooks if hook.moment == moment]
+            for moment in ("on_start", "on_stop", "on_error")
+        }
+        self._counts = metrics.hook_calls
+        self._waiting: asyncio.Queue[tuple[Moment, object]] = asyncio.Queue(_MOST_WAITING)
+        self._scope = anyio.CancelScope()
+        self._ended = anyio.Event()
+        self._now: Hook | None = None
+        self._broken: set[str] = set()
+        self._drops = False
+        # The name of a hook that ignores its cancellation.
+        self.left: list[str] = []
+
+    @property
+    def want_failures(self) -> bool:
+        """Whether anybody is to be told of failed attempts."""
+        return bool(self._calls["on_error"])
+
+    def start(self, worker: WorkerInfo) -> None:
+        """The worker is ready."""
+        self._tell("on_start", worker)
+
+    def report(self, failed: FailedAttempt) -> None:
+        """An attempt failed, and that is committed. Never waits, never raises."""
+        self._tell("on_error", failed)
+
+    async def run(self) -> None:
+        """Call hooks for what happens, until `finish` or a cancellation."""
+        try:
+            with self._scope:
+                while True:
+                    moment, given = await self._waiting.get()
+                    await self._call_all(moment, given)
+                    self._waiting.task_done()
+                    self._drops = self._drops and not self._waiting.empty()
+        finally:
+            self._ended.set()
+
+    async def finish(self, worker: WorkerInfo | None) -> None:
+        """Call hooks for what still waits, and for the end of the worker, each within a bound.
+
+        worker: None, if it was never ready.
+        """
+        with anyio.move_on_after(_REMAINING):
+            await self._waiting.join()
+        self._scope.cancel()
+        with anyio.move_on_after(_PATIENCE):
+            await self._ended.wait()
+        if not self._ended.is_set() and self._now is not None:
+            self.left.append(self._now.name)
+        if left := self._waiting.qsize():
+            self._counts.labels("on_error", "dropped").inc(left)
+            _log.warning("failed attempts were not reported before the end", dropped=left)
+        if worker is not None:
+            with anyio.move_on_after(_STOPPING):
+                await self._call_all("on_stop", worker)
+
+    def _tell(self, moment: Moment, given: object) -> None:
+        if not self._calls[moment]:
+            return
+        try:
+            self._waiting.put_nowait((moment, given))
+        except asyncio.QueueFull:
+            self._counts.labels(moment, "dropped").inc()
+            if not self._drops:
+                self._drops = True
+                slow = None if self._now is None else self._now.name
+                _log.warning("hooks are too slow: failed attempts are not reported", hook=slow)
+
+    async def _call_all(self, moment: Moment, given: object) -> None:
+        for hook, func in self._calls[moment]:
+            self._now = hook
+            await self._call(hook, func, given)
+        self._now = None
+
+    async def _call(self, hook: Hook, func: Any, given: object) -> None:
+        limit, task = asyncio.timeout(_CALL), asyncio.current_task()
+        before = 0 if task is None else task.cancelling()
+        try:
+            async with limit:
+                await func(given)
+        except BaseException as error:
+            if is_ours(error):
+                raise
+            late = f"it took longer than {_CALL:g} s"
+            self._failed(hook, late if limit.expired() else explain(error).error)
+        else:
+            self._broken.discard(hook.name)
+            self._counts.labels(hook.moment, "succeeded").inc()
+        finally:
+            if task is not None and task.cancelling() > before:
+                await take_back(task, before)  # its own, not the worker's
+
+    def _failed(self, hook: Hook, reason: str) -> None:
+        self._counts.labels(hook.moment, "failed").inc()
+        if hook.name not in self._broken:
+            self._broken.add(hook.name)
+            _log.error("a hook failed", hook=hook.name, at=hook.place, reason=reason)
+
+
+def worker_info(me: WorkerIdentity) -> WorkerInfo:
+    """What hooks are told of a worker."""
+    return WorkerInfo(id=me.id, name=me.name, version=me.version)
+
+
+def failed_attempt(
+    me: WorkerIdentity,
+    row: ClaimedRow,
+    handler: Handler | None,
+    outcome: Unsuccessful,
+    error: BaseException,
+    *,
+    events: int | None = None,
+) -> FailedAttempt | None:
+    """What hooks are told of an attempt; None: it did not fail, but was put off.
+
+    events: of a chunk, how many it has.
+    """
+    if not isinstance(outcome, Retrying | Dead):
+        return None
+    retry_at = None
+    if isinstance(outcome, Retrying):
+        retry_at = datetime.now(UTC) + timedelta(seconds=outcome.delay)
+    columns: Any = row
+    uuid = uuid_of(row)
+    return FailedAttempt(
+        error=error,
+        message=outcome.failure.error,
+        fingerprint=outcome.failure.fingerprint,
+        outcome="retrying" if isinstance(outcome, Retrying) else "dead",
+        retry_at=retry_at,
+        kind=kind_of(row) if events is None else "chunk",
+        id=row["id"],
+        uuid=uuid,
+        type=row["type"],
+        topic=columns.get("topic"),
+        queue=columns.get("queue"),
+        plugin=None if handler is None else handler.plugin,
+        handler=None if handler is None else handler.name,
+        attempt=row["attempts"] + 1,
+        correlation_id=row["correlation_id"] or str(uuid),
+        tenant=row["tenant"],
+        worker=worker_info(me),
+        events=1 if events is None else events,
+    )

@@ -1,0 +1,284 @@
+"""Resources that are open: the lives of the plugins' lifespans, and what they yielded.
+
+Owns opening, handing out and closing (`inboxd.api.resources` says what they are). Lifespans open
+one after the other, in the order in which they were declared, before the worker joins; they close
+in reverse when it has left. Each lives in a task of its own, since what a generator opens, such as
+a task group, must be closed by the task that opened it; a sync one lives in a thread of its own.
+
+Promises: a lifespan that raises or takes too long is a LifespanFailed (one that never yields, a
+PluginError: no restart mends that), and what was opened before it is closed; closing has a bound
+and raises nothing; a lifespan that fails while the worker runs ends the worker. Known limit: one
+that ignores its cancellation stays behind (`left`), for the process to end.
+*See:* `execution` and `hooks`, which call functions with their resources.
+"""
+
+import asyncio
+import math
+import queue
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
+from typing import Any, Literal
+
+import anyio
+from anyio.abc import TaskGroup
+
+from inboxd.api.resources import Dependent, Lifespan
+from inboxd.errors import InboxdError, LifespanFailed, PluginError, UsageError
+from inboxd.model.frames import place_of
+from inboxd.model.outcome import explain, only_error
+from inboxd.settings import redact
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# Seconds in which all lifespans close, and what each of them has at least.
+_CLOSING = 10.0
+_LEAST = 1.0
+# Seconds that a cancelled lifespan has to end.
+_PATIENCE = 2.0
+_NOTHING = object()
+
+
+class Resources:
+    """What the lifespans of all plugins yield."""
+
+    def __init__(
+        self, lifespans: Sequence[Lifespan] = (), given: Mapping[Any, object] | None = None
+    ) -> None:
+        """Open these lifespans with `open`; a resource whose type is in `given` is not opened."""
+        self._lifespans = lifespans
+        self._given = list((given or {}).items())
+        self._values: list[tuple[str, Any, object]] = []
+        self._lives: list[_Life] = []
+        # The names of lifespans that ignore their cancellation.
+        self.left: list[str] = []
+
+    async def open(self, tasks: TaskGroup) -> None:
+        """Open all, each in a task of `tasks`. Raises LifespanFailed or PluginError.
+
+        However this ends, `close` closes what is open.
+        """
+        for lifespan in self._lifespans:
+            if any(lifespan.yields == type_ for type_, _ in self._given):
+                continue
+            life = _Life(lifespan, self.bound(lifespan))
+            self._lives.append(life)
+            tasks.start_soon(life.run)
+            value = await life.opened()
+            self._values.append((lifespan.plugin, lifespan.yields, value))
+
+    async def close(self) -> None:
+        """Close what is open, the last one first; within a bound, and without an error."""
+        with anyio.CancelScope(shield=True):
+            ends = anyio.current_time() + _CLOSING
+            while self._lives:
+                life = self._lives.pop()
+                if not await life.close(max(_LEAST, ends - anyio.current_time())):
+                    self.left.append(life.name)
+
+    def bound(self, dependent: Dependent) -> Callable[..., Any]:
+        """A function with its resources; the function itself if it takes none."""
+        if not dependent.needs:
+            return dependent.func
+        found = {
+            name: self._get(dependent.plugin, type_) for name, type_ in dependent.needs.items()
+        }
+        return partial(dependent.func, **found)
+
+    def _get(self, plugin: str, type_: Any) -> object:
+        for given, value in self._given:
+            if given == type_:
+                return value
+        for owner, yields, value in self._values:
+            if (owner, yields) == (plugin, type_):
+                return value
+        raise UsageError(f"No resource {type_!r} of the plugin {plugin!r} is open.")
+
+
+@asynccontextmanager
+async def opened(
+    lifespans: Sequence[Lifespan],
+    given: Mapping[Any, object] | None = None,
+    *,
+    on_stubborn: Callable[[str], None] | None = None,
+) -> AsyncIterator[Resources]:
+    """The resources of these lifespans, open within the `async with` block.
+
+    `given` has values by their types, such as a test's fakes: a lifespan that yields such a type is
+    not opened. `on_stubborn` is called for one that ignores its cancellation: the block would wait
+    for it. Raises LifespanFailed or PluginError.
+    """
+    try:
+        async with anyio.create_task_group() as tasks:
+            resources = Resources(lifespans, given)
+            try:
+                await resources.open(tasks)
+                yield resources
+            finally:
+                await resources.close()
+                if resources.left and on_stubborn is not None:
+                    on_stubborn(f"ignores its cancellation: {', '.join(resources.left)}")
+    except BaseExceptionGroup as group:
+        error = only_error(group)  # what the block raised, or a lifespan: not a group of one
+        raise error from error.__cause__
+
+
+class _Life:
+    """One lifespan from its opening to its end."""
+
+    def __init__(self, lifespan: Lifespan, func: Callable[..., Any]) -> None:
+        self.name = lifespan.name
+        self._lifespan = lifespan
+        self._func = func
+        self._phase: Literal["opening", "open", "closing"] = "opening"
+        self._value: object = None
+        self._error: InboxdError | None = None
+        self._opened = anyio.Event()
+        self._close = anyio.Event()
+        self._ended = anyio.Event()
+        self._closing = _CLOSING
+        # Whoever cancels the worker does not end it: it closes in its turn.
+        self._scope = anyio.CancelScope(shield=True)
+
+    async def run(self) -> None:
+        """Open, wait, close. Raises LifespanFailed if it ends in between."""
+        started = time.monotonic()
+        self._scope.deadline = anyio.current_time() + self._lifespan.timeout
+        try:
+            with self._scope:
+                await self._live(started)
+            if self._scope.cancelled_caught:
+                self._is_late()
+        finally:
+            self._ended.set()
+            self._opened.set()
+        if self._error is not None and self._phase == "open":
+            raise self._error
+
+    async def opened(self) -> object:
+        """Wait until it has yielded; what it yielded. Raises what it failed with."""
+        with anyio.move_on_after(self._lifespan.timeout + _PATIENCE):
+            await self._opened.wait()
+        if self._error is None and self._phase == "opening":
+            self._is_late()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    async def close(self, seconds: float) -> bool:
+        """Let it close within a time; False: it goes on in spite of its cancellation."""
+        self._closing = min(seconds, self._lifespan.timeout)
+        self._close.set()
+        if self._phase == "opening":
+            self._scope.cancel()
+        with anyio.move_on_after(self._closing + _PATIENCE):
+            await self._ended.wait()
+        return self._ended.is_set()
+
+    async def _live(self, started: float) -> None:
+        try:
+            async with aclosing(self._generator()) as generator:
+                self._value = await anext(generator, _NOTHING)
+                if self._value is _NOTHING:
+                    self._error = PluginError(
+                        f"The lifespan {self._where} ended without a `yield`: let it yield its "
+                        "resource once."
+                    )
+                    return
+                if self._error is not None:  # it was given up
+                    return
+                self._scope.deadline = math.inf
+                self._phase = "open"
+                self._opened.set()
+                milliseconds = round(1000 * (time.monotonic() - started), 1)
+                _log.info("resource opened", lifespan=self.name, ms=milliseconds)
+                await self._wait(generator)
+                self._phase = "closing"
+                self._scope.deadline = anyio.current_time() + self._closing
+                if await anext(generator, _NOTHING) is not _NOTHING:
+                    self._fail(UsageError("it yielded a second time: what follows did not run."))
+        except BaseException as error:
+            if self._scope.cancel_called and isinstance(error, asyncio.CancelledError):
+                raise
+            self._fail(error)
+
+    async def _wait(self, generator: AsyncGenerator[object, None]) -> None:
+        """Wait for the end; what it runs in the background may fail, and cancel this task."""
+        try:
+            await self._close.wait()
+        except BaseException as error:
+            with suppress(StopAsyncIteration):
+                await generator.athrow(error)
+            raise
+
+    def _generator(self) -> AsyncGenerator[object, None]:
+        made: Any = self._func()
+        return _in_thread(made) if self._lifespan.threaded else made
+
+    @property
+    def _where(self) -> str:
+        return f"{self.name} ({self._lifespan.place}) of the plugin {self._lifespan.plugin!r}"
+
+    def _is_late(self) -> None:
+        """Its time was up, or nobody waits for it any more."""
+        if self._phase == "closing":
+            _log.error(
+                "a lifespan did not close in time", lifespan=self.name, seconds=self._closing
+            )
+        elif not self._close.is_set():
+            self._error = LifespanFailed(
+                f"The lifespan {self._where} did not yield within {self._lifespan.timeout:g} s: "
+                "see what it waits for, or give it more time, @handlers.lifespan(timeout=…). "
+                "Nothing was claimed."
+            )
+
+    def _fail(self, error: BaseException) -> None:
+        package = self._lifespan.func.__module__.partition(".")[0]
+        error = only_error(error)
+        at = place_of(error, package)
+        reason = f"{redact(explain(error).error)}{f', at {at}' if at else ''}"
+        if self._phase == "closing":
+            _log.error("a lifespan failed when it closed", lifespan=self.name, reason=reason)
+            return
+        when = (
+            "when it opened: correct what it names, then start again. Nothing was claimed"
+            if self._phase == "opening"
+            else "while the worker ran: it ends, since its resource is gone"
+        )
+        self._error = LifespanFailed(f"The lifespan {self._where} failed {when}. {reason}")
+        self._error.__cause__ = error
+
+
+async def _in_thread(generator: Generator[object, None, None]) -> AsyncGenerator[object, None]:
+    """The same as an async generator: one thread runs all of it, and holds up no process's end."""
+    loop = asyncio.get_running_loop()
+    steps: queue.SimpleQueue[asyncio.Future[object] | None] = queue.SimpleQueue()
+
+    def body() -> None:
+        while (step := steps.get()) is not None:
+            try:
+                done = partial(_answer, step.set_result, step, next(generator, _NOTHING))
+            except BaseException as error:  # noqa: BLE001 - raised where the step is awaited
+                done = partial(_answer, step.set_exception, step, error)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(done)
+
+    threading.Thread(target=body, name="lifespan", daemon=True).start()
+    try:
+        while True:
+            step = loop.create_future()
+            steps.put(step)
+            value = await step
+            if value is _NOTHING:
+                return
+            yield value
+    finally:
+        steps.put(None)
+
+
+def _answer(give: Callable[[Any], None], step: asyncio.Future[object], value: object) -> None:
+    if not step.done():  # it was given up
+        give(value)

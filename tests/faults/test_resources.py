@@ -1,0 +1,179 @@
+"""Lifespans and hooks that hang, raise or are interrupted: each end is clear, and in time."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import Config, Database, StartWorker, Worker, eventually
+from tests.support.plugins import found, install
+
+pytestmark = pytest.mark.anyio
+
+HEAD = """
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from inboxd import CommandContext, FailedAttempt, Fixed, Handlers
+
+handlers = Handlers("shop")
+
+
+def say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+@handlers.lifespan
+async def first() -> AsyncIterator[str]:
+    say("first opens")
+    yield "first"
+    say("first closes")
+
+
+@handlers.command("shop.pay", retry=Fixed(base="1s", attempts=1))
+async def pay(command: Any, ctx: CommandContext, first: str) -> None:
+    raise ValueError("no coins")
+
+"""
+SERVED: Config = {"worker": {"plugins": ["shop"]}}
+
+LIFESPAN = """
+@handlers.lifespan(timeout="300ms")
+async def bank() -> AsyncIterator[bytes]:
+    say("bank opens")
+    {opening}
+    yield b""
+    {closing}
+"""
+
+
+async def _start(
+    start_worker: StartWorker, folder: Path, code: str, *, ready: bool = True
+) -> Worker:
+    with found(install(folder / "shop", "shop", HEAD + code)):
+        return await start_worker(SERVED, ready=ready)
+
+
+@pytest.mark.parametrize(
+    ("opening", "code", "told"),
+    [
+        ("await asyncio.sleep(3600)", 75, "did not yield within 0.3 s: see what it waits for"),
+        ("raise OSError('refused')", 75, "failed when it opened: correct what it names"),
+        ("return", 78, "ended without a `yield`: let it yield its resource once."),
+    ],
+    ids=["hangs", "raises", "never yields"],
+)
+async def test_a_lifespan_that_does_not_open_fails_the_start(
+    database: Database,
+    start_worker: StartWorker,
+    tmp_path: Path,
+    opening: str,
+    code: int,
+    told: str,
+) -> None:
+    worker = await _start(
+        start_worker, tmp_path, LIFESPAN.format(opening=opening, closing=""), ready=False
+    )
+    assert await worker.wait() == code
+    output = worker.output()
+    assert "inboxd: The lifespan shop.bank (" in output
+    assert f"{tmp_path}/shop/shop.py:" in output
+    assert told in output
+    assert output.index("first opens") < output.index("bank opens") < output.index("first closes")
+    assert '"ready"' not in output
+    assert "Traceback" not in output
+    assert "mistake in inboxd" not in output
+    assert await database.fetchval("select count(*) from inboxd.workers") == 0
+
+
+async def test_a_stop_while_a_lifespan_opens_is_a_stop(
+    database: Database, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    code = LIFESPAN.format(opening="await asyncio.sleep(3600)", closing="").replace("300ms", "1h")
+    worker = await _start(start_worker, tmp_path, code, ready=False)
+    await worker.logged("bank opens")
+    assert (await worker.get("/readyz"))[0] == 503
+    assert (await worker.get("/healthz"))[0] == 200
+    assert await worker.stop() == 0
+    assert "first closes" in worker.output()
+    assert await database.fetchval("select count(*) from inboxd.workers") == 0
+
+
+@pytest.mark.parametrize("closing", ["await asyncio.sleep(3600)", "raise OSError('too late')"])
+async def test_a_lifespan_that_does_not_close_costs_no_good_drain_its_code(
+    database: Database, start_worker: StartWorker, tmp_path: Path, closing: str
+) -> None:
+    code = LIFESPAN.format(opening="pass", closing=closing)
+    worker = await _start(start_worker, tmp_path, code)
+    assert await worker.stop() == 0
+    output = worker.output()
+    told = "did not close in time" if "sleep" in closing else "failed when it closed"
+    assert output.index(told) < output.index("first closes")
+    states = await database.fetch("select state from inboxd.workers")
+    assert [row["state"] for row in states] == ["stopped"]
+
+
+async def test_one_that_ignores_its_cancellation_does_not_keep_the_process(
+    database: Database, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    stubborn = """
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+"""
+    code = LIFESPAN.format(opening="pass", closing=stubborn.strip().replace("\n    ", "\n    "))
+    worker = await _start(start_worker, tmp_path, code)
+    assert await worker.stop() == 0
+    assert "ignores its cancellation" in worker.output()
+
+
+HOOK = """
+@handlers.on_error
+async def told(attempt: FailedAttempt) -> None:
+    {does}
+"""
+
+
+@pytest.mark.parametrize(
+    "does", ["raise OSError('the tracker is gone')", "await asyncio.sleep(3600)"]
+)
+async def test_a_bad_hook_costs_no_row_its_settlement(
+    database: Database, start_worker: StartWorker, tmp_path: Path, does: str
+) -> None:
+    worker = await _start(start_worker, tmp_path, HOOK.format(does=does))
+    rows = 2_000
+    await database.execute(
+        "insert into inboxd.commands (type, queue) select 'shop.pay', 'default' "
+        "from generate_series(1, $1)",
+        rows,
+    )
+
+    async def all_dead() -> bool:
+        query = "select count(*) from inboxd.commands where status = 'failed' and attempts = 1"
+        return bool(await database.fetchval(query) == rows)
+
+    started = time.monotonic()
+    await eventually(all_dead)
+    assert time.monotonic() - started < 10, "as long as one call of the hook takes"
+    series = 'inboxd_hook_calls_total{{hook="on_error",outcome="{}"}}'
+
+    async def counted(outcome: str) -> float:
+        return await worker.metric(series.format(outcome))
+
+    if "raise" in does:
+
+        async def all_called() -> bool:
+            return await counted("failed") + await counted("dropped") == rows
+
+        await eventually(all_called)
+        assert worker.output().count('"a hook failed"') == 1
+    else:
+        assert await counted("dropped") == rows - 1_001
+        assert worker.output().count("hooks are too slow") == 1
+        worker.kill()
+        return
+    assert await worker.stop() == 0
