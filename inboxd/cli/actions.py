@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.completion import FAILURE_GROUP, declared
 from inboxd.cli.groups import Options
 from inboxd.cli.options import (
     Careful,
@@ -39,9 +40,15 @@ if TYPE_CHECKING:
 class RowFilter(Options):
     """Which rows: what lists and actions have in common; `row_filter` adds what more there is."""
 
-    type: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only this type.")] = (
-        None
-    )
+    type: Annotated[
+        str | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Only this type.",
+            autocompletion=declared("event type", "command type"),
+        ),
+    ] = None
     tenant: Tenant = None
     since: Since = None
 
@@ -63,6 +70,7 @@ _MORE = {
         "--group",
         metavar="GROUP",
         help="Only this group of `inboxd failures list`, or the beginning of its name.",
+        autocompletion=declared(FAILURE_GROUP),
     ),
     "batch": typer.Option("--batch", metavar="ID", help="Only what is in this batch."),
 }
@@ -71,7 +79,9 @@ _MORE = {
 def row_filter(table: "HotTable", *more: str) -> type[RowFilter]:
     """The filter of a table's rows: with its lane, and with `more` of error, group and batch."""
     lane = "topic" if table == "events" else "queue"
-    option = typer.Option(f"--{lane}", metavar="TEXT", help=f"Only this {lane}.")
+    option = typer.Option(
+        f"--{lane}", metavar="TEXT", help=f"Only this {lane}.", autocompletion=declared(lane)
+    )
     options = {"lane": option, **{name: _MORE[name] for name in more}}
     fields = [(name, Annotated[str | None, each], None) for name, each in options.items()]
     return make_dataclass("RowFilter", fields, bases=(RowFilter,), frozen=True, kw_only=True)

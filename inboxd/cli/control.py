@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.completion import of_kind
 from inboxd.cli.options import Acting, Force, Looking, actor, named_in
 from inboxd.cli.output import TableColumn
 from inboxd.model.wording import plural
@@ -21,7 +22,9 @@ Kind = Annotated[
         metavar="KIND", help="What NAME names: type, topic, queue or schedule.", show_default=False
     ),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", show_default=False, autocompletion=of_kind("kind"))
+]
 
 _SINCE = TableColumn("paused", "paused_at", kind="time")
 _PAUSED = ("kind", TableColumn("name", cut="left"), _SINCE, "by", "why")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.completion import FAILURE_GROUP, declared
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Looking, examples
 from inboxd.cli.output import Fields, Part, TableColumn
@@ -25,7 +26,13 @@ if TYPE_CHECKING:
 app = CommandGroup(no_args_is_help=True, help="Read dead letters as groups of equal failures.")
 
 _GroupName = Annotated[
-    str, typer.Argument(metavar="GROUP", help="As listed, or its beginning.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="GROUP",
+        help="As listed, or its beginning.",
+        show_default=False,
+        autocompletion=declared(FAILURE_GROUP),
+    ),
 ]
 
 

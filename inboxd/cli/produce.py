@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from inboxd.cli.completion import Completion, declared
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Asking, Force, named_in, read_uuid
 from inboxd.cli.output import print_json, show
@@ -25,14 +26,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Type = Annotated[str, typer.Argument(metavar="TYPE", help="Its type, such as user.created.")]
+_TYPE = "Its type, such as user.created."
+EventType = Annotated[
+    str, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("event type"))
+]
+CommandType = Annotated[
+    str, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("command type"))
+]
 Payload = Annotated[
     str, typer.Argument(metavar="JSON|-|@FILE", help="Its payload; -: standard input.")
 ]
 
 
-def _text(metavar: str, told: str, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=told)
+def _text(metavar: str, told: str, *names: str, completes: Completion | None = None) -> Any:
+    return typer.Option(*names, metavar=metavar, help=told, autocompletion=completes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +77,10 @@ _NO_COLUMNS = ("config", "json", "force")
 class EventOptions(_New):
     """The fields of an event."""
 
-    lane: Annotated[str | None, _text("TEXT", "Its topic; else those of its type.", "--topic")] = (
-        None
-    )
+    lane: Annotated[
+        str | None,
+        _text("TEXT", "Its topic; else those of its type.", "--topic", completes=declared("topic")),
+    ] = None
     source: Annotated[str | None, _text("TEXT", "The service that it comes from.")] = None
     uuid: Annotated[
         str | None, _text("UUID", "Its id; the same one twice is one event.", "--event-id")
@@ -88,7 +96,13 @@ class CommandOptions(_New):
     """The fields of a command."""
 
     lane: Annotated[
-        str | None, _text("TEXT", "Its queue; else the one its handler names.", "--queue")
+        str | None,
+        _text(
+            "TEXT",
+            "Its queue; else the one its handler names.",
+            "--queue",
+            completes=declared("queue"),
+        ),
     ] = None
     priority: Annotated[
         int, typer.Option(metavar="N", min=-32768, max=32767, help="Smaller goes first.")
@@ -110,7 +124,7 @@ class CommandOptions(_New):
     ] = "keep"
 
 
-def emit(type: Type, *, payload: Payload = "{}", given: EventOptions) -> None:
+def emit(type: EventType, *, payload: Payload = "{}", given: EventOptions) -> None:
     """Emit one event, of a type that somebody handles."""
     from inboxd.store import producing
 
@@ -128,7 +142,7 @@ def emit(type: Type, *, payload: Payload = "{}", given: EventOptions) -> None:
         raise typer.Exit(Exit.DEAD_LETTER)
 
 
-def send(type: Type, *, payload: Payload = "{}", given: CommandOptions) -> None:
+def send(type: CommandType, *, payload: Payload = "{}", given: CommandOptions) -> None:
     """Send one command, of a type that somebody handles."""
     from inboxd.store import producing
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.completion import declared
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Looking, examples
 from inboxd.cli.output import Fields, TableColumn
@@ -47,7 +48,15 @@ def list_(given: Looking) -> None:
 
 @app.command("show", epilog=examples("inboxd queues show email", "inboxd queues show email --json"))
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The queue.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The queue.",
+            show_default=False,
+            autocompletion=declared("queue"),
+        ),
+    ],
     *,
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=1000, help="How many blocked keys.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.completion import declared
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Asking, Looking, examples, named_in
 from inboxd.cli.output import Fields, TableColumn
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
 
 app = CommandGroup(no_args_is_help=True, help="Look at topics, their modes and subscriptions.")
 
-Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPIC",
+        help="The topic.",
+        show_default=False,
+        autocompletion=declared("topic"),
+    ),
+]
 
 
 def _blocked(topic: dict[str, Any]) -> str | None:
@@ -91,7 +100,13 @@ def show(name: Name, given: Asking) -> None:
 def blocked(
     *,
     topic: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this topic.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this topic.",
+            show_default=False,
+            autocompletion=declared("topic"),
+        ),
     ] = None,
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=1000, help="How many ordering keys.")
@@ -125,7 +140,13 @@ def blocked(
 def unsubscribe(
     name: Name,
     type: Annotated[
-        str | None, typer.Argument(metavar="TYPE", help="Only this type.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="TYPE",
+            help="Only this type.",
+            show_default=False,
+            autocompletion=declared("event type"),
+        ),
     ] = None,
     *,
     given: Acting,
