@@ -269,6 +269,8 @@ _ENDS = {
     "deferred": "it would run again, with no attempt spent",
     "failed": "it would be a dead letter",
 }
+# What each line has of its row.
+_OF_ROW = ("event_id", "command_id", "correlation_id")
 _WRITES = (TableColumn("table"), *columns.numbers("inserted", "updated", "deleted"))
 _SENT = (
     TableColumn("sends", "kind"),
@@ -299,7 +301,7 @@ def _parts(told: "Rehearsal", found: "RehearsedRow", *, payload: bool) -> Iterat
             "handlers": handlers,
             "attempt": told.attempt,
             "chunk": chunk or None,
-            "ended": _ENDS[told.outcome],
+            "end": _ENDS[told.outcome],
             "next run": told.run_at,
             "took": span(told.seconds),
             "error": told.error,
@@ -309,7 +311,7 @@ def _parts(told: "Rehearsal", found: "RehearsedRow", *, payload: bool) -> Iterat
     if told.traceback:
         yield told.traceback
     if told.writes:
-        undone = " before it failed; it would be undone" if told.undone else ""
+        undone = " before it failed; they would be undone" if told.undone else ""
         rows = [each._asdict() for each in told.writes]
         yield columns.table(_WRITES, rows, f"Rows that it wrote{undone}")
     else:
@@ -333,7 +335,8 @@ def _parts(told: "Rehearsal", found: "RehearsedRow", *, payload: bool) -> Iterat
 
 
 def _log_line(line: dict[str, Any]) -> str:
-    fields = " ".join(f"{key}={show(value)}" for key, value in line["fields"].items())
+    said = ((key, value) for key, value in line["fields"].items() if key not in _OF_ROW)
+    fields = " ".join(f"{key}={show(value)}" for key, value in said)
     return f"{line['level']}  {line['logger']}  {show(line['message'])}  {fields}".rstrip()
 
 

@@ -126,6 +126,18 @@ async def test_a_debugger_opens_at_the_plugins_frame(database: Database, start: 
     assert process.returncode == 1
 
 
+async def test_a_breakpoint_opens_within_the_transaction(database: Database, start: Start) -> None:
+    row = await send(database, "test.misbehave", how="look")
+    process = start("command", row, "--debugger")
+    await seen(database, "idle in transaction")
+    out, _ = await anyio.to_thread.run_sync(
+        process.communicate, "p 'looking at ' + how['how']\nc\n"
+    )
+    assert "(Pdb) 'looking at look'" in out
+    assert "it would succeed" in out
+    assert await stayed(database) == []
+
+
 async def test_a_worker_may_run_the_row_at_the_same_time(
     database: Database, start: Start, start_worker: StartWorker
 ) -> None:

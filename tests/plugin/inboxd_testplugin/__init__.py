@@ -227,6 +227,8 @@ async def _misbehave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a 
             raise Reject("as told")
         case "defer":
             raise Defer(until=datetime.now(UTC) + timedelta(seconds=how["seconds"]))
+        case "look":
+            breakpoint()  # noqa: T100 - as somebody does who looks for a mistake
         case "never mind":
             return
         case "retry later":
