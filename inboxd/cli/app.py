@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from inboxd.cli import batches, failures, history, queues, schedules, topics
+from inboxd.cli import batches, config, failures, history, queues, schedules, topics
 from inboxd.cli.audit import audit
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
@@ -18,6 +18,7 @@ from inboxd.cli.doctor import doctor
 from inboxd.cli.erase import erase
 from inboxd.cli.exits import Exit, exit_code
 from inboxd.cli.groups import CommandGroup
+from inboxd.cli.man import man
 from inboxd.cli.options import examples
 from inboxd.cli.output import show
 from inboxd.cli.produce import emit, send
@@ -93,6 +94,7 @@ app.add_typer(batches.batches, name="batches")
 app.add_typer(batches.workflows, name="workflows")
 app.add_typer(failures.app, name="failures")
 app.add_typer(history.app, name="history")
+app.add_typer(config.app, name="config")
 app.command(epilog=examples("inboxd audit --action replay --since 1d"))(audit)
 app.command(
     epilog=examples(
@@ -115,6 +117,7 @@ app.command(
     epilog=examples("inboxd rehearse command 4711", "inboxd rehearse event 915 --debugger")
 )(rehearse)
 app.command(epilog=examples("inboxd workers", "inboxd workers --all --json"))(workers)
+app.command(epilog=examples("inboxd man | man -l -", "inboxd man > inboxd.1"))(man)
 app.command(epilog=examples("inboxd dev", "inboxd dev -c config.toml --port 0"))(dev)
 
 

@@ -25,7 +25,8 @@ _MICROSECONDS = {
     "ms": 1_000,
 }
 _PART = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?(ms|[dhms])")
-_WHOLE = re.compile(rf"(?:{_PART.pattern} ?)+")
+PATTERN = rf"(?:{_PART.pattern} ?)+"
+_WHOLE = re.compile(PATTERN)
 _EXAMPLES = 'write a number with its unit (ms, s, m, h, d), such as "30s", "250ms" or "1h30m"'
 
 

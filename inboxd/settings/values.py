@@ -11,7 +11,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 from pydantic_settings import NoDecode
 
 from inboxd.model import duration
@@ -124,15 +124,44 @@ def _decode(text: str) -> object:
         ) from None
 
 
+# How they look in the file, for editors (`inboxd.settings.json_schema`).
+_A_DURATION = {"type": "string", "pattern": f"^{duration.PATTERN}$"}
+_A_SIZE = {"type": "string", "pattern": f"^{_SIZE.pattern}$"}
+_A_RATE = {"type": "string", "pattern": f"^{_RATE.pattern}$"}
+_LIST = {"type": "array", "items": {"type": "string"}}
+_TEXT_OF_NAMES = {"type": "string"}
+
 Duration = Annotated[
-    timedelta, BeforeValidator(_positive_duration), PlainSerializer(duration.write)
+    timedelta,
+    BeforeValidator(_positive_duration),
+    PlainSerializer(duration.write),
+    WithJsonSchema(_A_DURATION),
 ]
 # None: for ever.
 Retention = Annotated[
-    timedelta | None, BeforeValidator(_retention), PlainSerializer(_show_retention)
+    timedelta | None,
+    BeforeValidator(_retention),
+    PlainSerializer(_show_retention),
+    WithJsonSchema({"anyOf": [_A_DURATION, {"enum": [FOREVER]}]}),
 ]
-Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size)]
-RateLimit = Annotated[Any, BeforeValidator(parse_rate), PlainSerializer(format_rate)]
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    PlainSerializer(format_size),
+    WithJsonSchema({"anyOf": [_A_SIZE, {"type": "integer", "minimum": 1}]}),
+]
+RateLimit = Annotated[
+    Any, BeforeValidator(parse_rate), PlainSerializer(format_rate), WithJsonSchema(_A_RATE)
+]
+Names = Annotated[
+    tuple[str, ...],
+    NoDecode,
+    BeforeValidator(_split),
+    WithJsonSchema({"anyOf": [_LIST, _TEXT_OF_NAMES]}),
+]
 # Decoded, so that a number in the environment is one; what is none comes as it is.
-NamesOrCount = Annotated[tuple[str, ...] | int, BeforeValidator(_split)]
+NamesOrCount = Annotated[
+    tuple[str, ...] | int,
+    BeforeValidator(_split),
+    WithJsonSchema({"anyOf": [_LIST, {"type": "integer"}, _TEXT_OF_NAMES]}),
+]

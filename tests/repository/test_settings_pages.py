@@ -51,8 +51,8 @@ def fields() -> Iterator[tuple[str, str, Any]]:
 
 
 def uncommented() -> dict[str, Any]:
-    # Prose has a space behind its "#", a setting without a default has none.
-    return tomllib.loads(re.sub(r"(?m)^#(?=\S)", "", EXAMPLE.read_text(encoding="utf-8")))
+    # Prose has a space behind its "#", a setting without a default has none, a directive a colon.
+    return tomllib.loads(re.sub(r"(?m)^#(?=[^\s:])", "", EXAMPLE.read_text(encoding="utf-8")))
 
 
 def test_example_as_it_stands_is_the_defaults() -> None:

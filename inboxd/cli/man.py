@@ -1,0 +1,135 @@
+"""`inboxd man`: the manual page, made of what `--help` shows.
+
+Owns how help becomes roff (man(7)). Promises that every command, argument and option is in it, in
+the words of `--help`, and nothing that differs from one run to the next. Known limit: what only the
+pages in docs/ say is not in it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from inboxd.cli.exits import Exit
+
+_ENDS = {
+    Exit.OK: "done; for run: stopped as it was told to",
+    Exit.PROBLEMS: "problems were found, or a row does not exist or does not allow the action",
+    Exit.USAGE: "the command line or a value in it is wrong",
+    Exit.DEAD_LETTER: "what was written is a dead letter",
+    Exit.UNKNOWN_NAME: "nothing declares what was named",
+    Exit.UNAVAILABLE: "the database is unreachable, or a privilege is missing",
+    Exit.INTERNAL: "an unexpected error, or a daemon that ended itself",
+    Exit.TEMPORARY: "temporary: a lock, a time limit or a starting server; try again",
+    Exit.CONFIG: "settings, plugins or the schema's version are wrong",
+}
+_OPTIONS = "[\\fIOPTIONS\\fR]"
+_MORE = "The pages in docs/: cli.md, settings.md, operations.md."
+# What roff would take for something else, or show as another character.
+_ESCAPES = {
+    "\\": "\\e",
+    "-": "\\-",
+    '"': "\\(dq",
+    "'": "\\(aq",
+    "`": "\\(ga",
+    "^": "\\(ha",
+    "~": "\\(ti",
+}
+_VARIABLES = {
+    "INBOXD_CONFIG": "The TOML file of settings, as --config.",
+    "INBOXD_SECTION__KEY": "A setting, such as INBOXD_DATABASE__DSN; it wins over the file.",
+}
+
+
+def man(context: typer.Context) -> None:
+    """Print the manual page inboxd(1), with all commands, as man reads it."""
+    from importlib.metadata import version
+
+    root = context.find_root()
+    for line in page(root.command, version("inboxd")):
+        typer.echo(line)
+
+
+def page(program: Any, version: str) -> Iterator[str]:
+    """The lines of the page."""
+    name = "inboxd"
+    with program.make_context(name, [], resilient_parsing=True) as context:
+        yield f'.TH INBOXD 1 "" "inboxd {_text(version)}" "User Commands"'
+        yield from (".SH NAME", f"{name} \\- {_text(_sentence(program.help))}")
+        yield from (
+            ".SH SYNOPSIS",
+            f".B {name}",
+            "[\\fIOPTIONS\\fR] \\fICOMMAND\\fR [\\fIARGS\\fR]...",
+        )
+        yield from (".SH DESCRIPTION", *_paragraphs(program.help))
+        yield from (".SH OPTIONS", *_parameters(program, context))
+        yield ".SH COMMANDS"
+        for full, command, inner in _commands(program, context):
+            pieces = " ".join(command.collect_usage_pieces(inner))
+            yield f'.SS "{_text(f"{full} {pieces}")}"'
+            yield from _paragraphs(command.help)
+            yield from _parameters(command, inner, but="help")
+            yield from _examples(command.epilog)
+    yield ".SH EXIT STATUS"
+    yield from _listed({str(int(code)): told for code, told in _ENDS.items()})
+    yield from (".SH ENVIRONMENT", *_listed(_VARIABLES))
+    yield from (
+        ".SH SEE ALSO",
+        *_paragraphs("The pages in docs/: cli.md, settings.md, operations.md."),
+    )
+
+
+def _commands(group: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Every command with its whole name, in the order of `--help`."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        with command.make_context(name, [], parent=context, resilient_parsing=True) as inner:
+            if hasattr(command, "commands"):
+                yield from _commands(command, inner)
+            else:
+                yield inner.command_path, command, inner
+
+
+def _parameters(command: Any, context: Any, but: str = "") -> Iterator[str]:
+    """Its arguments and options, each a tagged paragraph; but for one that all commands have."""
+    known = (each for each in command.get_params(context) if each.name != but)
+    records = (each.get_help_record(context) for each in known)
+    yield from _listed(dict(each for each in records if each is not None))
+
+
+def _listed(entries: dict[str, str]) -> Iterator[str]:
+    for tag, told in entries.items():
+        yield from (".TP", f"\\fB{_text(tag)}\\fR", _text(" ".join(told.split())) or "\\&")
+
+
+def _paragraphs(text: str | None) -> Iterator[str]:
+    for place, paragraph in enumerate(_split(text)):
+        if place:
+            yield ".PP"
+        yield _text(" ".join(paragraph.split()))
+
+
+def _examples(text: str | None) -> Iterator[str]:
+    lines = [line.strip() for line in _split(text)][1:]
+    if lines:
+        yield from (".PP", "Examples:", ".PP", ".nf", ".RS")
+        yield from map(_text, lines)
+        yield from (".RE", ".fi")
+
+
+def _split(text: str | None) -> list[str]:
+    return [each for each in re.split(r"\n\s*\n", text or "") if each.strip()]
+
+
+def _sentence(text: str | None) -> str:
+    return " ".join((_split(text) or [""])[0].split()).rstrip(".")
+
+
+def _text(text: str) -> str:
+    """Text that roff takes for text: no escapes, no requests, hyphens that can be copied."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace('"', "\\(dq")
+    text = (
+        text.replace("'", "\\(aq").replace("`", "\\(ga").replace("^", "\\(ha").replace("~", "\\(ti")
+    )
+    return f"\\&{text}" if text.startswith(".") else text

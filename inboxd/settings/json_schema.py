@@ -1,0 +1,120 @@
+"""The JSON schema of the settings file, for editors: made of the models.
+
+Owns what an editor needs besides what pydantic says of a model: defaults as the file has them, no
+null (TOML has none), no references (some editors follow none). Promises that what the schema
+refuses, the daemon refuses too. Known limit: the other way round it is not so: what contradicts
+each other, is out of a range that no pattern can tell, or is not known to the plugins, is found by
+`inboxd check`.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, SecretStr
+
+from inboxd.settings.overrides import (
+    Queue,
+    ScheduleOverride,
+    TopicOverride,
+    TypeOverride,
+)
+from inboxd.settings.sections import Settings
+
+# What editors for TOML read best.
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+# Tables that the operator names.
+_NAMED: dict[str, type[BaseModel]] = {
+    "topics": TopicOverride,
+    "queues": Queue,
+    "types": TypeOverride,
+    "schedules": ScheduleOverride,
+}
+# An empty value takes away what the plugin of a topic says.
+_NOTHING = {"enum": [""]}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, as a JSON value."""
+    raw = Settings.model_json_schema()
+    whole = _plain(raw, raw["$defs"])
+    sections = whole["properties"]
+    for name, section in sections.items():
+        own = section["additionalProperties"] if name in _NAMED else section
+        own["additionalProperties"] = False
+        _set_defaults(own["properties"], _defaults(name))
+        if name in ("topics", "types"):
+            own["properties"]["retry"] |= {"properties": _retry(sections["retry"])}
+    topic = sections["topics"]["additionalProperties"]["properties"]
+    for key, field in topic.items():
+        topic[key] = _or_nothing(field)
+    return {
+        "$schema": _DRAFT,
+        "title": "Settings of inboxd",
+        "description": "config.toml: docs/settings.md has the same.",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": sections,
+    }
+
+
+def _plain(node: Any, definitions: dict[str, Any]) -> Any:
+    """Without references, null, titles and pydantic's own form of defaults."""
+    if isinstance(node, list):
+        return [_plain(each, definitions) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        target = definitions[node["$ref"].rpartition("/")[2]]
+        return _plain({**target, **{k: v for k, v in node.items() if k != "$ref"}}, definitions)
+    left = [each for each in node.get("anyOf", ()) if each != {"type": "null"}]
+    if len(left) == 1:
+        return _plain({**left[0], **{k: v for k, v in node.items() if k != "anyOf"}}, definitions)
+    plain: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "properties":
+            plain[key] = {name: _plain(each, definitions) for name, each in value.items()}
+        elif key == "anyOf":
+            plain[key] = [_plain(each, definitions) for each in left]
+        elif key not in ("title", "default", "writeOnly", "$defs"):
+            plain[key] = _plain(value, definitions)
+    return plain
+
+
+def _defaults(section: str) -> dict[str, Any]:
+    """What the settings of a section are by default, as the file has it."""
+    model = _NAMED.get(section)
+    own = model() if model is not None else getattr(Settings(), section)
+    dumped: dict[str, Any] = own.model_dump(mode="json", by_alias=True)
+    for name, field in type(own).model_fields.items():
+        key = field.alias or name
+        value = getattr(own, name)
+        if isinstance(value, SecretStr):
+            dumped[key] = value.get_secret_value()
+        elif field.default_factory is not None or value is None:
+            dumped.pop(key, None)
+    return dumped
+
+
+def _set_defaults(fields: dict[str, Any], defaults: dict[str, Any]) -> None:
+    for key, value in defaults.items():
+        fields[key]["default"] = value
+
+
+def _or_nothing(field: dict[str, Any]) -> dict[str, Any]:
+    """The same, or an empty text; what is said of it stays outside."""
+    said: dict[str, Any] = {key: field[key] for key in ("description", "default") if key in field}
+    own = {key: value for key, value in field.items() if key not in said}
+    return {**said, "anyOf": [*own.get("anyOf", [own]), _NOTHING]}
+
+
+def _retry(section: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a retry policy: those of `[retry]`, and those that only handlers' have."""
+    known = {
+        key: {name: value for name, value in field.items() if name != "default"}
+        for key, field in section["properties"].items()
+    }
+    wait = known["base"] | {}
+    wait.pop("description", None)
+    known["kind"] = {"enum": [*known["kind"]["enum"], "explicit"]}
+    known["delays"] = {"type": "array", "items": wait, "description": "The waits, one by one."}
+    known["max_age"] = {**wait, "description": "No attempt begins when the row is older."}
+    return known
