@@ -131,7 +131,7 @@ async def _play(options: argparse.Namespace, screen: Screen, server: Server, fol
             INBOXD_DATABASE__DSN=server.dsn(),
             SCHOOL_SMTP=address,
         )
-        with screen.step("inboxd migrated its schema"):
+        with screen.step("inboxd migrated: its schema, the school's tables"):
             await daemon.migrate()
         connection = await asyncpg.connect(server.dsn(), timeout=10)
         stack.callback(connection.terminate)

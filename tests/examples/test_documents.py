@@ -7,8 +7,10 @@ import pytest
 
 from inboxd import operations
 from inboxd.settings import Database as Settings
+from inboxd.store.plugin_migrations import migrate
 from inboxd.store.session import open_session
 from tests.support import Database, StartWorker, eventually
+from tests.support.rows import settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -22,8 +24,7 @@ async def test_documents_are_converted_killed_and_packed(
 ) -> None:
     folder = tmp_path / "pdfs"
     monkeypatch.setenv("DOCUMENTS_FOLDER", str(folder))
-    schema = Path(__file__).parents[2] / "examples/documents/documents/schema.sql"
-    await database.execute(schema.read_text())
+    await migrate(settings_of(database), ["documents"])
     worker = await start_worker(
         {
             "worker": {"plugins": ["documents"], "heartbeat_interval": "300ms"},

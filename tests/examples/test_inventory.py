@@ -1,7 +1,6 @@
 """Stock goes down once: every event is delivered twice; the second is seen in the log."""
 
 from collections.abc import AsyncIterator
-from importlib.resources import files
 from typing import Any
 
 import orjson
@@ -9,9 +8,11 @@ import pytest
 
 from inboxd import Connection
 from inboxd.client import Inbox, NewEvent
+from inboxd.store.plugin_migrations import migrate
 from inboxd.testing import Succeeded, run_event
 from inventory.plugin import handlers
 from tests.support import Database, StartWorker
+from tests.support.rows import settings_of
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -23,8 +24,8 @@ PIECES = sum(int(str(order["pieces"])) for order in ORDERS)
 @pytest.fixture
 async def warehouse(database: Database) -> AsyncIterator[Connection]:
     """A warehouse with a thousand lamps."""
+    await migrate(settings_of(database), ["inventory"])
     async with database.connect() as connection:
-        await connection.execute(files("inventory").joinpath("schema.sql").read_text())
         await connection.execute(
             "INSERT INTO warehouse.stock VALUES ('lamp', 1000);"
             "INSERT INTO warehouse.careless_stock VALUES ('lamp', 1000)"

@@ -4,16 +4,17 @@ import json
 from collections.abc import AsyncIterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from importlib.resources import files
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from inboxd import Connection
+from inboxd.store.plugin_migrations import migrate
 from inboxd.testing import Dead, Succeeded, run_chunk
 from ledger.plugin import handlers
 from tests.support import Database, StartWorker
+from tests.support.rows import settings_of
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -24,8 +25,8 @@ BOOKED = "transaction.booked"
 @pytest.fixture
 async def bank(database: Database) -> AsyncIterator[Connection]:
     """A bank without reports."""
+    await migrate(settings_of(database), ["ledger"])
     async with database.connect() as connection:
-        await connection.execute(files("ledger").joinpath("schema.sql").read_text())
         yield connection
 
 

@@ -3,14 +3,15 @@
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from importlib.resources import files
 
 import pytest
 
 from inboxd import Connection
+from inboxd.store.plugin_migrations import migrate
 from inboxd.testing import Succeeded, run_command, run_event
 from orders.plugin import handlers
 from tests.support import Database, StartWorker
+from tests.support.rows import settings_of
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.anyio
@@ -22,8 +23,8 @@ IS_CLEARED = {"user_id": 7, "previous": "suspect", "current": "active"}
 @pytest.fixture
 async def shop(database: Database) -> AsyncIterator[Connection]:
     """A shop: two users, with orders in all states."""
+    await migrate(settings_of(database), ["orders"])
     async with database.connect() as connection:
-        await connection.execute(files("orders").joinpath("schema.sql").read_text())
         await connection.execute(
             """
             INSERT INTO shop.users (user_id, country) VALUES (7, 'BR'), (8, 'BR');

@@ -3,13 +3,14 @@
 import random
 from collections import Counter
 from collections.abc import Callable
-from importlib.resources import files
 
 import orjson
 import pytest
 
+from inboxd.store.plugin_migrations import migrate
 from rewards import plugin
 from tests.support import Database, StartWorker, eventually
+from tests.support.rows import settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ def test_the_order_matters() -> None:
 async def test_every_balance_comes_out_exact(
     database: Database, start_worker: StartWorker, users: int, each: int
 ) -> None:
-    await database.execute(files("rewards").joinpath("schema.sql").read_text())
+    await migrate(settings_of(database), ["rewards"])
     config = {"worker": {"plugins": ["rewards"], "lease": "2s", "heartbeat_interval": "300ms"}}
     fleet = [await start_worker(config), await start_worker(config)]
     # Some users have no account yet: their events fail, and keep their later ones waiting.

@@ -10,17 +10,18 @@ import smtplib
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inboxd import Connection, Reject
+from inboxd.store.plugin_migrations import migrate
 from inboxd.testing import Dead, Retrying, SentCommand, Succeeded, run_command, run_event
 from school.plugin import handlers
 from school.stage.mailbox import Mailbox, open_mailbox
 from tests.support import Database
+from tests.support.rows import settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -32,8 +33,8 @@ EMAIL = {"activity_id": 1, "student_id": 1, "address": "ada@school.example", "su
 @pytest.fixture
 async def school(database: Database) -> AsyncIterator[Connection]:
     """A connection to a school: one class, two students, one activity."""
+    await migrate(settings_of(database), ["school"])
     async with database.connect() as connection:
-        await connection.execute(files("school").joinpath("schema.sql").read_text())
         await connection.execute(
             """
             INSERT INTO school.institutions (name) VALUES ('Example School');
@@ -105,8 +106,8 @@ async def test_the_teacher_is_told_after_all_emails_and_the_office_if_one_fails(
 
 async def test_five_steps_set_an_institution_up(database: Database) -> None:
     """In the order of the workflow, each with what the steps before it returned."""
+    await migrate(settings_of(database), ["school"])
     async with database.connect() as school:
-        await school.execute(files("school").joinpath("schema.sql").read_text())
         await school.execute("INSERT INTO school.institutions (name) VALUES ('Example School')")
         result = await run_event(
             handlers, "institution.created", {"institution_id": 1, "students": 90}

@@ -3,15 +3,16 @@
 import json
 from collections.abc import AsyncIterator
 from http.client import HTTPConnection
-from importlib.resources import files
 from pathlib import Path
 
 import anyio.to_thread
 import pytest
 
 from inboxd import Connection
+from inboxd.store.plugin_migrations import migrate
 from school.stage.service import running
 from tests.support import Database
+from tests.support.rows import settings_of
 
 pytestmark = pytest.mark.anyio
 
@@ -44,8 +45,8 @@ class Service:
 @pytest.fixture
 async def school(database: Database) -> AsyncIterator[Connection]:
     """A school with one class."""
+    await migrate(settings_of(database), ["school"])
     async with database.connect() as connection:
-        await connection.execute(files("school").joinpath("schema.sql").read_text())
         await connection.execute(
             """
             INSERT INTO school.institutions (name) VALUES ('Example School');

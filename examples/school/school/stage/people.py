@@ -1,11 +1,9 @@
-"""The school's own side: its tables, its people, and what they do.
+"""The school's own side: its people, and what they do.
 
 Owns what the school's services would do. Promises: an institution and its event are written in one
 transaction, with plain SQL, so that neither exists without the other. Activities are published
 through the service (`school.api`).
 """
-
-from importlib.resources import files
 
 from asyncpg import Connection, Record
 
@@ -15,8 +13,7 @@ from school.stage.service import Service
 
 
 async def found_school(connection: "Connection[Record]", students: int) -> None:
-    """Make the tables, and sign an institution up: the daemon sets it up from there."""
-    await connection.execute(files("school").joinpath("schema.sql").read_text(encoding="utf-8"))
+    """Sign an institution up: the daemon sets it up from there."""
     async with connection.transaction():
         institution_id = await connection.fetchval(
             "INSERT INTO school.institutions (name) VALUES ('Example School') RETURNING id"

@@ -1,21 +1,21 @@
 -- The shop's own tables. Its services write them; the plugin keeps what it is told of users and
 -- products, and flags what looks wrong.
-CREATE SCHEMA IF NOT EXISTS shop;
+CREATE SCHEMA shop;
 
-CREATE TABLE IF NOT EXISTS shop.users (
+CREATE TABLE shop.users (
     user_id   bigint PRIMARY KEY,
     country   text NOT NULL,
     status    text NOT NULL DEFAULT 'active',
     status_at timestamptz NOT NULL DEFAULT '-infinity'  -- when it became that
 );
 
-CREATE TABLE IF NOT EXISTS shop.products (
+CREATE TABLE shop.products (
     product_id bigint PRIMARY KEY,
     status     text NOT NULL DEFAULT 'offered',
     status_at  timestamptz NOT NULL DEFAULT '-infinity'
 );
 
-CREATE TABLE IF NOT EXISTS shop.orders (
+CREATE TABLE shop.orders (
     order_id     bigint PRIMARY KEY,
     user_id      bigint NOT NULL REFERENCES shop.users,
     product_id   bigint NOT NULL REFERENCES shop.products,
@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS shop.orders (
 );
 
 -- One row a review, with what came of it.
-CREATE TABLE IF NOT EXISTS shop.reviews (
+CREATE TABLE shop.reviews (
     event_id uuid PRIMARY KEY,   -- the event that asked for it
     cause    text NOT NULL,      -- such as user 7, or product 3
     orders   integer NOT NULL,
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS shop.reviews (
 );
 
 -- What customers read.
-CREATE TABLE IF NOT EXISTS shop.notices (
+CREATE TABLE shop.notices (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     order_id bigint NOT NULL REFERENCES shop.orders,
     text     text NOT NULL

@@ -1,7 +1,7 @@
 -- The bank's own tables: one report a branch, currency and day, and one summary a branch and day.
-CREATE SCHEMA IF NOT EXISTS bank;
+CREATE SCHEMA bank;
 
-CREATE TABLE IF NOT EXISTS bank.daily_reports (
+CREATE TABLE bank.daily_reports (
     branch       text NOT NULL,
     day          date NOT NULL,
     currency     text NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS bank.daily_reports (
     PRIMARY KEY (branch, day, currency)
 );
 
-CREATE TABLE IF NOT EXISTS bank.daily_summaries (
+CREATE TABLE bank.daily_summaries (
     branch       text NOT NULL,
     day          date NOT NULL,
     transactions bigint NOT NULL,
@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS bank.daily_summaries (
 );
 
 -- The whole bank.
-CREATE OR REPLACE VIEW bank.daily_totals AS
+CREATE VIEW bank.daily_totals AS
 SELECT day, currency, count(*) AS branches, sum(transactions) AS transactions,
        sum(received) AS received, sum(paid) AS paid, sum(total) AS total,
        round(sum(received + paid) / sum(transactions), 2) AS average, max(largest) AS largest
