@@ -36,6 +36,7 @@ from tests.support import (
     temporary_server,
 )
 from tests.support.pooler import EVERYWHERE, way_to
+from tests.support.types import StrictTypes, strict_types
 
 # Whether a test that skips itself has failed: what it needs is missing.
 _EVERYTHING = bool(os.environ.get("INBOXD_TEST_EVERYTHING")) and not EVERYWHERE
@@ -99,8 +100,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def _shared(item: pytest.Item) -> str | None:
-    """The name of what this test shares with others of its module, if it does."""
+    """The name of what this test shares with others of its module, or of the session."""
     fixtures = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 - pytest has no other way
+    if "strict" in fixtures:
+        return "strict"
     shared = {name for name, found in fixtures.items() if found[-1].scope == "module"}
     if not shared:
         return None
@@ -114,6 +117,12 @@ def _shared(item: pytest.Item) -> str | None:
 def anyio_backend() -> tuple[str, dict[str, bool]]:
     """The loop that the daemon runs on."""
     return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture(scope="session")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> StrictTypes:
+    """What mypy --strict prints for a file."""
+    return strict_types(tmp_path_factory.mktemp("mypy"))
 
 
 @pytest.fixture

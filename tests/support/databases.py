@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
@@ -21,6 +22,7 @@ import psycopg
 from inboxd.embedded import Server
 from inboxd.settings import Database as Settings
 from inboxd.store.migrations import migrate
+from tests.support.kept import KeptConnections
 from tests.support.ports import held_port
 
 # A crash of the machine is no test's subject, so fsync is off unless this says otherwise.
@@ -58,6 +60,10 @@ class Database:
     name: str
     dsn: str
 
+    @cached_property
+    def _kept(self) -> KeptConnections:
+        return KeptConnections(self.dsn)
+
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection of its own, closed at the end."""
@@ -68,18 +74,18 @@ class Database:
             connection.terminate()
 
     async def fetch(self, query: str, *arguments: object) -> list[asyncpg.Record]:
-        """The rows of one query, on a connection for just that."""
-        async with self.connect() as connection:
+        """The rows of one query, on a connection that nobody else uses meanwhile."""
+        async with self._kept.borrow() as connection:
             return await connection.fetch(query, *arguments)
 
     async def fetchval(self, query: str, *arguments: object) -> Any:
-        """The first value of one query, on a connection for just that."""
-        async with self.connect() as connection:
+        """The first value of one query, on a connection that nobody else uses meanwhile."""
+        async with self._kept.borrow() as connection:
             return await connection.fetchval(query, *arguments)
 
     async def execute(self, query: str, *arguments: object) -> str:
         """Run one statement (or several without arguments); the last one's command tag."""
-        async with self.connect() as connection:
+        async with self._kept.borrow() as connection:
             return await connection.execute(query, *arguments)
 
 
