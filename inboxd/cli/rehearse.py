@@ -167,9 +167,9 @@ def _warn(found: "RehearsedRow", handlers: "list[Handler]") -> None:
     names = ", ".join(each.name for each in handlers)
     remark(f"This runs {told} here{replay}, status {found.status}, by {names}.")
     remark(
-        "Undone: whatever they write by ctx.connection, send or emit. NOT undone: what they do "
-        "elsewhere, such as HTTP requests, mail, files and other connections; and numbers that "
-        "sequences give."
+        "Undone: whatever they write by ctx.connection, send or emit. NOT undone: what they, and "
+        "the resources that they take, do elsewhere, such as HTTP requests, mail, files and other "
+        "connections; and numbers that sequences give."
     )
     remark("The row is neither claimed nor locked: a worker may run it at the same time.")
 
@@ -243,10 +243,13 @@ def _give_up(reason: str) -> None:
 
 
 def _post_mortem(told: "Rehearsal") -> None:
-    """A debugger at the innermost frame that is the plugin's."""
+    """A debugger at the innermost frame that is the plugin's; not once more if one was left."""
     import pdb  # noqa: T100 - that is what was asked for
+    from bdb import BdbQuit
 
     assert told.failure is not None  # noqa: S101 - the caller saw to it
+    if isinstance(told.failure, BdbQuit):
+        return
     step, above, position = told.failure.__traceback__, 0, 0
     while step is not None:
         position += 1

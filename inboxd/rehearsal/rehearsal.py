@@ -13,6 +13,7 @@ hides a COMMIT from `inboxd.store.handler_connection` commits here too, and is t
 """
 
 import time
+from bdb import BdbQuit
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -303,6 +304,8 @@ def _package(handler: Handler) -> str:
 
 def _remarks(told: Rehearsal, terms: RehearsalTerms, usual: Database) -> Iterator[str]:
     """What a bound of the rehearsal has to do with its end, or a right that is missing."""
+    if isinstance(told.failure, BdbQuit):
+        yield "The debugger was left, which ended the handler: how the row would end is not known."
     states = {*_states(told.failure)}
     if _LOCK in states:
         yield (

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 import asyncpg
@@ -270,6 +271,47 @@ def test_a_right_that_is_missing_is_named(rehearse: Rehearse, sql: Sql) -> None:
     told = rehearse("event", emit(sql, "test.misbehave", how="run sql", **statement))
     assert "permission denied for table stock" in told["error"]
     assert any("lacks a right" in each for each in told["remarks"])
+
+
+@pytest.mark.direct("the pooler knows one role")
+def test_the_workers_role_is_enough(
+    rehearse: Rehearse, sql: Sql, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{database.name}_me"
+    sql(f"create role {name} login in role inboxd_worker")
+    try:
+        parts = urlsplit(database.dsn)
+        netloc = f"{name}@{parts.netloc.rpartition('@')[2]}"
+        monkeypatch.setenv("INBOXD_DATABASE__DSN", urlunsplit(parts._replace(netloc=netloc)))
+        for row in (
+            ("event", emit(sql, "test.fan", sends=1)),
+            ("event", emit(sql, "batch.make", members=["ok"])),
+            ("command", send(sql, "emitting.command", count=1)),
+        ):
+            told = rehearse(*row)
+            assert (told["outcome"], told["role"]) == ("succeeded", name)
+            assert told["sent"]
+        told = rehearse("event", emit(sql, "test.ledger"))
+        assert "permission denied for table ledger" in told["error"]
+        assert any(f"The role '{name}' lacks a right" in each for each in told["remarks"])
+    finally:
+        sql(f"drop owned by {name}")
+        sql(f"drop role {name}")
+
+
+def test_a_handler_that_ends_its_session_or_hides_a_commit_is_told_of(cli: Cli, sql: Sql) -> None:
+    """A worker cannot undo such a commit either; any other is refused (`test_how_it_would_end`)."""
+    for kind, make in (("event", emit), ("command", send)):
+        ended = make(sql, "test.misbehave", how="close quietly")
+        told = cli("rehearse", kind, ended, "--yes", "--json").json
+        assert told["outcome"] == "retried"
+        assert any("session has ended" in each for each in told["remarks"])
+        assert sql("select * from ledger") == []
+        hidden = make(sql, "test.misbehave", how="well hidden commit")
+        told = cli("rehearse", kind, hidden, "--yes", "--json").json
+        assert told["outcome"] == "retried"
+        assert any("ended the transaction itself" in each for each in told["remarks"])
+        sql("delete from ledger")
 
 
 # -------------------------------------------------------------------------------- what refuses it

@@ -1,10 +1,14 @@
-"""`inboxd rehearse` as a process: interrupted, killed, in a debugger, beside a worker."""
+"""`inboxd rehearse` as a process: interrupted, killed, in a debugger, beside a worker.
+
+And with a plugin of its own, whose handler takes a resource.
+"""
 
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,9 +19,46 @@ import pytest
 
 from tests.support import Database, StartWorker, eventually
 from tests.support.locks import lock_awaited
+from tests.support.plugins import found, install
 from tests.support.rows import create_ledger
 
 pytestmark = pytest.mark.anyio
+
+SHOP = """
+from collections.abc import AsyncIterator
+from typing import Any
+
+from inboxd import CommandContext, Handlers
+
+handlers = Handlers("shop")
+
+
+class Till:
+    is_open = True
+
+
+class Never:
+    pass
+
+
+@handlers.lifespan
+async def till() -> AsyncIterator[Till]:
+    till = Till()
+    yield till
+    till.is_open = False
+    print("till closed", flush=True)
+
+
+@handlers.lifespan
+async def never() -> AsyncIterator[Never]:
+    raise OSError("this one is not taken")
+    yield Never()
+
+
+@handlers.command("shop.count")
+async def count(command: Any, ctx: CommandContext, till: Till) -> bool:
+    return till.is_open
+"""
 
 Start = Callable[..., "subprocess.Popen[str]"]
 WHO = "inboxd rehearsal"
@@ -27,10 +68,10 @@ WHO = "inboxd rehearsal"
 def start(database: Database) -> Iterator[Start]:
     """Start a rehearsal in a process of its own."""
     started: list[subprocess.Popen[str]] = []
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")}
-    environment |= {"INBOXD_DATABASE__DSN": database.dsn, "INBOXD_WORKER__PLUGINS": "testplugin"}
 
-    def run(*arguments: object) -> "subprocess.Popen[str]":
+    def run(*arguments: object, plugins: str = "testplugin") -> "subprocess.Popen[str]":
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")}
+        environment |= {"INBOXD_DATABASE__DSN": database.dsn, "INBOXD_WORKER__PLUGINS": plugins}
         process = subprocess.Popen(
             [sys.executable, "-m", "inboxd", "rehearse", *map(str, arguments), "--yes"],
             stdin=subprocess.PIPE,
@@ -135,6 +176,10 @@ async def test_a_breakpoint_opens_within_the_transaction(database: Database, sta
     )
     assert "(Pdb) 'looking at look'" in out
     assert "it would succeed" in out
+    left = start("command", row, "--debugger")
+    out, _ = await anyio.to_thread.run_sync(left.communicate, "q\n")
+    assert "The debugger was left" in out
+    assert out.count("(Pdb)") == 1
     assert await stayed(database) == []
 
 
@@ -161,3 +206,25 @@ async def test_a_worker_may_run_the_row_at_the_same_time(
 
     await eventually(is_settled)
     assert len(await stayed(database)) == 1
+
+
+async def test_resources_that_the_handler_takes_are_opened_and_closed(
+    database: Database, start: Start, tmp_path: Path
+) -> None:
+    row = await send(database, "shop.count")
+    with found(install(tmp_path / "shop", "shop", SHOP)):
+        process = start("command", row, plugins="shop")
+        out, _ = await anyio.to_thread.run_sync(process.communicate)
+    assert process.returncode == 0, out
+    assert "till closed" in out
+    assert "result:\ntrue" in out
+
+
+async def test_a_thread_that_runs_on_does_not_keep_the_process(
+    database: Database, start: Start
+) -> None:
+    row = await send(database, "test.slow_thread", seconds=600)
+    process = start("command", row, "--json")
+    out, _ = await anyio.to_thread.run_sync(process.communicate)
+    assert process.returncode == 1
+    assert "ran longer than its timeout of 0.3 s" in out
