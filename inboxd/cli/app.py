@@ -28,6 +28,7 @@ from inboxd.cli.running import run
 from inboxd.cli.schema import migrate
 from inboxd.cli.status import status, workers
 from inboxd.cli.trace import trace
+from inboxd.cli.uninstall import uninstall
 from inboxd.errors import InboxdError
 
 app = CommandGroup(
@@ -72,6 +73,7 @@ def inboxd(
 
 app.command(epilog=examples("inboxd run -c config.toml"))(run)
 app.command(epilog=examples("inboxd migrate", "inboxd migrate --check"))(migrate)
+app.command(epilog=examples("inboxd uninstall --dry-run", "inboxd uninstall --yes"))(uninstall)
 app.command(epilog=examples("inboxd declare --dry-run", "inboxd declare --wait 5m --json"))(declare)
 app.command(epilog=examples("inboxd check -c config.toml", "inboxd check --json"))(check)
 app.command(epilog=examples("inboxd doctor", "inboxd doctor --fail-on critical --json"))(doctor)

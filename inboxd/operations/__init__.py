@@ -1,7 +1,8 @@
 """What an operator may do: a module for each subject, shared by the command line and the screens.
 
 `rows` acts on rows that are named, `bulk` on all that match, `batches` on batches and workflows,
-`controls` on types, topics, queues and schedules; `erase` erases what is known of somebody.
+`controls` on types, topics, queues and schedules; `erase` erases what is known of somebody;
+`uninstall` takes inboxd out of a database.
 `failures`, `story` and `audit` are read; `names` judges names that an operator gives.
 
 Promises: an action on rows that are named is done to all of them or to none, one on all that match

@@ -87,6 +87,11 @@ async def describe(connection: Connection, sql: Statements) -> str:
     return re.sub(rf"\b{sql.schema}\.(?!notify\b)", "{schema}.", text)
 
 
+def tables() -> frozenset[str]:
+    """The names of the tables that this release's migrations make."""
+    return frozenset(name for kind, name in _shipped("inboxd") if kind == "table")
+
+
 def _shipped(schema: str) -> Names:
     """What the file names, in a schema of this name."""
     names: Names = {}

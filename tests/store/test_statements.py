@@ -19,7 +19,7 @@ STATEMENTS = sorted(sql_folder().rglob("*.sql"))
 CODE = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
 # Statements that cannot be prepared: a block has no parameters, and this one is only a beginning,
 # to which numbers are added.
-UNPREPARED = {"create_migrations", "run_migration", "settle_command"}
+UNPREPARED = {"create_migrations", "drop_schema", "run_migration", "settle_command"}
 
 
 @pytest.mark.parametrize("file", STATEMENTS, ids=lambda file: file.stem)

@@ -1,0 +1,83 @@
+"""What inboxd has in a database and on its server, and how it is taken out.
+
+Owns the statements of `inboxd uninstall`. Promises that nothing outside of the schema is dropped
+but the schema's roles, with the rights that were granted to them. Known limit: rows of all tables
+are counted as the server's statistics have them, but for those that are unsettled.
+"""
+
+from dataclasses import dataclass
+from typing import TypedDict, cast
+
+import asyncpg
+
+from inboxd.store import catalogue
+from inboxd.store.session import Session
+
+COUNTED = 10_000
+
+
+class Role(TypedDict):
+    """A role that came with the schema. owned: what is its, outside of the schema."""
+
+    role: str
+    members: list[str]
+    databases: list[str]
+    owned: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a schema holds. unsettled: events and commands, counted up to COUNTED.
+
+    foreign: tables in it that no migration made. dependents: what is elsewhere and depends on it.
+    """
+
+    tables: dict[str, int]
+    unsettled: dict[str, int]
+    foreign: list[str]
+    dependents: list[str]
+
+
+async def contents(session: Session) -> Contents | None:
+    """What inboxd's schema holds; None where there is none."""
+    if not await session.fetchval("has_migrations"):
+        return None
+    tables = {row["name"]: row["rows"] for row in await session.fetch("uninstall_tables")}
+    known = catalogue.tables()
+    parts = tuple(f"{table}_" for table in known)
+    unsettled = dict.fromkeys(("events", "commands"), 0)
+    if tables.keys() >= unsettled.keys():
+        unsettled = dict(await session.one("uninstall_unsettled", COUNTED))
+    return Contents(
+        tables,
+        unsettled,
+        # A partition that was detached has its parent's name before its own.
+        [each for each in tables if each not in known and not each.startswith(parts)],
+        [row["described"] for row in await session.fetch("uninstall_dependents")],
+    )
+
+
+async def roles(session: Session) -> list[Role]:
+    """The schema's roles that are there."""
+    return cast("list[Role]", [dict(row) for row in await session.fetch("uninstall_roles")])
+
+
+async def database(session: Session) -> str:
+    """The database's name."""
+    return str(await session.fetchval("current_database"))
+
+
+async def drop_schema(session: Session) -> None:
+    """Drop the schema with all that is in it, in the caller's transaction."""
+    await session.execute("drop_schema")
+
+
+async def drop_role(session: Session, role: str) -> str | None:
+    """Drop a role, in the caller's transaction; why not, if the server refuses."""
+    try:
+        async with session.connection.transaction():
+            for (statement,) in await session.fetch("drop_role", role):
+                await session.connection.execute(statement)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.DependentObjectsStillExistError) as error:
+        return str(error.args[0])
+    return None

@@ -1,0 +1,228 @@
+"""`inboxd uninstall`: the plan is shown, what goes, goes at once, and what others use stays."""
+
+from collections.abc import Callable, Iterator
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.embedded import Server
+from inboxd.settings import Database as Settings
+from inboxd.store.migrations import migrate
+from tests.cli.conftest import Cli
+from tests.support import Database, ExternalServer, create, drop
+
+Sql = Callable[..., list[asyncpg.Record]]
+
+
+@pytest.fixture
+def schema(server: Server | ExternalServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A schema's name, whose roles are this test's own: roles belong to the whole server."""
+    name = f"gone_{id(monkeypatch):x}"[-20:]
+    monkeypatch.setenv("INBOXD_DATABASE__SCHEMA", name)
+    yield name
+    rest = create(server)
+    for role in (f"{name}_producer", f"{name}_worker"):
+        anyio.run(rest.execute, f"drop role if exists {role}")
+    drop(server, rest)
+
+
+@pytest.fixture
+def database(server: Server | ExternalServer, schema: str) -> Iterator[Database]:
+    """With inboxd in the schema."""
+    fresh = create(server)
+    _migrate(fresh, schema)
+    yield fresh
+    drop(server, fresh)
+
+
+@pytest.fixture
+def other(server: Server | ExternalServer, schema: str) -> Iterator[Database]:
+    """Another database of the server, with inboxd in a schema of that name."""
+    fresh = create(server)
+    _migrate(fresh, schema)
+    yield fresh
+    drop(server, fresh)
+
+
+def _migrate(database: Database, schema: str) -> None:
+    anyio.run(migrate, Settings.model_validate({"dsn": database.dsn, "schema": schema}))
+
+
+def _there(sql: Sql, schema: str) -> tuple[int, int]:
+    """Schemas and roles."""
+    [(schemas, roles)] = sql(
+        "select (select count(*) from pg_namespace where nspname = $1),"
+        " (select count(*) from pg_roles where rolname in ($1 || '_producer', $1 || '_worker'))",
+        schema,
+    )
+    return schemas, roles
+
+
+def test_all_goes_and_a_second_run_has_nothing_to_do(cli: Cli, sql: Sql, schema: str) -> None:
+    sql("create table mine as select 1 as kept")
+    # A role that others granted something to goes all the same.
+    sql(f"grant select on mine to {schema}_worker")
+    result = cli("uninstall", "--yes")
+    assert result.code == 0, result.err
+    assert f"Schema '{schema}' of database" in result.out
+    assert f"Role {schema}_worker is dropped." in result.out
+    assert "Tables of plugins, and all other schemas, stay." in result.out
+    assert _there(sql, schema) == (0, 0)
+    assert [row["kept"] for row in sql("select kept from mine")] == [1]
+    again = cli("uninstall", "--yes")
+    assert again.code == 0
+    assert "Nothing to drop" in again.out
+    assert cli("migrate").code == 0, "it can be made anew"
+    assert _there(sql, schema) == (1, 2)
+
+
+def test_the_plan_names_unsettled_rows_members_and_plugins(
+    cli: Cli, sql: Sql, schema: str, database: Database
+) -> None:
+    sql(f"insert into {schema}.events (type) values ('a.b'), ('a.c')")
+    sql(f"insert into {schema}.commands (type) values ('a.d')")
+    sql(
+        f"insert into {schema}.plugin_migrations (plugin, version, name, checksum, distribution)"
+        " values ('shop', 1, 'orders', 'x', 'shop 1.0')"
+    )
+    sql(f"create role {schema}_app in role {schema}_worker")
+    try:
+        for answer in (
+            cli("uninstall", "--dry-run"),
+            cli("uninstall", terminal=True, stdin="n\n"),
+        ):
+            assert "UNSETTLED, and never handled then: 2 events, 1 command." in answer.out
+            assert f"Role {schema}_worker goes (its members lose it: {schema}_app)." in answer.out
+            assert "Tables of plugins stay (shop)." in answer.out
+            assert _there(sql, schema) == (1, 2)
+        found = cli("uninstall", "--dry-run", "--json").json
+        assert found["would_drop"]["unsettled"] == {"events": 2, "commands": 1}
+        assert found["would_drop"]["roles"] == [f"{schema}_producer", f"{schema}_worker"]
+        assert found["stays"] == {"roles": {}, "plugins": {"shop": 1}}
+        assert found["database"] == database.name
+        assert cli("uninstall", terminal=True, stdin="y\n").code == 0
+        assert _there(sql, schema) == (0, 0)
+    finally:
+        sql(f"drop role {schema}_app")
+
+
+def test_where_nobody_can_be_asked_it_refuses(cli: Cli, sql: Sql, schema: str) -> None:
+    refused = cli("uninstall")
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    assert cli("uninstall", "--json").code == 2
+    assert _there(sql, schema) == (1, 2)
+
+
+def test_roles_that_another_database_uses_stay_and_are_named(
+    cli: Cli, sql: Sql, schema: str, other: Database
+) -> None:
+    result = cli("uninstall", "--yes")
+    assert result.code == 0
+    assert f"Role {schema}_worker stays: other databases of this server use it: {other.name}." in (
+        result.out
+    )
+    assert _there(sql, schema) == (0, 2)
+    again = cli("uninstall", "--yes")
+    assert (again.code, "Nothing to drop" in again.out) == (0, True)
+    ask = f"select count(*) from {schema}.events"
+    assert anyio.run(other.fetchval, ask) == 0, "the other one is as it was"
+
+
+def test_a_role_that_owns_something_stays(cli: Cli, sql: Sql, schema: str) -> None:
+    sql("create table theirs ()")
+    sql(f"alter table theirs owner to {schema}_worker")
+    result = cli("uninstall", "--yes", "--json").json
+    assert result["dropped"]["roles"] == [f"{schema}_producer"]
+    assert result["stays"]["roles"] == {f"{schema}_worker": "it owns: table theirs"}
+    assert sql("select * from theirs") == []
+
+
+def test_living_workers_are_named_and_keep_it_unless_forced(
+    cli: Cli, sql: Sql, schema: str
+) -> None:
+    sql(
+        f"insert into {schema}.workers (id, name, host, pid, version, events, commands, queues,"
+        " declares) values (gen_random_uuid(), 'lives', 'h', 7, '0', '{}', '{}', '{}', 'x'),"
+        " (gen_random_uuid(), 'silent', 'h', 8, '0', '{}', '{}', '{}', 'x')"
+    )
+    sql(f"update {schema}.workers set beat_at = now() - interval '1 h' where name = 'silent'")
+    refused = cli("uninstall", "--yes")
+    assert refused.code == 1
+    assert "lives (h:7, heard of" in refused.err
+    assert "silent" not in refused.err
+    assert "--force" in refused.err
+    assert _there(sql, schema) == (1, 2)
+    assert cli("uninstall", "--yes", "--force").code == 0
+    assert _there(sql, schema) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        ("create table {schema}.mine ()", "holds tables that are not inboxd's: mine"),
+        (
+            "create view seen as select * from {schema}.events",
+            "depends on it: rule _RETURN on view seen",
+        ),
+        (
+            "create table of_mine (id bigint references {schema}.events)",
+            "constraint of_mine_id_fkey on table of_mine",
+        ),
+        ("create table kept (row {schema}.events)", "table kept"),
+    ],
+)
+def test_what_is_not_inboxds_would_go_too_so_it_refuses(
+    cli: Cli, sql: Sql, schema: str, make: str, told: str
+) -> None:
+    sql(make.format(schema=schema))
+    result = cli("uninstall", "--yes", "--force")
+    assert result.code == 1
+    assert told in result.err
+    assert _there(sql, schema) == (1, 2)
+
+
+def test_a_detached_partition_is_inboxds(cli: Cli, sql: Sql, schema: str) -> None:
+    [(part,)] = sql(
+        f"select inhrelid::regclass::text from pg_inherits"
+        f" where inhparent = '{schema}.events_history'::regclass limit 1"
+    )
+    sql(f"alter table {schema}.events_history detach partition {part}")
+    assert cli("uninstall", "--yes").code == 0
+
+
+def test_a_migrator_that_made_the_roles_drops_them(
+    cli: Cli, sql: Sql, schema: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No superuser, as at most hosts."""
+    own, made = f"{schema}_own", f"{schema}_m"
+    sql(f"create role {own} login createrole")
+    sql(f"grant create on database {database.name} to {own}")
+    try:
+        monkeypatch.setenv(
+            "INBOXD_DATABASE__DSN", database.dsn.replace("://postgres@", f"://{own}@")
+        )
+        monkeypatch.setenv("INBOXD_DATABASE__SCHEMA", made)
+        assert cli("migrate").code == 0
+        assert _there(sql, made) == (1, 2)
+        assert cli("uninstall", "--yes").code == 0
+        assert _there(sql, made) == (0, 0)
+    finally:
+        sql(f"drop owned by {own}")
+        sql(f"drop role {own}")
+
+
+def test_a_role_that_may_not_changes_nothing(
+    cli: Cli, sql: Sql, schema: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql(f"create role {schema}_weak login in role {schema}_worker")
+    dsn = database.dsn.replace("://postgres@", f"://{schema}_weak@")
+    try:
+        monkeypatch.setenv("INBOXD_DATABASE__DSN", dsn)
+        result = cli("uninstall", "--yes")
+        assert result.code == 69
+        assert "must be owner of schema" in result.err
+        assert _there(sql, schema) == (1, 2)
+    finally:
+        sql(f"drop role {schema}_weak")
