@@ -114,6 +114,23 @@ async def bad(events: EventChunk[dict], ctx: EventContext) -> None:
     raise ValueError("a bad box")
 
 
+@handlers.event("shop.spoils", retry=TWICE)
+async def spoils(event: Event[dict], ctx: EventContext) -> None: ...
+
+
+handlers.topic("hopeless-boxes", mode="batch", count=2)
+handlers.topic("spoiling-boxes", mode="batch", count=2)
+
+
+@handlers.chunk("shop.hopeless", topic="hopeless-boxes", retry=TWICE)
+async def hopeless(events: EventChunk[dict], ctx: EventContext) -> None:
+    raise ValueError("all boxes are bad")
+
+
+@handlers.chunk("shop.spoiling", topic="spoiling-boxes", split=False, retry=TWICE)
+async def spoiling(events: EventChunk[dict], ctx: EventContext) -> None: ...
+
+
 @handlers.on_start
 async def started(worker: WorkerInfo, till: Till) -> None:
     say("on_start", worker=worker.name, taken=till.taken > 0)
@@ -138,6 +155,16 @@ async def failed(attempt: FailedAttempt, ledger: asyncpg.Connection) -> None:
         correlation_id=attempt.correlation_id, events=attempt.events, worker=attempt.worker.name,
         written=row["attempts"],
     )
+"""
+
+
+# What the database refuses at the commit only.
+REFUSE = """
+create function refuse() returns trigger language plpgsql as
+$$ begin raise exception 'at commit' using errcode = '23514'; end $$;
+create constraint trigger refuse after insert on inboxd.events_history
+    deferrable initially deferred for each row when (new.type like 'shop.spoil%')
+    execute function refuse();
 """
 
 
@@ -211,6 +238,25 @@ async def test_hooks_are_told_of_what_failed_once_it_is_written(
     assert (last["id"], last["events"], last["topic"]) == (boxes[0], 2, "spoiled-boxes")
     assert all(each["written"] == each["attempt"] for each in told), "its transaction is over"
     assert "s3cret" not in worker.output()
+
+
+@pytest.mark.parametrize("type_", ["shop.spoils", "shop.hopeless", "shop.spoiling"])
+async def test_an_attempt_is_told_of_once_however_it_was_found(
+    own: Inbox, start_worker: StartWorker, shop: Path, type_: str
+) -> None:
+    """What spoils a commit is found by trying again; a chunk that fails is halved before."""
+    await own.database.execute(REFUSE)
+    with found(shop):
+        worker = await start_worker({"worker": {"plugins": ["shop"]}})
+    rows = await own.write_many("event", type_, [{}] * 2)
+    for row_id in rows:
+        await own.dead("event", row_id)
+    assert await worker.stop() == 0
+    told = sorted((each["id"], each["attempt"]) for each in said(worker, "on_error"))
+    both = [(row_id, attempt) for row_id in rows for attempt in (1, 2)]
+    assert told == (both if type_ == "shop.spoils" else both[:2])
+    kind = ("event", 1) if type_ == "shop.spoils" else ("chunk", 2)
+    assert {(each["kind"], each["events"]) for each in said(worker, "on_error")} == {kind}
 
 
 async def test_what_is_nobody_s_failure_is_not_told(
