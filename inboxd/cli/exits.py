@@ -28,7 +28,7 @@ class Exit(IntEnum):
     OK = 0
     PROBLEMS = 1
     USAGE = 2
-    DEAD_LETTER = 65
+    DATA = 65
     UNKNOWN_NAME = 66
     UNAVAILABLE = 69
     INTERNAL = 70

@@ -17,7 +17,7 @@ _ENDS = {
     Exit.OK: "done; for run: stopped as it was told to",
     Exit.PROBLEMS: "problems were found, or a row does not exist or does not allow the action",
     Exit.USAGE: "the command line or a value in it is wrong",
-    Exit.DEAD_LETTER: "what was written is a dead letter",
+    Exit.DATA: "what was written is a dead letter, or a line of a file is broken",
     Exit.UNKNOWN_NAME: "nothing declares what was named",
     Exit.UNAVAILABLE: "the database is unreachable, or a privilege is missing",
     Exit.INTERNAL: "an unexpected error, or a daemon that ended itself",

@@ -1,17 +1,18 @@
-"""`inboxd emit`, `inboxd send`: one event or command by hand.
+"""`inboxd emit`, `inboxd send`: one event or command by hand, or those of a file (`bulk`).
 
-Known limit: one row a call, to try a handler or mend a case; services use their own connection
-(docs/producers.md).
+Known limit: to try a handler, mend a case or bring in what is there; services use their own
+connection (docs/producers.md).
 """
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from inboxd.cli.bulk import FileOptions, write_file
 from inboxd.cli.completion import Completion, declared
 from inboxd.cli.exits import Exit
 from inboxd.cli.options import Asking, Force, named_in, read_uuid
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TYPE = "Its type, such as user.created."
+_TYPE = "Its type, such as user.created; with --file, each line names it."
 EventType = Annotated[
-    str, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("event type"))
+    str | None, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("event type"))
 ]
 CommandType = Annotated[
-    str, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("command type"))
+    str | None, typer.Argument(metavar="TYPE", help=_TYPE, autocompletion=declared("command type"))
 ]
 Payload = Annotated[
-    str, typer.Argument(metavar="JSON|-|@FILE", help="Its payload; -: standard input.")
+    str | None, typer.Argument(metavar="JSON|-|@FILE", help="Its payload; -: standard input.")
 ]
 
 
@@ -57,6 +58,15 @@ class _New(Asking):
         None
     )
     force: Force = False
+
+    def refuse_beside_file(self, *arguments: str | None) -> None:
+        """Raise UsageError for what is said of one row, where there are many."""
+        said = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+        if any(argument is not None for argument in arguments) or set(said) - {*_NO_COLUMNS}:
+            raise UsageError(
+                "with --file each line names its type, its payload and its columns: leave out "
+                "TYPE, JSON and the options of one row."
+            )
 
     def entry(self, type_: str, payload: str) -> "Entry":
         """What is to be written. Raises UsageError."""
@@ -124,11 +134,18 @@ class CommandOptions(_New):
     ] = "keep"
 
 
-def emit(type: EventType, *, payload: Payload = "{}", given: EventOptions) -> None:
-    """Emit one event, of a type that somebody handles."""
+def emit(
+    type: EventType = None, *, payload: Payload = None, many: FileOptions, given: EventOptions
+) -> None:
+    """Emit one event, of a type that somebody handles; or those of a file."""
+    from inboxd.client.drafts import EVENTS
     from inboxd.store import producing
 
-    entry = given.entry(type, payload)
+    if many.file is not None:
+        given.refuse_beside_file(type, payload)
+        write_file(given, many, EVENTS, force=given.force)
+        return
+    type, entry = _one(type, payload, given, many)
 
     async def write(session: "Session") -> "tuple[Receipt, list[dict[str, Any]]]":
         receipt = await producing.emit(session, entry)
@@ -139,17 +156,34 @@ def emit(type: EventType, *, payload: Payload = "{}", given: EventOptions) -> No
     receipt, dead = _produce(given, {"event type": type, "topic": given.lane}, write)
     _confirm("event", receipt, dead, json=given.json)
     if receipt.conflict:
-        raise typer.Exit(Exit.DEAD_LETTER)
+        raise typer.Exit(Exit.DATA)
 
 
-def send(type: CommandType, *, payload: Payload = "{}", given: CommandOptions) -> None:
-    """Send one command, of a type that somebody handles."""
+def send(
+    type: CommandType = None, *, payload: Payload = None, many: FileOptions, given: CommandOptions
+) -> None:
+    """Send one command, of a type that somebody handles; or those of a file."""
+    from inboxd.client.drafts import COMMANDS
     from inboxd.store import producing
 
-    entry = given.entry(type, payload)
+    if many.file is not None:
+        given.refuse_beside_file(type, payload)
+        write_file(given, many, COMMANDS, force=given.force)
+        return
+    type, entry = _one(type, payload, given, many)
     names: dict[Named, str | None] = {"command type": type, "queue": given.lane}
     receipt = _produce(given, names, lambda session: producing.send(session, entry))
     _confirm("command", receipt, json=given.json)
+
+
+def _one(
+    type_: str | None, payload: str | None, given: _New, many: FileOptions
+) -> "tuple[str, Entry]":
+    """The one row that is asked for. Raises UsageError."""
+    many.refuse_without_file()
+    if type_ is None:
+        raise UsageError("a TYPE is missing, or --file with many.")
+    return type_, given.entry(type_, "{}" if payload is None else payload)
 
 
 def _produce(

@@ -15,7 +15,7 @@ from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, clos
 from inboxd.operations.bulk import ActionPreview, Selection, Terms, act_on_all, preview
 from inboxd.operations.controls import flush, pause, resume, unsubscribe
 from inboxd.operations.failures import Group, failures
-from inboxd.operations.names import Named, check_declared, check_known, unknown
+from inboxd.operations.names import Named, check_declared, check_known, remarks, unknown
 from inboxd.operations.rows import Action, Done, RowId, act, prioritize, reschedule
 from inboxd.operations.story import Story, created_by, replays_of, trace, waits_of
 
@@ -44,6 +44,7 @@ __all__ = [
     "pause",
     "preview",
     "prioritize",
+    "remarks",
     "replays_of",
     "reschedule",
     "resumable",

@@ -6,7 +6,7 @@ declared, such as a producer's, is refused nothing. Known limit: names that nobo
 as tenants, entities and the names of batches, cannot be judged.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Literal
 
 from inboxd.errors import UnknownName
@@ -55,10 +55,26 @@ async def nearest(session: Session, kind: Named, name: str) -> str:
     return did_you_mean(name, _of(declared, kind))
 
 
+async def remarks(
+    session: Session, also: Callable[[Named], Collection[str]]
+) -> Callable[[Named, str], str | None]:
+    """As `unknown` but for rows, for many names: what is declared is read once.
+
+    also: names of a kind that the settings declare.
+    """
+    declared = await names.declared(session.connection, session.sql)
+    return lambda kind, name: _remark(declared, kind, name, also(kind))
+
+
 async def _undeclared(
     session: Session, kind: Named, name: str, also: Collection[str]
 ) -> str | None:
-    declared = await names.declared(session.connection, session.sql)
+    return _remark(await names.declared(session.connection, session.sql), kind, name, also)
+
+
+def _remark(
+    declared: names.Names | None, kind: Named, name: str, also: Collection[str]
+) -> str | None:
     if declared is None or not name:
         return None
     known = {*_of(declared, kind), *also}

@@ -10,7 +10,7 @@
   `schedules`.
 - Growth: `partitions`, `copying` (exports), `purging`, `statistics`.
 - Operators look: `listing`, `queues`, `batch_listing`, `story`, `diagnosis`; and act:
-  `operations`, `producing`, `erase`, by a `session`; or try: `rehearsal`.
+  `operations`, `producing`, `imports`, `erase`, by a `session`; or try: `rehearsal`.
 - The server: `connections`, `pools`; the statements: `statements`, `columns`, `arrays`, `files`;
   the schema: `migrations`, `catalogue`, `uninstall`; plugins' tables: `plugin_folders`,
   `plugin_migrations`.

@@ -91,7 +91,7 @@ async def send(session: Session, entry: Entry) -> Receipt:
 
 
 async def _call(session: Session, statement: str, *arguments: object) -> Receipt:
-    with _refusals():
+    with refusals():
         row = await session.fetchrow(statement, *arguments)
     if row is None:
         raise DatabaseError(f"{statement} answered nothing; run: inboxd check")
@@ -99,7 +99,8 @@ async def _call(session: Session, statement: str, *arguments: object) -> Receipt
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
+    """What the database refuses comes out as UsageError or UniqueKeyTaken, without the row."""
     try:
         yield
     except (asyncpg.DataError, asyncpg.CheckViolationError) as error:

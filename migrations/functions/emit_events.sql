@@ -1,6 +1,6 @@
 -- Emit events from plain SQL: a JSON array of objects whose keys are the arguments of emit_event. Answers as
 -- write_events.
--- called by: producers
+-- called by: the daemon, producers
 -- roles: producer, worker
 -- locks: as write_events
 CREATE OR REPLACE FUNCTION {schema}.emit_events(events jsonb)

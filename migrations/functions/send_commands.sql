@@ -1,6 +1,6 @@
 -- Send commands from plain SQL: a JSON array of objects whose keys are the arguments of send_command. Answers as
 -- send_command_arrays.
--- called by: producers
+-- called by: the daemon, producers
 -- roles: producer, worker
 -- locks: as send_command_arrays
 CREATE OR REPLACE FUNCTION {schema}.send_commands(commands jsonb)

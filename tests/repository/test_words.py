@@ -23,7 +23,7 @@ unread version walk watch work written yield
 
 # Words of the last column that mean something else elsewhere.
 _ELSEWHERE = """
-batch complete kind listener lock migration name node place queue task worker
+batch complete file kind listener lock migration name node place queue task worker
 """
 
 

@@ -2,14 +2,14 @@
 """Producers' statements: inserts, the bulk functions, batches."""
 
 from collections.abc import Awaitable
+from typing import Literal
 from uuid import UUID, uuid4
 
 import orjson
 
-from inboxd.store import (
-    producing,
-)
+from inboxd.store import imports, producing
 from inboxd.store.connections import Connection
+from inboxd.store.session import Session
 from tests.plans.filling import Known
 from tests.plans.statements.case import Case, operator
 
@@ -59,6 +59,24 @@ async def _batches(session: Connection, known: Known) -> None:
     await session.fetch("select inboxd.send_after($1, $2::text::jsonb)", batch, some)
 
 
+def _result(table: str) -> Case:
+    call = "select * from inboxd.command_result($1)"
+    return lambda session, known: session.fetch(call, known.one(table))
+
+
+def _import(kind: Literal["event", "command"]) -> Case:
+    """A page of a file."""
+
+    async def case(session: Session, _: Known) -> None:
+        file = imports.ImportedFile(kind, "a file")
+        await imports.so_far(session, file)
+        lines = [(n, b'{"type": "few"}') for n in range(1, 11)]
+        page = imports.LinePage(0, 10, lines, left_out=0, last=False)
+        await imports.write(session, file, page, skip=True)
+
+    return operator(case)
+
+
 PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
     "send_command, kept": (_unique("keep"), ("commands_unique_key",)),
     "send_command, replaced": (_unique("replace"), ("commands_unique_key",)),
@@ -73,6 +91,13 @@ PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "send_command": (
         operator(lambda s, k: producing.send(s, _entry(k.one("commands")))),
+        ("commands_command_id",),
+    ),
+    "emit_lines": (_import("event"), ()),
+    "send_lines": (_import("command"), ()),
+    "command_result": (_result("commands"), ("commands_command_id",)),
+    "command_result, settled": (
+        _result("commands_history"),
         ("commands_command_id",),
     ),
     "emit_events": (_bulk("emit_events", "events", "event_id"), ("events_event_id",)),
