@@ -218,7 +218,24 @@ def test_a_row_that_has_ended_runs_as_its_replay_would(
     assert (told["outcome"], told["status"]) == ("succeeded", "dismissed")
 
 
-def test_a_payload_and_headers_that_are_large(rehearse: Rehearse, sql: Sql) -> None:
+def test_rows_that_wait_for_their_turn(rehearse: Rehearse, sql: Sql) -> None:
+    """They run before it; nothing of the line is taken."""
+    sql(
+        "insert into inboxd.events (type, topic, mode, ordering_key, payload) "
+        "select 'test.ledger', 'alone', 'sequential', 'k', '{}' from generate_series(1, 2)"
+    )
+    sql(
+        "insert into inboxd.commands (type, queue, ordering_key, payload) "
+        "select 'test.ledger', 'default', 'k', '{}' from generate_series(1, 2)"
+    )
+    for kind in ("event", "command"):
+        last = sql(f"select max(id) from inboxd.{kind}s where status = 'waiting'")[0][0]
+        told = rehearse(kind, last)
+        assert (told["status"], told["outcome"]) == ("waiting", "succeeded")
+        assert written(told) == {"public.ledger": (1, 0, 0)}
+
+
+def test_a_payload_that_is_stored_apart(rehearse: Rehearse, sql: Sql) -> None:
     id_ = send(sql, "test.any", text="x" * 5_000)
     assert sql("select body_id from inboxd.commands where id = $1", id_)[0][0] is not None
     assert rehearse("command", id_)["result"] == {"text": "x" * 5_000}
