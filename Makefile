@@ -16,7 +16,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-long test-plans test-pooler test-matrix chaos demo bench profile clean
+.PHONY: help setup check fmt test test-lowest test-long test-plans test-pooler test-matrix chaos demo bench profile dist clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,9 @@ $(READY): pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
 	  || { echo "inboxd needs Python 3.11 or newer: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV) \
 	  || { echo "No virtual environment: on Debian or Ubuntu, apt install python3-venv" >&2; exit 1; }
-	@$(PIP) install --editable '.[test,check]' $(foreach plugin,$(PLUGINS),--editable $(plugin))
+	@$(if $(LOWEST),$(PYTHON) tests/support/lowest.py >$(VENV)/lowest.txt)
+	@$(PIP) install $(if $(LOWEST),--constraint $(VENV)/lowest.txt --editable '.[test]',--editable '.[test,check]') \
+	  $(foreach plugin,$(PLUGINS),--editable $(plugin))
 	@touch $@
 
 # The long tests and the benchmarks run the peers too.
@@ -62,7 +64,16 @@ SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 # TESTS: folders, files or tests; nothing means all.
 test: $(READY) ## every test but the long ones (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
-	@$(BIN)/pytest -m 'not long and not states' $(SIDE_BY_SIDE) $(TESTS)
+	@$(BIN)/pytest -m 'not long and not states' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(TESTS)
+
+# Old versions warn of newer ones of what they need themselves; the shipped schema is the newest pydantic's.
+OLD := -W ignore::DeprecationWarning --deselect tests/unit/settings/test_json_schema.py::test_the_shipped_file_is_it
+# What stands close to the dependencies: all modules, the driver, the command line, whole daemons.
+CLOSE := tests/unit tests/store/test_statements.py tests/cli/test_app.py tests/cli/test_output.py \
+  tests/daemon/test_process.py tests/daemon/test_executors.py
+
+test-lowest: ## a quick part of the tests, with the oldest dependencies that pyproject.toml allows (TESTS=)
+	@$(MAKE) --no-print-directory test VENV=.venv-lowest LOWEST=yes TESTS='$(or $(TESTS),$(CLOSE))'
 
 # CI leaves out what is a shorter test again, with more seeds or rounds: LONG='long and not soak'
 LONG ?= long
@@ -105,6 +116,9 @@ bench: $(PEERS) ## how fast it is, beside limits and peers (ONLY=drain,emit ROWS
 
 profile: $(PEERS) ## where the time of the drains goes: py-spy, pg_stat_statements (ROWS= LINES=)
 	@$(BIN)/python benchmarks/profiles.py --rows $(or $(ROWS),100000) --repeat 1 --lines '$(LINES)'
+
+dist: $(READY) ## build the wheel and the sdist into dist/
+	@$(BIN)/python -m hatchling build -t sdist -t wheel -d dist
 
 clean: ## remove what the other targets made
 	@rm -rf .venv .venv-* dist build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

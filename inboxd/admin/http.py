@@ -131,7 +131,7 @@ def _bind(host: str, port: int) -> Iterator[socket.socket]:
 def _config(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http="h11",  # which uvicorn brings along; a few probes a minute need nothing faster
         ws="none",
         lifespan="off",
         access_log=False,

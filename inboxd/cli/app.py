@@ -17,7 +17,7 @@ from inboxd.cli.dev import dev
 from inboxd.cli.doctor import doctor
 from inboxd.cli.erase import erase
 from inboxd.cli.exits import Exit, exit_code
-from inboxd.cli.groups import CommandGroup
+from inboxd.cli.groups import MISTYPED, CommandGroup
 from inboxd.cli.man import man
 from inboxd.cli.options import examples
 from inboxd.cli.output import show
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except typer.Abort:
         typer.echo("inboxd: aborted; nothing was changed", err=True)
         sys.exit(Exit.PROBLEMS)
-    except typer.TyperException as error:  # of what was typed
+    except MISTYPED as error:
         if told := error.format_message():  # none, where the help was printed instead
             context = getattr(error, "ctx", None)
             usage = "" if context is None else f"\n{context.get_usage()}"

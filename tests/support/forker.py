@@ -21,7 +21,7 @@ _IMPORTS = (
     "anyio._backends._asyncio",
     "uvicorn.lifespan.off",
     "uvicorn.loops.uvloop",
-    "uvicorn.protocols.http.httptools_impl",
+    "uvicorn.protocols.http.h11_impl",
     "uvicorn.protocols.websockets.auto",
 )
 
