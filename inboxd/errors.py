@@ -128,6 +128,14 @@ class NoHandler(InboxdError):
     """No handler for this type: install a plugin that declares it, then replay the row."""
 
 
+class HandlersFailed(InboxdError, AssertionError):
+    """Handlers failed that a test ran."""
+
+
+class DrainTimeout(InboxdError, AssertionError):
+    """An inbox was not drained in time: something in it is due still."""
+
+
 class HandlerTimeout(InboxdError, TimeoutError):
     """The handler ran longer than its timeout."""
 

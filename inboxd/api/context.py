@@ -17,6 +17,7 @@ from uuid import UUID
 from typing_extensions import TypeVar
 
 from inboxd.api.batches import Batch, filled
+from inboxd.api.clock import now
 from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.api.groups import Groups, Plan, check_batch_id, check_many
@@ -100,6 +101,10 @@ class _Context(Generic[C]):
     def attempt(self) -> int:
         """The number of this execution; the first is 1."""
         return cast("int", self._row["attempts"]) + 1
+
+    def now(self) -> datetime:
+        """The time, aware and in UTC: the worker's; in tests the one that they set."""
+        return now()
 
     def send(self, command: object, **options: Unpack[SendAloneOptions]) -> UUID:
         """Send a command with this row's settlement; returns its id.

@@ -97,6 +97,11 @@ class CommandProcessing:
         return self._admission.in_flight
 
     @property
+    def is_busy(self) -> bool:
+        """Whether something is leased, or its outcome is not written yet."""
+        return bool(self.in_flight or self.settler.waiting)
+
+    @property
     def queues(self) -> Mapping[str, Queue]:
         """The settings of queues, as they are by now."""
         return self._admission.queues

@@ -11,7 +11,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 from inboxd.api.topics import DEFAULT
 from inboxd.commands.processing import CommandProcessing
 from inboxd.daemon.declaring import WorkerDeclaration, declare
-from inboxd.daemon.maintenance import maintenance_tasks
+from inboxd.daemon.maintenance import MaintenanceTask, maintenance_tasks
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
@@ -105,6 +105,8 @@ class Incarnation:
         self._command_work: CommandProcessing | None = None
         self._pools: dict[str, Pool] = {}
         self._controls = Controls(on_change=self._obey)
+        self._folder: BatchFolder | None = None
+        self._maintenance: list[MaintenanceTask] = []
         self._declared: Names = {}
         self.lease = Lease(
             settings,
@@ -126,6 +128,37 @@ class Incarnation:
             return False
         longest = self.settings.worker.poll_interval.total_seconds() + _LONGEST_TURN
         return time.monotonic() - processor.turned_at > longest
+
+    @property
+    def at_work(self) -> bool:
+        """Whether something is under way: claimed, or to be written or folded."""
+        parts = (self._event_work, self._command_work, self._folder)
+        return any(part is not None and part.is_busy for part in parts)
+
+    @property
+    def done(self) -> tuple[int, ...]:
+        """What has been done so far: another one whenever something was."""
+        settled = 0 if self._command_work is None else self._command_work.settler.through
+        folded = 0 if self._folder is None else self._folder.folded
+        return (*(each.claimed for each in self.processors), settled, folded)
+
+    def serves(self, kind: str, lane: str, type_: str) -> bool:
+        """Whether it would run a row of this topic or queue, and type, that is in a lane."""
+        if kind == "command":
+            handled = type_ in self._registry.commands
+        else:
+            handled = bool(self._registry.handlers_of(lane, type_))
+        return handled and self._controls.allow(
+            "queue" if kind == "command" else "topic", lane, type_
+        )
+
+    async def maintain(self, names: Collection[str]) -> None:
+        """Do these maintenance tasks at once, and fold what there is."""
+        for task in self._maintenance:
+            if task.name in names:
+                await task.run()
+        if self._folder is not None:
+            self._folder.look()
 
     def doubt(self, settings: Settings, registry: Registry) -> None:
         """Log the names in settings that nothing declares, though they may be right."""
@@ -230,6 +263,7 @@ class Incarnation:
         command_work = self._command_work = CommandProcessing(
             parts, tasks, partial(flags["commands"].wake, "timer")
         )
+        self._folder = parts.folder
         with explained():
             if await self._join(parts.pool):
                 event_work.be_careful()
@@ -248,7 +282,10 @@ class Incarnation:
             tasks.start_soon(listen, parts, flags, self.lease.beat_soon)
         else:
             self._metrics.listener_connected.set(math.nan)  # 0 would be an alert
-        for task in maintenance_tasks(parts, flags, self._hold, lambda: command_work.queues):
+        self._maintenance = [
+            *maintenance_tasks(parts, flags, self._hold, lambda: command_work.queues)
+        ]
+        for task in self._maintenance:
             tasks.start_soon(repeat, task.name, task.interval, task.run)
         tasks.start_soon(repeat, "gauges", 1.0, self._show_gauges)
         with anyio.CancelScope() as scope:

@@ -56,6 +56,18 @@ class BatchFolder:
         self._look = False
         self._work = asyncio.Event()
         self._under_way = 0
+        # How many folds have ended.
+        self.folded = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to fold, or to look for."""
+        return bool(self._noted or self._look or self._under_way)
+
+    def look(self) -> None:
+        """Fold at once what others have left to fold, too."""
+        self._look = True
+        self._work.set()
 
     def on_settled(self, rows: Iterable[ClaimedCommand]) -> None:
         """Commands have ended, and that has committed."""
@@ -122,6 +134,7 @@ class BatchFolder:
             return
         finally:
             self._under_way -= 1
+        self.folded += len(folded)
         for each in folded:
             self._follow(each)
 

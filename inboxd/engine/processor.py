@@ -10,7 +10,7 @@ bounded, so a row that commits behind the cursor of a busy lane waits that long.
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import anyio
@@ -70,6 +70,19 @@ def soonest(waits: Iterable[float | None]) -> float | None:
     return min((each for each in waits if each is not None), default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A sleep, and what is known during it: the look from the beginning that led to it.
+
+    looked_at: when that look began (monotonic). due: it saw rows that are due, of which none could
+    be had. again: after so many seconds some may.
+    """
+
+    looked_at: float
+    due: bool
+    again: float | None
+
+
 class Work(Protocol):
     """What a processor needs to know of its table."""
 
@@ -113,6 +126,10 @@ class Processor:
         self._stopping = False
         self._stream = Stream()
         self.held_back: str | None = None
+        # While it sleeps; how many rows it has claimed, or begun to.
+        self.rest: Rest | None = None
+        self.claimed = 0
+        self._look = Rest(0.0, due=False, again=None)
 
     def hold(self, reason: str | None) -> None:
         """Claim nothing while there is a reason not to."""
@@ -159,7 +176,7 @@ class Processor:
             if self.held_back is not None:
                 await self._wakeup.sleep(None)
                 continue
-            page = await self._work.page()
+            page = await self._page()
             streak = streak + 1 if page.rows else 0
             if page.rows:
                 self._stream.come(page.rows, time.monotonic())
@@ -182,10 +199,15 @@ class Processor:
         elif not await self._survey("sweep"):
             await self._sleep(again)
         else:
-            page = await self._work.page()
+            page = await self._page()
             if not (page.rows or page.busy):
                 # What is due is held by others, or its queues are full.
                 await self._sleep(page.again)
+
+    async def _page(self) -> Page:
+        page = await self._work.page()
+        self.claimed += page.rows
+        return page
 
     async def _survey(self, cause: str) -> bool:
         started = time.monotonic()
@@ -194,6 +216,7 @@ class Processor:
         self._next_sweep = ended + max(self._sweep_interval, (ended - started) / _SWEEP_SHARE)
         self._next_at = None if survey.next is None else ended + survey.next
         self._metrics.wakeups.labels(self._kind, cause).inc()
+        self._look = Rest(started, survey.due, again=None)
         return survey.due
 
     async def _sleep(self, again: float | None) -> None:
@@ -202,7 +225,9 @@ class Processor:
         until = None if self._next_at is None else self._next_at - time.monotonic()
         if again is not None:
             until = again if until is None else min(until, again)
+        self.rest = replace(self._look, again=again)
         cause = await self._wakeup.sleep(until)
+        self.rest = None
         self._metrics.wakeups.labels(self._kind, cause).inc()
 
     def _recover(self, error: Exception, pause: float) -> None:

@@ -67,6 +67,11 @@ class EventProcessing:
         pages = {self._running, self._behind} - {None}
         return self._chunks.in_flight + sum(len(page.rows) for page in pages if page is not None)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is claimed, or a bucket is visited."""
+        return self._chunks.is_visiting or bool(self.in_flight)
+
     def be_careful(self) -> None:
         """Somebody died, perhaps in the middle of a page: run the next page's events alone."""
         self._quarantine.begin(self._settling.limits.page_rows)

@@ -13,5 +13,5 @@
   `operations`, `producing`, `imports`, `erase`, by a `session`; or try: `rehearsal`.
 - The server: `connections`, `pools`; the statements: `statements`, `columns`, `arrays`, `files`;
   the schema: `migrations`, `catalogue`, `uninstall`; plugins' tables: `plugin_folders`,
-  `plugin_migrations`.
+  `plugin_migrations`. Databases of tests: `testing`.
 """

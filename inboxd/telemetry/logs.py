@@ -154,6 +154,25 @@ def _format(handler: logging.Handler, render: Processor, shared: list[Processor]
     )
 
 
+def follow() -> None:
+    """Let logs go where the standard library's go, unless somebody configured structlog: in tests.
+
+    pytest then shows them with the test that failed, as those of everybody else.
+    """
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[
+                structlog.stdlib.filter_by_level,
+                structlog.stdlib.PositionalArgumentsFormatter(),
+                *_shared_steps(""),
+                structlog.processors.EventRenamer("message"),
+                structlog.processors.KeyValueRenderer(key_order=["message"], drop_missing=True),
+            ],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+
+
 def set_level(level: Level, *, rows: bool = False) -> None:
     """Change the least severity that is written, at once (SIGHUP).
 

@@ -16,9 +16,10 @@ import anyio.to_thread
 import pytest
 
 from inboxd import Handlers
+from inboxd.embedded import Server
 from inboxd.model.lifecycle import TRANSITIONS, Status
 from inboxd.testing import run_command, run_event
-from tests.support import Database, eventually
+from tests.support import Database, ExternalServer, eventually
 from tests.support.types import StrictTypes, assert_accepted
 
 ROOT = Path(__file__).parents[2]
@@ -89,6 +90,27 @@ def test_the_plugin_page_passes_strict_types(tmp_path: Path, strict: StrictTypes
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert not module.handlers.build().problems
+
+
+def test_the_page_of_tests_is_a_suite_that_passes(
+    tmp_path: Path, strict: StrictTypes, server: Server | ExternalServer
+) -> None:
+    page = (ROOT / "docs/testing.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    suite = tmp_path / "test_shop.py"
+    suite.write_text("\n".join(blocks))
+    assert_accepted(strict(suite))
+    (tmp_path / "schema.sql").write_text("create table orders (id int)")
+    options = ["-q", "-p", "no:cacheprovider", f"--inboxd-dsn={server.dsn()}"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(suite)],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "5 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 @pytest.mark.parametrize("page", ["docs/batches.md", "docs/workflows.md"])

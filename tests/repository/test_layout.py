@@ -7,11 +7,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "inboxd"
-PAGE, PROMISES = ROOT / "docs/testing.md", ROOT / "docs/promises.md"
+PAGE, PROMISES = ROOT / "docs/project-tests.md", ROOT / "docs/promises.md"
 LONGEST = 500
 
 # Folders that mirror one of the package; what is no module's there is in the table.
-MIRRORS = {"unit": "", "store": "store", "cli": "cli", "embedded": "embedded"}
+MIRRORS = {
+    "unit": "",
+    "store": "store",
+    "cli": "cli",
+    "embedded": "embedded",
+    "testing": "testing",
+}
 # Folders of phenomena: each of their files is in the table.
 PHENOMENA = ("chaos", "daemon", "faults", "machine", "plans", "producers")
 

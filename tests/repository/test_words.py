@@ -16,7 +16,7 @@ ROOT = PACKAGE.parent
 _PLAIN = """
 admission allowance alone bodies by call choice context cooperative due ended exporter failed
 finder folder held judgement leadership left limited lone look loss lost maker mark one order
-outgoing pace part plain processing progresses purger reader reaper recovery removal result
+outgoing pace part plain processing progresses purger reader reaper recovery removal rest result
 runner sequential served settler settling sighting single split stopped stored thread time to
 unread version walk watch work written yield
 """

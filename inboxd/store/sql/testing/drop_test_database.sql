@@ -1,0 +1,5 @@
+-- What drops a database of tests, whoever is connected to it.
+-- parameters: $1 text name
+-- returns: statement (SQL)
+-- locks: nothing
+SELECT format('DROP DATABASE IF EXISTS %I WITH (FORCE)', $1::text) AS statement

@@ -1,0 +1,5 @@
+-- Who asks, and whether that role may make databases.
+-- parameters: none
+-- returns: role, may
+-- locks: nothing
+SELECT rolname AS role, rolcreatedb OR rolsuper AS may FROM pg_roles WHERE rolname = current_user

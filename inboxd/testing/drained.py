@@ -1,0 +1,135 @@
+"""What came of a drain: which rows changed and how, and what is left.
+
+Owns the report, and the words for what failed and for what is still due. Promises: a row is in one
+of the lists; a handler's failure shows with the handler's own traceback.
+Known limit: of a row that ran more than once, the newest run counts.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from inboxd.registry.registry import Registry
+from inboxd.telemetry.monitor import Running
+from inboxd.testing.stored import StoredCommand, StoredEvent
+
+Stored = StoredEvent | StoredCommand
+Key = tuple[str, int]
+# How a row was before: its run_at, when it was changed, its errors.
+Before = Mapping[Key, Stored]
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """The rows that a drain settled or tried, by outcome; and those that are left, unsettled.
+
+    succeeded; dead: dead letters; retrying: failed, and run again later; deferred; cancelled, also
+    those that were not needed; dismissed. left: those that did not run: due later, paused, blocked,
+    without a handler here.
+    """
+
+    succeeded: list[Stored] = field(default_factory=list)
+    dead: list[Stored] = field(default_factory=list)
+    retrying: list[Stored] = field(default_factory=list)
+    deferred: list[Stored] = field(default_factory=list)
+    cancelled: list[Stored] = field(default_factory=list)
+    dismissed: list[Stored] = field(default_factory=list)
+    left: list[Stored] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[Stored]:
+        """Those whose handler failed, whether they are tried again or not."""
+        return [*self.dead, *self.retrying]
+
+
+def sorted_out(before: Before, after: Iterable[Stored]) -> Drained:
+    """Each row of `after` in its list; what was settled before is in none."""
+    drained = Drained()
+    settled = {
+        "succeeded": drained.succeeded,
+        "failed": drained.dead,
+        "cancelled": drained.cancelled,
+        "dismissed": drained.dismissed,
+    }
+    for row in after:
+        old = before.get((row.kind, row.id))
+        if old == row:
+            if row.status not in settled:
+                drained.left.append(row)
+        elif row.status in settled:
+            settled[row.status].append(row)
+        elif len(row.errors) > (0 if old is None else len(old.errors)):
+            drained.retrying.append(row)
+        elif _was_deferred(old, row):
+            drained.deferred.append(row)
+        else:
+            drained.left.append(row)
+    return drained
+
+
+def _was_deferred(old: Stored | None, row: Stored) -> bool:
+    """Whether a row that did not fail is to run later than it was."""
+    if isinstance(row, StoredEvent) and row.mode == "batch":
+        return False  # it waits for its chunk
+    if old is not None:
+        return row.run_at > old.run_at
+    return min(row.updated_at, row.run_at) > row.created_at
+
+
+def failures(drained: Drained, now: datetime) -> str:
+    """What the error of a drain says of handlers that failed."""
+    rows = drained.failed
+    handlers = "A handler" if len(rows) == 1 else f"{len(rows)} handlers"
+    parts = [f"{handlers} failed (drain(check=False) returns them instead):"]
+    for row in rows[:_SHOWN]:
+        tries = f"attempt {row.attempts}"
+        then = "a dead letter" if row in drained.dead else f"again in {row.run_at - now}"
+        parts.append(f"{row}\n{tries}, then {then}:\n{row.traceback or row.error}")
+    if len(rows) > _SHOWN:
+        parts.append(f"… and {len(rows) - _SHOWN} more.")
+    return "\n\n".join(parts)
+
+
+def overdue(within: float, running: Sequence[Running], due: Iterable[tuple[Stored, str]]) -> str:
+    """What the error of a drain says that did not end in time."""
+    runs = {(each.kind, each.id) for each in running}
+    lines = [f"{each.kind} {each.id} {each.type}: its handler runs still" for each in running]
+    lines += [f"{row}: {why}" for row, why in due if (row.kind, row.id) not in runs]
+    shown = [
+        *lines[:_SHOWN],
+        *([f"… and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []),
+    ]
+    what = "\n- ".join(["Still due:", *shown]) if shown else "Nothing is due now."
+    return f"The inbox was not drained within {within:g} s. {what}"
+
+
+def still_due(
+    drained: Drained, registry: Registry, paused: Collection[tuple[str, str]], now: datetime
+) -> Iterator[tuple[Stored, str]]:
+    """The rows that may run now, and did not; with why, as far as that is seen."""
+    for row in (*drained.left, *drained.retrying, *drained.deferred):
+        place = "topic" if isinstance(row, StoredEvent) else "queue"
+        held = {(place, row.lane), ("type", row.type)} & set(paused)
+        if row.run_at > now or held or not _is_handled(row, registry):
+            continue
+        if isinstance(row, StoredCommand) and row.needs:
+            continue
+        yield row, _why(drained, row)
+
+
+def _is_handled(row: Stored, registry: Registry) -> bool:
+    if isinstance(row, StoredCommand):
+        return row.type in registry.commands
+    return row.lane in registry.chunks or bool(registry.handlers_of(row.lane, row.type))
+
+
+def _why(drained: Drained, row: Stored) -> str:
+    if row in drained.deferred:
+        return "deferred, and due again at once"
+    if row in drained.retrying:
+        return f"failed {row.attempts} times, and due again at once; {row.error}"
+    if row.status == "waiting":
+        return "it waits in its line: for a transaction that is open, or behind another row"
+    return "another session holds it locked, or its queue or topic lets no more run"

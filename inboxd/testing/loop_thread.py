@@ -1,0 +1,73 @@
+"""An event loop in a thread of its own: sync and async tests alike wait for what runs there.
+
+Promises: a wait that is interrupted, or takes too long, cancels what it waited for; a loop that a
+handler blocks keeps nobody from going on, since its thread does not keep the process alive.
+Known limit: a test's own event loop stands still while the test waits.
+"""
+
+import asyncio
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from inboxd.errors import DrainTimeout
+
+T = TypeVar("T")
+
+# Seconds that what runs on may take to end.
+_GOODBYE = 5.0
+# The innermost frames that are shown of a loop that stands still.
+_FRAMES = 10
+
+
+class LoopThread:
+    """One loop; `run` from any other thread."""
+
+    def __init__(self) -> None:
+        """Start it."""
+        self.stuck = False
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="inboxd-test", daemon=True)
+        self._thread.start()
+        self._started.wait()
+
+    def run(self, call: Callable[[], Coroutine[Any, Any, T]], within: float | None = None) -> T:
+        """Run it there; its result. Raises DrainTimeout if the loop itself does not answer."""
+        __tracebackhide__ = True
+        if self.stuck:
+            raise DrainTimeout("The inbox of this test is blocked since a handler did not end.")
+        future = asyncio.run_coroutine_threadsafe(call(), self._loop)
+        try:
+            return future.result(within)
+        except TimeoutError:
+            if future.done():
+                raise
+            self.stuck = True
+            raise DrainTimeout(
+                f"Something blocks the worker's event loop since {within:g} s; it stands here:\n"
+                f"{self._stack()}"
+            ) from None
+        finally:
+            future.cancel()
+
+    def close(self) -> None:
+        """End it, and what runs in it."""
+        if not self.stuck:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(_GOODBYE)
+
+    def _serve(self) -> None:
+        with asyncio.Runner() as runner:
+            runner.run(self._main())
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self._started.set()
+        await self._stop.wait()
+
+    def _stack(self) -> str:
+        frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - the only way to another's stack
+        return "".join(traceback.format_stack(frame, _FRAMES)) if frame else "(nowhere)"

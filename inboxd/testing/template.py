@@ -1,0 +1,192 @@
+"""Servers and databases of tests: one server for a session, a template, a copy for each test.
+
+Promises: an embedded server and its files are gone with the session, however that ends; a copy is
+made of a template that nobody is connected to, and dropped after its test.
+Known limits: on a given server, databases of a session that was killed stay (`inboxd_test_…`); the
+roles that migrations make are the server's, and stay too.
+*See:* `pytest_plugin`, before it; `inboxd.store.testing`, after it.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from inboxd.embedded import Server
+from inboxd.errors import DatabaseError, UsageError
+from inboxd.settings import Database
+from inboxd.store import testing as store
+from inboxd.store.connections import Connection, connect
+from inboxd.store.plugin_migrations import migrate
+from inboxd.store.statements import Statements
+from inboxd.testing.loop_thread import LoopThread
+
+T = TypeVar("T")
+
+# Memory, where there is enough: each test makes and drops files, three times as fast there.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a folder of its own in it
+_ENOUGH = 1 << 30
+_INSTEAD = "or name a server that runs already: --inboxd-dsn, INBOXD_TEST_DSN, or inboxd_dsn"
+
+
+class TestDatabase:
+    """A database of tests: `dsn`, and SQL to prepare or look at it."""
+
+    __test__ = False  # pytest takes no class of this name for tests
+
+    def __init__(self, name: str, dsn: str, loop: LoopThread) -> None:
+        """Talk to it in `loop`."""
+        self.name = name
+        self.dsn = dsn
+        self._loop = loop
+
+    def __repr__(self) -> str:
+        return f"TestDatabase({self.name!r})"
+
+    def execute(self, sql: str, *arguments: object) -> None:
+        """Run a statement, or several without arguments, on a connection for just that."""
+        self._loop.run(partial(self._execute, sql, *arguments))
+
+    async def _execute(self, sql: str, *arguments: object) -> None:
+        async with store.open_connection(settings_of(self.dsn)) as connection:
+            await connection.execute(sql, *arguments)
+
+
+class TestServer:
+    """A PostgreSQL server on which tests have their databases."""
+
+    __test__ = False
+
+    def __init__(self, dsn_of: Callable[[str], str], dsn: str, *, own: bool) -> None:
+        """`dsn`: where databases are made from; `dsn_of` a database by its name."""
+        self._dsn_of = dsn_of
+        self._settings = settings_of(dsn)
+        self._own = own
+        self._loop = LoopThread()
+        self._connection: Connection | None = None
+
+    def dsn(self, database: str) -> str:
+        """The URL of a database on it."""
+        return self._dsn_of(database)
+
+    def make_template(self, plugins: Collection[str] = ()) -> TestDatabase:
+        """A database with inboxd's schema and the tables of plugins, to be copied.
+
+        plugins: only those of these names; none named: all that are installed. Raises
+        DatabaseError, SchemaError or PluginError.
+        """
+        return self._run(partial(self._make_template, plugins))
+
+    def copy(self, template: TestDatabase) -> TestDatabase:
+        """A new database, like the template. Raises DatabaseError."""
+
+        async def copy(connection: Connection) -> TestDatabase:
+            return await self._create(connection, template.name)
+
+        return self._run(copy)
+
+    def drop(self, database: TestDatabase) -> None:
+        """Drop a database, whoever is connected to it."""
+        self._run(lambda connection: store.drop(connection, database.name))
+
+    def close(self) -> None:
+        """Leave it."""
+        if self._connection is not None:
+            self._loop.run(self._connection.close)
+        self._loop.close()
+
+    def _run(self, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+        async def run() -> T:
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await connect(
+                    self._settings, "test", plans={"statement_timeout": "0"}
+                )
+            return await work(self._connection)
+
+        return self._loop.run(run)
+
+    async def _make_template(
+        self, plugins: Collection[str], connection: Connection
+    ) -> TestDatabase:
+        who = await store.may_create(connection)
+        if not who["may"]:
+            raise DatabaseError(
+                f"The role {who['role']!r} may not create databases, and each test has one of its "
+                f"own: run ALTER ROLE {who['role']} CREATEDB as a superuser, or leave the DSN out "
+                "and `pip install 'inboxd[embedded]'`."
+            )
+        async with store.alone(connection):
+            template = await self._create(connection, "template0")
+            try:
+                settings = settings_of(template.dsn)
+                async with store.open_connection(settings) as inside:
+                    await store.make_clock(inside)
+                await migrate(settings, plugins)
+                async with store.open_connection(settings) as inside:
+                    await store.bend_functions(inside, Statements(settings.schema_name))
+            except BaseException:
+                await store.drop(connection, template.name)
+                raise
+        return template
+
+    async def _create(self, connection: Connection, template: str) -> TestDatabase:
+        name = f"inboxd_test_{uuid4().hex[:12]}"
+        await store.create(connection, name, template, by_file=self._own)
+        return TestDatabase(name, self.dsn(name), self._loop)
+
+
+@contextmanager
+def open_server(dsn: str | None) -> Iterator[TestServer]:
+    """The server of `dsn`, or an embedded one. Raises DatabaseError."""
+    if dsn is not None:
+        server = TestServer(partial(_on_server, dsn), dsn, own=False)
+        try:
+            yield server
+        finally:
+            server.close()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="inboxd-test-", dir=_fast_folder()))
+    try:
+        with _start(folder) as embedded:
+            server = TestServer(embedded.dsn, embedded.dsn(), own=True)
+            try:
+                yield server
+            finally:
+                server.close()
+        shutil.rmtree(embedded.home, ignore_errors=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def settings_of(dsn: str) -> Database:
+    """How a database of tests is reached. Raises UsageError for what is no DSN."""
+    try:
+        return Database.model_validate({"dsn": dsn})
+    except ValidationError as error:
+        raise UsageError(f"The DSN for tests: {error.errors()[0]['msg']}") from None
+
+
+def _start(folder: Path) -> Server:
+    try:
+        return Server.start(folder, durable=False, settings={"max_connections": "200"})
+    except DatabaseError as error:
+        raise DatabaseError(f"{error} Otherwise, {_INSTEAD}.") from error
+
+
+def _on_server(dsn: str, database: str) -> str:
+    return urlsplit(dsn)._replace(path=f"/{database}").geturl()
+
+
+def _fast_folder() -> Path | None:
+    """Where files cost least; None: where temporary files go anyway."""
+    if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
+        return None
+    return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ENOUGH else None

@@ -1,0 +1,158 @@
+"""`inbox.travel`: time moves when the test says so; what has become due runs at the next drain."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from inboxd import (
+    BlockingCommandContext,
+    CommandContext,
+    Defer,
+    EventChunk,
+    EventContext,
+    Explicit,
+    Handlers,
+)
+from inboxd.errors import UsageError
+from inboxd.testing import TestInbox, TestServer
+
+handlers = Handlers("clock")
+# Longer than travels may be off: what the machine takes meanwhile.
+SOON = timedelta(seconds=20)
+
+
+class Nothing(BaseModel):
+    """No more than that it is there."""
+
+
+@handlers.command("clock.tell")
+async def tell(_command: Nothing, ctx: CommandContext) -> dict[str, str]:
+    database = await ctx.connection.fetchval("select now()")
+    return {"handler": ctx.now().isoformat(), "database": database.isoformat()}
+
+
+@handlers.command("clock.thread")
+def thread(_command: Nothing, ctx: BlockingCommandContext) -> str:
+    return ctx.now().isoformat()
+
+
+@handlers.command("clock.fails", retry=Explicit(delays=("1h", "1d"), attempts=3))
+async def fails(_command: Nothing, ctx: CommandContext) -> None:
+    raise ValueError("always")
+
+
+@handlers.command("clock.defers")
+async def defers(_command: Nothing, ctx: CommandContext) -> None:
+    if ctx.now() < datetime(2100, 1, 1, tzinfo=UTC):
+        raise Defer(until=datetime(2100, 1, 1, tzinfo=UTC))
+
+
+handlers.schedule("clock.nightly", "0 3 * * *", {}, command="clock.thread")
+handlers.topic("clock-hours", mode="batch", key="/place", age="1h")
+handlers.topic("clock-days", mode="batch", key="/place", cron="0 0 * * *")
+
+
+class Seen(BaseModel):
+    """Something that happens somewhere."""
+
+    place: str
+
+
+@handlers.chunk("clock.seen", topic="clock-hours")
+async def hours(chunk: EventChunk[Seen], ctx: EventContext) -> None:
+    ctx.emit("clock.chunk", {"of": "hours", "place": chunk.key, "events": len(chunk)})
+
+
+@handlers.chunk("clock.seen", topic="clock-days")
+async def days(chunk: EventChunk[Seen], ctx: EventContext) -> None:
+    ctx.emit("clock.chunk", {"of": "days", "place": chunk.key, "events": len(chunk)})
+
+
+@pytest.fixture
+def inboxd_handlers() -> Handlers:
+    return handlers
+
+
+def test_delays_retries_and_deferrals_come_due(inbox: TestInbox) -> None:
+    inbox.send("clock.fails")
+    inbox.send("clock.defers")
+    inbox.send("clock.thread", run_at=inbox.now() + timedelta(hours=2))
+    assert len(inbox.drain(check=False).retrying) == 1
+    assert not inbox.drain(check=False).failed, "nothing is due"
+    inbox.travel("1h")
+    assert len(inbox.drain(check=False).retrying) == 1
+    inbox.travel("1d")
+    drained = inbox.drain(check=False)
+    assert [row.type for row in drained.dead] == ["clock.fails"]
+    assert "clock.thread" in [row.type for row in drained.succeeded]
+    inbox.travel(to=datetime(2100, 1, 1, 1, tzinfo=UTC))
+    assert "clock.defers" in [row.type for row in inbox.drain(check=False).succeeded]
+
+
+def test_handlers_and_their_sql_are_told_the_same_time(inbox: TestInbox) -> None:
+    then = datetime(2031, 5, 4, 12, tzinfo=UTC)
+    assert timedelta() <= inbox.travel(to=then) - then < SOON
+    inbox.send("clock.tell")
+    inbox.send("clock.thread")
+    inbox.drain()
+    told = [*inbox.assert_sent("clock.tell").result.values()]
+    told.append(inbox.assert_sent("clock.thread").result)
+    for text in told:
+        assert timedelta() <= datetime.fromisoformat(text) - then < SOON
+    row = inbox.assert_sent("clock.tell")
+    for time in (row.created_at, row.run_at, row.finished_at, inbox.now()):
+        assert time is not None
+        assert timedelta() <= time - then < SOON
+    inbox.execute("create table notes (at timestamptz default now(), d int default 1)")
+    assert inbox.fetchval("insert into notes default values returning at") - then < SOON
+
+
+def test_a_schedule_is_sent_when_its_time_comes(inbox: TestInbox) -> None:
+    assert not inbox.drain().succeeded
+    inbox.travel("1d")
+    inbox.drain()
+    sent = inbox.assert_sent("clock.thread", count=1, origin_kind="schedule")
+    assert sent.status == "succeeded"
+    inbox.travel("2d")
+    inbox.drain()
+    assert len(inbox.commands("clock.thread")) in {2, 3}, "as `missed` has it"
+
+
+def test_chunks_come_of_age_and_midnight_comes(inbox: TestInbox) -> None:
+    inbox.travel(to=datetime(2031, 5, 4, 21, tzinfo=UTC))
+    for place in ("Ulm", "Ulm", "Bonn"):
+        inbox.emit("clock.seen", {"place": place})
+    assert len(inbox.drain().left) == 6
+    inbox.travel("1h")
+    inbox.drain()
+    inbox.assert_emitted("clock.chunk", {"of": "hours", "place": "Ulm", "events": 2}, count=1)
+    inbox.assert_emitted("clock.chunk", {"of": "hours"}, count=2)
+    inbox.refute_emitted("clock.chunk", {"of": "days"})
+    inbox.travel("2h1m")
+    inbox.drain()
+    inbox.assert_emitted("clock.chunk", {"of": "days", "place": "Ulm", "events": 2}, count=1)
+
+
+def test_a_deadline_passes(inbox: TestInbox) -> None:
+    inbox.send("clock.thread", deadline=inbox.now() + timedelta(hours=1))
+    inbox.travel("2h")
+    [dead] = inbox.drain(check=False).dead
+    assert "deadline" in (dead.error or "")
+
+
+def test_a_dedup_key_is_forgotten_after_its_window(inbox: TestInbox) -> None:
+    first, second = (inbox.emit("clock.fact", {}, dedup_key="a", source="s") for _ in range(2))
+    assert (first.duplicate, second.duplicate) == (False, True)
+    inbox.travel("40d")
+    inbox.drain()
+    assert not inbox.emit("clock.fact", {}, dedup_key="a", source="s").duplicate
+
+
+def test_what_cannot_be_travelled_is_refused(inbox: TestInbox, inboxd_server: TestServer) -> None:
+    with pytest.raises(UsageError, match="Say how far"):
+        inbox.travel()
+    with pytest.raises(UsageError, match="has no time zone"):
+        inbox.travel(to=datetime(2030, 1, 1))  # noqa: DTZ001 - that is the subject
+    with pytest.raises(UsageError, match="is not a duration"):
+        inbox.travel("soon")
