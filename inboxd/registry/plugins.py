@@ -11,6 +11,7 @@ import dataclasses
 import linecache
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from types import NoneType
 
 from inboxd.api.handlers import Handlers
 from inboxd.api.hooks import Hook
@@ -78,6 +79,7 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
             commands[command.type] = command
         schedules += [(source, each) for each in declared.schedules]
         topics += [(source, each) for each in declared.topics]
+        found += _shared_resources(source, declared.lifespans, lifespans)
         lifespans += declared.lifespans
         hooks += declared.hooks
     checked_topics, problems_of_topics = check_topics(topics)
@@ -252,6 +254,20 @@ def _check_timeouts(settings: Settings, registry: Registry, problems: list[str])
             f"event handlers with a timeout of {most:g} s or more: {', '.join(slow)}; make them "
             "commands (as_command=True), or raise database.idle_in_transaction_timeout"
         )
+
+
+def _shared_resources(
+    source: str, lifespans: Iterable[Lifespan], before: Iterable[Lifespan]
+) -> Iterator[str]:
+    """Resources that two plugins of one name have: whose a function takes would not be known."""
+    owners = {(each.plugin, each.yields): each.name for each in before}
+    for each in lifespans:
+        owner = owners.get((each.plugin, each.yields))
+        if owner is not None and each.yields is not NoneType:
+            yield (
+                f"{source}: {each.name} yields what {owner} does, and both are of a plugin called "
+                f"{each.plugin!r}: give one of the two another name, Handlers(…)."
+            )
 
 
 def _schedule_problems(

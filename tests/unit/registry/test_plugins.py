@@ -1,9 +1,10 @@
 """Plugins are found by entry point, and all that is wrong with them is one message."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import NoneType
 from typing import Any, ClassVar
 
 import pytest
@@ -446,3 +447,23 @@ def test_names_that_nothing_declares_may_be_right_all_the_same(registry: Registr
         ('[types."a.creatd"]', "did you mean 'a.created'?"),
     ]
     assert "'elsewhere'" in found[1].found
+
+
+def test_resources_of_two_plugins_of_one_name_are_refused() -> None:
+    async def coins() -> AsyncIterator[int]:
+        yield 7
+
+    async def nothing() -> AsyncIterator[None]:
+        yield
+
+    one, other = Handlers("shop"), Handlers("shop")
+    for each in (one, other):
+        each.lifespan(coins)
+        each.lifespan(nothing)
+    with pytest.raises(PluginError) as caught:
+        build_registry([("one 1.0", one), ("other 1.0", other)])
+    assert "Problems with plugins (1):" in str(caught.value)
+    assert "other 1.0: " in str(caught.value)
+    assert "both are of a plugin called 'shop': give one of the two another" in str(caught.value)
+    lifespans = build_registry([("one 1.0", one)]).lifespans
+    assert [each.yields for each in lifespans] == [int, NoneType]
