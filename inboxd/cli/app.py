@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from inboxd.cli import batches, config, failures, history, queues, schedules, topics
+from inboxd.cli import batches, config, failures, history, plugins, queues, schedules, topics
 from inboxd.cli.audit import audit
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
@@ -92,6 +92,7 @@ app.add_typer(row_commands("commands"), name="commands")
 app.add_typer(queues.app, name="queues")
 app.add_typer(topics.app, name="topics")
 app.add_typer(schedules.app, name="schedules")
+app.add_typer(plugins.app, name="plugins")
 app.add_typer(batches.batches, name="batches")
 app.add_typer(batches.workflows, name="workflows")
 app.add_typer(failures.app, name="failures")

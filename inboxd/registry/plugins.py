@@ -51,7 +51,10 @@ def load_plugins(only: Collection[str] = ()) -> Registry:
     sources: list[Source] = []
     for point in points:
         if not only or point.name in only:
-            _load(point, sources, problems)
+            try:
+                sources.append(load(point))
+            except PluginError as error:
+                problems.append(str(error))
     return build_registry(sources, problems)
 
 
@@ -285,21 +288,26 @@ def _schedule_problems(
         seen.add(declared.name)
 
 
-def _load(point: EntryPoint, sources: list[Source], problems: list[str]) -> None:
-    """Import what the entry point names into `sources`, or say in `problems` why not."""
+def origin(point: EntryPoint) -> str:
+    """Which distribution's entry point it is, for people."""
     dist = point.dist
     name = f"{dist.name} {dist.version}" if dist else "unknown distribution"
-    origin = f"{name}, entry point {point.name} = {point.value}"
+    return f"{name}, entry point {point.name} = {point.value}"
+
+
+def load(point: EntryPoint) -> Source:
+    """The handlers that an entry point names, with its origin. Raises PluginError."""
     try:
         loaded = point.load()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's import may do anything
-        problems.append(f"{origin}: import failed: {_why(error, point.module)}")
-        return
+    except (Exception, SystemExit) as error:
+        told = f"{origin(point)}: import failed: {_why(error, point.module)}"
+        raise PluginError(told) from error
     if isinstance(loaded, Handlers):
-        sources.append((origin, loaded))
-    else:
-        kind = type(loaded).__name__
-        problems.append(f"{origin}: it names a {kind}: let it name the plugin's Handlers object.")
+        return origin(point), loaded
+    kind = type(loaded).__name__
+    raise PluginError(
+        f"{origin(point)}: it names a {kind}: let it name the plugin's Handlers object."
+    )
 
 
 def _why(error: BaseException, module: str) -> str:

@@ -1,6 +1,7 @@
 """Plugins' migrations on the command line: migrate, check, doctor and run know what is pending."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,13 @@ Write = Callable[[dict[str, str]], None]
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Write:
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> Iterator[Write]:
     """Install the plugin `shop`, to which its argument adds files."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "shop")
     install(tmp_path, "shop", HANDLERS, migrations=FILES)
-    return lambda files: write_migrations(tmp_path, "shop", files)
+    yield lambda files: write_migrations(tmp_path, "shop", files)
+    sys.modules.pop("shop", None)
 
 
 def test_the_plan_has_each_file_and_migrate_runs_it(cli: Cli, write: Write) -> None:

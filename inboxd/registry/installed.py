@@ -1,0 +1,113 @@
+"""What each installed plugin declares, looked at by itself, so that one that is broken hides none.
+
+Owns the look for people (`inboxd plugins`); a worker takes them together (`plugins`). Promises: a
+plugin that cannot be imported, or whose declarations are wrong, is listed with what is wrong; what
+is shown is what the settings make of it. Known limit: what plugins do to each other, such as two
+handlers of one command, is not seen here; `inboxd check` sees it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from inboxd.api.records import CommandHandler, EventHandler
+from inboxd.api.topics import DEFAULT
+from inboxd.errors import PluginError
+from inboxd.registry.plugins import GROUP, build_registry, judged, load, origin
+from inboxd.registry.registry import Registry
+from inboxd.registry.retry_rules import declared_rules
+from inboxd.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledPlugin:
+    """One entry point. registry: what it declares by itself; None: error says why.
+
+    taken: whether a worker with these settings loads it.
+    """
+
+    name: str
+    distribution: str
+    entry_point: str
+    taken: bool
+    registry: Registry | None = None
+    error: str | None = None
+
+
+def installed(settings: Settings) -> list[InstalledPlugin]:
+    """The plugins of this environment by name, whether the settings take them or not."""
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    return [_look(point, settings) for point in points]
+
+
+def handlers(plugin: InstalledPlugin, settings: Settings) -> Iterator[dict[str, Any]]:
+    """Its handlers as JSON values, by kind and type; timeouts are in seconds."""
+    if plugin.registry is None:
+        return
+    rules = declared_rules(settings, plugin.registry)
+    found: list[tuple[str, EventHandler | CommandHandler]] = [
+        ("event", each) for _, some in sorted(plugin.registry.events.items()) for each in some
+    ]
+    found += [("command", each) for _, each in sorted(plugin.registry.commands.items())]
+    for kind, each in found:
+        is_chunk = isinstance(each, EventHandler) and each.chunks
+        default = settings.events.timeout if kind == "event" else settings.commands.timeout
+        timeout = None if is_chunk else default.total_seconds()
+        rule = next(r for r in rules[kind, each.type] if r["handler"] == each.name)
+        yield {
+            "kind": "chunk" if is_chunk else kind,
+            "type": each.type,
+            "topic": (each.topic or DEFAULT) if isinstance(each, EventHandler) else None,
+            "queue": each.queue if isinstance(each, CommandHandler) else None,
+            "handler": each.name,
+            "schema_version": each.schema_version,
+            "timeout": timeout if each.timeout is None else each.timeout,
+            "executor": each.executor,
+            "retry": {"policy": rule["policy"], "source": rule["source"]},
+        }
+
+
+def topics(plugin: InstalledPlugin) -> list[dict[str, Any]]:
+    """The topics that it declares or handles events of, each with its mode."""
+    registry = plugin.registry
+    if registry is None:
+        return []
+    names = {topic for topic, _ in registry.subscriptions}
+    names |= {each.name for each in registry.declared_topics}
+    known = registry.topics
+    return [
+        {"topic": name, "mode": known[name].mode if name in known else "single"}
+        for name in sorted(names)
+    ]
+
+
+def schedules(plugin: InstalledPlugin) -> list[dict[str, Any]]:
+    """The schedules that it declares, as they are sent."""
+    if plugin.registry is None:
+        return []
+    own = {each.name for each in plugin.registry.schedules}
+    return [
+        {"schedule": each.name, "cron": each.cron, "zone": each.zone, "sends": each.type}
+        for each in plugin.registry.to_send
+        if each.name in own
+    ]
+
+
+def _look(point: EntryPoint, settings: Settings) -> InstalledPlugin:
+    only = settings.worker.plugins
+    registry, error = None, None
+    try:
+        registry, _ = judged(build_registry([load(point)]), settings)
+    except PluginError as problem:
+        listed = str(problem).partition("\n- ")[2] or str(problem)
+        error = listed.replace(f"{origin(point)}: ", "").replace("\n- ", "\n")
+    dist = point.dist
+    return InstalledPlugin(
+        point.name,
+        f"{dist.name} {dist.version}" if dist else "unknown distribution",
+        f"{point.name} = {point.value}",
+        not only or point.name in only,
+        registry,
+        error,
+    )
