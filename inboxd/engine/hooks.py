@@ -12,11 +12,12 @@ stays behind (`left`), for the process to end.
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import anyio
 
+from inboxd.api.clock import now
 from inboxd.api.hooks import FailedAttempt, Hook, Moment, WorkerInfo
 from inboxd.api.records import Handler
 from inboxd.engine.execution import take_back
@@ -168,7 +169,7 @@ def failed_attempt(
         return None
     retry_at = None
     if isinstance(outcome, Retrying):
-        retry_at = datetime.now(UTC) + timedelta(seconds=outcome.delay)
+        retry_at = now() + timedelta(seconds=outcome.delay)
     columns: Any = row
     uuid = uuid_of(row)
     return FailedAttempt(
