@@ -9,14 +9,14 @@ daemon's.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
 import anyio
 
+from inboxd.api import clock
 from inboxd.api.chunks import BlockingEventChunk, EventChunk
-from inboxd.api.connection import Connection
 from inboxd.api.handlers import Handlers
 from inboxd.api.messages import Event
 from inboxd.api.records import EventHandler
@@ -26,6 +26,7 @@ from inboxd.events.chunks.reading import UnreadEvents, read_rows
 from inboxd.model.backoff import Exponential
 from inboxd.model.outcome import Outcome, Succeeded, decide
 from inboxd.registry.plugins import build_registry
+from inboxd.testing.fakes import AnyConnection
 from inboxd.testing.resources import GivenResources
 from inboxd.testing.running import (
     EVENT,
@@ -37,6 +38,7 @@ from inboxd.testing.running import (
     context_of,
     make_row,
     raw_of,
+    told,
     well,
 )
 from inboxd.testing.sent import look
@@ -49,14 +51,15 @@ async def run_chunk(
     *,
     key: str = "",
     now: datetime | None = None,
-    connection: Connection | None = None,
+    connection: AnyConnection | None = None,
     resources: Mapping[Any, object] | None = None,
 ) -> Result:
     """Run the chunk handler of a batch topic with these events, in this order.
 
     Each is a type and a payload, and columns of its row if need be, such as `created_at`. `key` is
-    what they have in common; `now`, when the chunk is taken; `resources` as in `run_event`. In the
-    result, `items` has the outcome of each event. Raises PluginError for wrong declarations.
+    what they have in common; `now`, when the chunk is taken, and what its handler is told;
+    `resources` as in `run_event`. In the result, `items` has the outcome of each event. Raises
+    PluginError for wrong declarations.
     """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
     handler = registry.chunks.get(topic)
@@ -65,7 +68,7 @@ async def run_chunk(
     if not events:
         raise UsageError("A chunk has an event at least.")
     run = composed(handler.runs, GivenResources(registry, resources))
-    taken_at = now or datetime.now(UTC)
+    taken_at = now or clock.now()
     rows = [
         _row(handler.readers, topic, key, number, taken_at, *given)
         for number, given in enumerate(events, 1)
@@ -80,9 +83,10 @@ async def run_chunk(
     types = {event.type for event in read}
     given_chunk = make(info_of(handler, cast("Any", rows[0]), len(read), types), portions)
     context = context_of(registry, handler.runs, rows[0], connection, None, [])
-    judge = partial(_judge, handler.runs)
+    judge = partial(_judge, handler.runs, taken_at)
     try:
-        await call(handler.runs, run, given_chunk, context)
+        with told(now):
+            await call(handler.runs, run, given_chunk, context)
         sent = look(context)
     except (anyio.get_cancelled_exc_class(), ConnectionMissing):
         raise
@@ -122,6 +126,8 @@ def _row(
     return {**row, "payload": raw_of(payload), "body_id": None, "age": age}
 
 
-def _judge(handler: EventHandler, row: Mapping[str, Any], error: BaseException) -> Outcome:
-    age = datetime.now(UTC) - row["created_at"]
+def _judge(
+    handler: EventHandler, now: datetime, row: Mapping[str, Any], error: BaseException
+) -> Outcome:
+    age = now - row["created_at"]
     return decide(error, handler.retry or Exponential(), row["attempts"], age, Longest())

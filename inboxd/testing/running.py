@@ -9,7 +9,8 @@ are not read, so a type's timeout and policy are its declaration's, or none and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
@@ -19,6 +20,7 @@ import anyio
 import anyio.to_thread
 import structlog
 
+from inboxd.api import clock
 from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.context import CommandContext, EventContext
 from inboxd.api.drafts import encode
@@ -28,17 +30,19 @@ from inboxd.api.middleware import AnyContext, Invoke, compose
 from inboxd.api.payload import decode, decode_event_command, wrap_event
 from inboxd.api.progress import Progress
 from inboxd.api.records import CommandHandler, EventHandler, Handler
+from inboxd.api.topics import DEFAULT
 from inboxd.errors import HandlerTimeout, NoHandler, UsageError
 from inboxd.model.backoff import Exponential
 from inboxd.model.lineage import Lineage, OriginKind, child_of, uuid7
-from inboxd.model.outcome import Outcome, Succeeded, decide
+from inboxd.model.outcome import Dead, Outcome, Retrying, Succeeded, decide
 from inboxd.registry.plugins import build_registry
 from inboxd.registry.registry import Registry
+from inboxd.testing.fakes import AnyConnection
 from inboxd.testing.resources import GivenResources
 from inboxd.testing.sent import AllSent, GivenResults, look
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Result(AllSent):
     """How it ended, and what it sent; that is empty unless it succeeded: nothing else is written.
 
@@ -51,30 +55,78 @@ class Result(AllSent):
     progress: tuple[Progress, ...] = ()
     items: tuple[Outcome, ...] = ()
 
+    def __repr__(self) -> str:
+        """In a line: how it ended, and the types of what it sent."""
+        parts = [_shown(self.outcome)]
+        parts += [f"sent {each.type}" for each in self.commands]
+        parts += [f"emitted {each.type}" for each in self.events]
+        parts += [
+            f"made {each.draft.kind} {each.name}" for each in (*self.batches, *self.workflows)
+        ]
+        parts += [f"event {n}: {_shown(each)}" for n, each in enumerate(self.items, 1)]
+        return f"<Result: {', '.join(parts)}>"
+
+
+def _shown(outcome: Outcome) -> str:
+    match outcome:
+        case Retrying(delay, failure):
+            return f"Retrying in {delay:g} s after {failure.error}"
+        case Dead(failure):
+            return f"Dead of {failure.error}"
+        case _:
+            return str(outcome)
+
 
 async def run_event(
     handlers: Handlers,
     type: str,
     payload: object,
     *,
-    connection: Connection | None = None,
+    connection: AnyConnection | None = None,
     resources: Mapping[Any, object] | None = None,
+    now: datetime | None = None,
     **fields: Any,
 ) -> Result:
-    """Run every handler of the event `type`; they succeed or fail together.
+    """Run the handlers that a topic has of the event `type`; they succeed or fail together.
 
     `payload` is anything that fits JSON, or bytes that are JSON already. `fields` are columns of
     the event's row, such as `tenant`, `attempts` or `schema_version`. A handler declared with
-    `as_command` is run at once, as its command would be. With a `topic`, only the handlers that
-    this topic has. `resources` has what handlers and middleware take of the plugin's lifespans, by
-    type: `{httpx.AsyncClient: fake}`. Raises PluginError for wrong declarations.
+    `as_command` is run at once, as its command would be. `topic` is needed only where handlers of
+    several topics take the type: each topic has a row of its own. `connection` is anything with the
+    methods that the handlers call; `now`, the time that they are told. `resources` has what
+    handlers and middleware take of the plugin's lifespans, by type: `{httpx.AsyncClient: fake}`.
+    Raises PluginError for wrong declarations.
     """
     registry = build_registry([(f"Handlers({handlers.name!r})", handlers)])
-    found = registry.events.get(type, ())
-    if "topic" in fields:
-        found = registry.handlers_of(fields["topic"], type)
+    topic = fields["topic"] if "topic" in fields else _only_topic(registry, type)
+    found = registry.handlers_of(topic, type)
     if not found:
-        raise NoHandler(f"{handlers!r} has no handler for the event {type!r}.")
+        raise NoHandler(f"{handlers!r} has no handler for the event {type!r} in {topic!r}.")
+    with told(now):
+        columns = {**fields, "topic": topic}
+        return await _run_all(registry, found, type, payload, connection, resources, columns)
+
+
+def _only_topic(registry: Registry, type_: str) -> str:
+    """The topic to which an event of the type goes. Raises UsageError where there are several."""
+    topics = sorted({each.topic or DEFAULT for each in registry.events.get(type_, ())})
+    if len(topics) > 1:
+        raise UsageError(
+            f"{type_} goes to {len(topics)} topics, a row to each: say whose handlers are to run, "
+            f"topic={' or topic='.join(map(repr, topics))}."
+        )
+    return topics[0] if topics else DEFAULT
+
+
+async def _run_all(
+    registry: Registry,
+    found: Sequence[EventHandler],
+    type: str,
+    payload: object,
+    connection: AnyConnection | None,
+    resources: Mapping[Any, object] | None,
+    fields: Mapping[str, Any],
+) -> Result:
     row = make_row(EVENT, fields, type=type, schema_version=found[0].schema_version)
     raw = raw_of(payload)
     given = GivenResources(registry, resources)
@@ -92,9 +144,10 @@ async def run_command(
     type: str,
     payload: object,
     *,
-    connection: Connection | None = None,
+    connection: AnyConnection | None = None,
     resources: Mapping[Any, object] | None = None,
     results: Mapping[str, Any] | None = None,
+    now: datetime | None = None,
     **fields: Any,
 ) -> Result:
     """Run the handler of the command `type`; the arguments are as in `run_event`.
@@ -105,9 +158,10 @@ async def run_command(
     handler = registry.commands.get(type)
     if handler is None:
         raise NoHandler(f"{handlers!r} has no handler for the command {type!r}.")
-    row = make_row(_COMMAND, fields, type=type, schema_version=handler.schema_version)
     given = GivenResources(registry, resources)
-    return await _run(registry, handler, row, raw_of(payload), given, connection, results)
+    with told(now):
+        row = make_row(_COMMAND, fields, type=type, schema_version=handler.schema_version)
+        return await _run(registry, handler, row, raw_of(payload), given, connection, results)
 
 
 def well(outcome: Outcome, sent: AllSent, **more: Any) -> Result:
@@ -122,7 +176,7 @@ async def _run_event(
     row: Mapping[str, Any],
     raw: str,
     given: GivenResources,
-    connection: Connection | None,
+    connection: AnyConnection | None,
 ) -> Result:
     if handler.command_type is None:
         return await _run(registry, handler, row, raw, given, connection)
@@ -146,7 +200,7 @@ async def _run(
     row: Mapping[str, Any],
     raw: str,
     given: GivenResources,
-    connection: Connection | None,
+    connection: AnyConnection | None,
     results: Mapping[str, Any] | None = None,
 ) -> Result:
     run = composed(handler, given)
@@ -159,7 +213,7 @@ async def _run(
     except (anyio.get_cancelled_exc_class(), ConnectionMissing):
         raise
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
-        age = datetime.now(UTC) - row["created_at"]
+        age = clock.now() - row["created_at"]
         policy = handler.retry or Exponential()
         decided = decide(error, policy, row["attempts"], age, Longest())
         return Result(outcome=decided, error=error, progress=tuple(said))
@@ -202,12 +256,12 @@ def context_of(
     registry: Registry,
     handler: Handler,
     row: Mapping[str, Any],
-    connection: Connection | None,
+    connection: AnyConnection | None,
     results: Mapping[str, Any] | None,
     said: list[Progress],
 ) -> AnyContext:
     """The context that fits the handler; without `connection`, its use is the test's mistake."""
-    given = connection or cast("Connection", _NoConnection())
+    given = cast("Connection", connection or _NoConnection())
     log = structlog.get_logger("inboxd.testing")
     blocking = handler.executor != "loop"
     fitting = BlockingConnection(given) if blocking else given
@@ -222,6 +276,21 @@ def context_of(
     return cast("AnyContext", context)
 
 
+@contextmanager
+def told(now: datetime | None) -> Iterator[None]:
+    """Let handlers be told this time in the block. Raises UsageError for one without a zone."""
+    if now is None:
+        yield
+        return
+    if now.tzinfo is None:
+        raise UsageError(f"now={now!r} has no time zone: give it one, such as UTC.")
+    token = clock.clock.set(lambda: now.astimezone(UTC))
+    try:
+        yield
+    finally:
+        clock.clock.reset(token)
+
+
 def raw_of(payload: object) -> str:
     """The payload as JSON text."""
     return payload.decode() if isinstance(payload, bytes) else encode(payload)
@@ -234,7 +303,7 @@ def make_row(defaults: dict[str, Any], fields: Mapping[str, Any], **known: Any) 
         raise UsageError(
             f"No such column: {', '.join(sorted(unknown))}. There is {list(defaults)}."
         )
-    now = datetime.now(UTC)
+    now = clock.now()
     fresh: dict[str, Any] = {"event_id": uuid7(), "command_id": uuid7()}
     fresh |= dict.fromkeys(("created_at", "occurred_at", "run_at"), now)
     return defaults | {name: fresh[name] for name in fresh if name in defaults} | known | {**fields}

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import inboxd
+from inboxd import testing
 
 
 def test_every_name_is_there() -> None:
@@ -26,3 +27,11 @@ def test_importing_it_imports_no_dependency() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert ran.stdout.strip() == "set()"
+
+
+def test_every_name_for_tests_is_there() -> None:
+    for name in testing.__all__:
+        assert getattr(testing, name) is not None
+    assert dir(testing) == testing.__all__ == sorted(testing.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Inbox'"):
+        _ = testing.Inbox  # type: ignore[attr-defined]

@@ -26,3 +26,11 @@ def test_a_right_plugin_is_accepted(strict: StrictTypes) -> None:
 
 def test_mistakes_are_found_where_they_are(strict: StrictTypes) -> None:
     assert errors_of("refused.py", strict) == expected("refused.py")
+
+
+def test_right_tests_of_a_plugin_are_accepted(strict: StrictTypes) -> None:
+    assert errors_of("testing.py", strict) == set()
+
+
+def test_mistakes_in_tests_of_a_plugin_are_found_where_they_are(strict: StrictTypes) -> None:
+    assert errors_of("testing_refused.py", strict) == expected("testing_refused.py")
