@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from tests.support import Database
+from tests.support.django_project import django_connection
 
 KINDS = (
     "asyncpg",
@@ -26,6 +28,7 @@ KINDS = (
     "sqlalchemy async connection",
     "sqlalchemy async session",
     "sqlalchemy async psycopg",
+    "django",
 )
 
 
@@ -114,6 +117,20 @@ def _sqlalchemy_async(driver: str, *, session: bool = False) -> Callable[[str], 
     return opened
 
 
+@asynccontextmanager
+async def _django(dsn: str) -> AsyncIterator[Producer]:
+    """As Django does without `atomic`: it is no autocommit that opens a transaction."""
+    connection = django_connection(dsn)
+    connection.set_autocommit(False)
+
+    def end(how: Callable[[], None]) -> None:
+        how()
+        connection.set_autocommit(True)
+
+    yield Producer(connection, partial(end, connection.commit), partial(end, connection.rollback))
+    connection.close()
+
+
 _OPEN: dict[str, Callable[[str], Any]] = {
     "asyncpg": _asyncpg,
     "asyncpg pool": _asyncpg_pool,
@@ -124,4 +141,5 @@ _OPEN: dict[str, Callable[[str], Any]] = {
     "sqlalchemy async connection": _sqlalchemy_async("asyncpg"),
     "sqlalchemy async session": _sqlalchemy_async("asyncpg", session=True),
     "sqlalchemy async psycopg": _sqlalchemy_async("psycopg"),
+    "django": _django,
 }

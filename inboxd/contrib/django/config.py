@@ -1,0 +1,51 @@
+"""The settings `INBOXD` of a Django project, and the connection that they name.
+
+Promises: a setting that there is not is refused by name, when the app is loaded or first used.
+"""
+
+from typing import cast
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+
+from inboxd.client import Inbox, SyncConnection
+from inboxd.errors import UsageError
+from inboxd.model.spelling import did_you_mean
+
+_DEFAULTS = {"SCHEMA": "inboxd", "DATABASE": "default"}
+
+
+def inbox() -> Inbox:
+    """The client, for what it has besides, such as batches: `inbox().send_batch(connection, …)`."""
+    try:
+        return Inbox(_setting("SCHEMA"))
+    except UsageError as error:
+        raise ImproperlyConfigured(f'INBOXD["SCHEMA"]: {error}') from None
+
+
+def schema() -> str:
+    """The schema of inboxd's tables, checked."""
+    inbox()
+    return _setting("SCHEMA")
+
+
+def alias() -> str:
+    """Which of DATABASES has the schema."""
+    return _setting("DATABASE")
+
+
+def connection() -> SyncConnection:
+    """This thread's connection to it."""
+    return cast("SyncConnection", connections[alias()])
+
+
+def _setting(name: str) -> str:
+    given = getattr(settings, "INBOXD", {})
+    for key in given:
+        if key not in _DEFAULTS:
+            raise ImproperlyConfigured(
+                f"INBOXD has no setting {key!r}{did_you_mean(key, _DEFAULTS) or '.'}"
+            )
+    found: str = given.get(name, _DEFAULTS[name])
+    return found

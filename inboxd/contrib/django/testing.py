@@ -1,0 +1,103 @@
+"""For the tests of a Django project: the schema in the test's database, and what was written.
+
+Owns `InboxMixin` for classes of `django.test`, and the functions that it is made of, for pytest.
+Promises: what a test emitted is seen within the test's own transaction, which `TestCase` rolls
+back, so no worker runs and nothing is left. Known limits: it needs inboxd with all that the daemon
+needs; nothing is handled (`inboxd.testing` runs handlers); what a `TransactionTestCase` wrote
+stays, since Django empties its own tables only, so the mixin looks at what is new.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from django.db import connections
+
+from inboxd.contrib.django.config import alias, schema
+from inboxd.contrib.django.models import UnsettledCommand, UnsettledEvent
+from inboxd.settings import Database
+from inboxd.store.migrations import migrate
+
+
+def make_schema() -> None:
+    """Make inboxd's schema in the database of the tests, unless it is there; in no transaction."""
+    given = {"dsn": _dsn(connections[alias()].settings_dict), "schema": schema()}
+    asyncio.run(migrate(Database.model_validate(given)))
+
+
+def emitted(type: str | None = None, *, after: int = 0) -> list[UnsettledEvent]:
+    """The events that wait, of a type or of all, in the order in which they were written."""
+    return _written(UnsettledEvent, type, after)
+
+
+def sent(type: str | None = None, *, after: int = 0) -> list[UnsettledCommand]:
+    """The commands that wait, of a type or of all, in the order in which they were written."""
+    return _written(UnsettledCommand, type, after)
+
+
+class InboxMixin:
+    """What a test class has beside those of `django.test`: `class Orders(InboxMixin, TestCase)`."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        """Before the class' transaction begins."""
+        make_schema()
+        super().setUpClass()  # type: ignore[misc]
+
+    def setUp(self) -> None:
+        """Look at what is written from here on."""
+        super().setUp()  # type: ignore[misc]
+        self._after = {model: _newest(model) for model in (UnsettledEvent, UnsettledCommand)}
+
+    def emitted(self, type: str | None = None) -> list[UnsettledEvent]:
+        """The events that this test has emitted."""
+        return emitted(type, after=self._after[UnsettledEvent])
+
+    def sent(self, type: str | None = None) -> list[UnsettledCommand]:
+        """The commands that this test has sent."""
+        return sent(type, after=self._after[UnsettledCommand])
+
+    def assert_emitted(self, type: str, **payload: object) -> UnsettledEvent:
+        """There is one event of this type whose payload has these members; it is returned."""
+        found: UnsettledEvent = _the_one("event", type, payload, self.emitted())
+        return found
+
+    def assert_sent(self, type: str, **payload: object) -> UnsettledCommand:
+        """There is one command of this type whose payload has these members; it is returned."""
+        found: UnsettledCommand = _the_one("command", type, payload, self.sent())
+        return found
+
+
+def _written(model: Any, type_: str | None, after: int) -> list[Any]:
+    rows = model.objects.filter(id__gt=after).order_by("id")
+    return list(rows if type_ is None else rows.filter(type=type_))
+
+
+def _newest(model: Any) -> int:
+    row = model.objects.order_by("-id").values_list("id", flat=True).first()
+    return row or 0
+
+
+def _the_one(noun: str, type_: str, payload: Mapping[str, object], rows: list[Any]) -> Any:
+    fits: list[Any] = [row for row in rows if row.type == type_ and _has(row.content, payload)]
+    if len(fits) == 1:
+        return fits[0]
+    # Its payloads too: this is a test's own data.
+    there = "".join(f"\n  {row.type} {row.content}" for row in rows) or " nothing"
+    wanted = f"{type_} {dict(payload)}" if payload else type_
+    raise AssertionError(f"{len(fits)} {noun}s are {wanted}, not 1; there is:{there}")
+
+
+def _has(content: object, members: Mapping[str, object]) -> bool:
+    return not members or (isinstance(content, dict) and members.items() <= content.items())
+
+
+def _dsn(given: Mapping[str, Any]) -> str:
+    """The URL of one of DATABASES; libpq's own defaults stand for what it leaves out."""
+    login = quote(given["USER"], safe="")
+    if given["PASSWORD"]:
+        login = f"{login}:{quote(given['PASSWORD'], safe='')}"
+    where = {"host": given["HOST"], "port": given["PORT"]}
+    rest = urlencode({name: value for name, value in where.items() if value})
+    return f"postgresql://{login and f'{login}@'}/{quote(given['NAME'])}?{rest}".rstrip("?")
