@@ -53,7 +53,7 @@ def show(
     *,
     given: Looking,
 ) -> None:
-    """Show one plugin: handlers, topics, queues, schedules, migrations, workers."""
+    """Show one plugin: handlers, topics, queues, schedules, resources, migrations, workers."""
     from inboxd.model.spelling import did_you_mean
 
     found, _, error = _look(given.settings)
@@ -141,6 +141,8 @@ def _document(
         "topics": installed.topics(plugin),
         "queues": registry.queues if registry else [],
         "schedules": installed.schedules(plugin),
+        "resources": installed.resources(plugin),
+        "hooks": installed.hooks(plugin),
         "migrations": _migrations(plugin.name, seen),
         "workers": _workers(plugin, seen),
     }
@@ -156,7 +158,7 @@ def _without_handlers(name: str, seen: _Answer, problem: str | None) -> dict[str
         "taken": False,
         "error": problem,
         **dict.fromkeys(("event_types", "command_types", "handlers", "topics", "queues"), ()),
-        "schedules": (),
+        **dict.fromkeys(("schedules", "resources", "hooks"), ()),
         "migrations": _migrations(name, seen),
         "workers": None,
     }
@@ -305,6 +307,13 @@ _TABLES: Mapping[str, columns.Columns] = {
         "zone",
         TableColumn("sends", cut="left"),
     ),
+    "Resources": (
+        TableColumn("resource", cut="left"),
+        TableColumn("lifespan", cut="left"),
+        TableColumn("timeout", kind="span"),
+        TableColumn("taken by", lambda row: len(row["taken_by"]), kind="number"),
+    ),
+    "Hooks": ("hook", TableColumn("function", cut="left")),
     "Migrations": (
         TableColumn("migration", lambda row: f"{row['version']:04d}_{row['name']}"),
         "state",

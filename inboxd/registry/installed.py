@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from inboxd.api.records import CommandHandler, EventHandler
+from inboxd.api.functions import full_name, name_of
+from inboxd.api.records import CommandHandler, EventHandler, Handler
+from inboxd.api.resources import Dependent
 from inboxd.api.topics import DEFAULT
 from inboxd.errors import PluginError
 from inboxd.registry.plugins import GROUP, build_registry, judged, load, origin
@@ -92,6 +94,34 @@ def schedules(plugin: InstalledPlugin) -> list[dict[str, Any]]:
         for each in plugin.registry.to_send
         if each.name in own
     ]
+
+
+def resources(plugin: InstalledPlugin) -> list[dict[str, Any]]:
+    """What its lifespans open, in order, and who takes it; timeouts are in seconds."""
+    registry = plugin.registry
+    if registry is None:
+        return []
+    handlers: list[Handler] = [*registry.commands.values()]
+    handlers += [each for found in registry.events.values() for each in found]
+    around = [each for handler in handlers for each in handler.middleware]
+    functions: list[Dependent] = [*registry.lifespans, *registry.hooks, *handlers, *around]
+    return [
+        {
+            "resource": full_name(each.yields),
+            "lifespan": each.name,
+            "timeout": each.timeout,
+            "taken_by": sorted(
+                {name_of(one.func) for one in functions if each.yields in one.needs.values()}
+            ),
+        }
+        for each in registry.lifespans
+    ]
+
+
+def hooks(plugin: InstalledPlugin) -> list[dict[str, Any]]:
+    """Its hooks, by what they are told of."""
+    found = () if plugin.registry is None else plugin.registry.hooks
+    return [{"hook": each.moment, "function": each.name} for each in found]
 
 
 def _look(point: EntryPoint, settings: Settings) -> InstalledPlugin:

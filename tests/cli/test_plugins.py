@@ -16,9 +16,12 @@ from tests.support.plugins import install
 Sql = Callable[..., list[asyncpg.Record]]
 
 SHOP = """
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from inboxd import BlockingCommandContext, Event, EventContext, Fixed, Handlers
+from inboxd import (
+    BlockingCommandContext, Event, EventContext, FailedAttempt, Fixed, Handlers
+)
 
 handlers = Handlers("shop")
 handlers.topic("loyalty", mode="sequential", key="/user")
@@ -29,11 +32,25 @@ async def add_points(event: Event[dict[str, Any]], ctx: EventContext) -> None: .
 
 
 @handlers.command("shop.ship", queue="vans", timeout="7s", retry=Fixed(base="3s", attempts=4))
-def ship(command: dict[str, Any], ctx: BlockingCommandContext) -> None: ...
+def ship(command: dict[str, Any], ctx: BlockingCommandContext, van: Iterator) -> None: ...
 
 
 @handlers.command("shop.render", executor="process")
 def render(command: dict[str, Any]) -> None: ...
+
+
+@handlers.lifespan(timeout="5s")
+async def roads() -> AsyncIterator[bytes]:
+    yield b""
+
+
+@handlers.lifespan
+async def van(roads: bytes) -> AsyncIterator[Iterator]:
+    yield iter(())
+
+
+@handlers.on_error
+async def told(failed: FailedAttempt, van: Iterator) -> None: ...
 
 
 handlers.schedule("daily", "0 3 * * *", {}, command="shop.ship", zone="Europe/Berlin")
@@ -75,8 +92,14 @@ def test_a_plugin_is_shown_as_the_settings_have_it(
     assert shop["queues"] == ["default", "vans"]
     daily = {"schedule": "shop.daily", "cron": "0 3 * * *", "zone": "Europe/Berlin"}
     assert shop["schedules"] == [daily | {"sends": "shop.ship"}]
+    roads, van = shop["resources"]
+    assert (roads["resource"], roads["timeout"], roads["taken_by"]) == ("bytes", 5, ["shop.van"])
+    assert van["resource"] == "collections.abc.Iterator"
+    assert van["taken_by"] == ["shop.ship", "shop.told"]
+    assert shop["hooks"] == [{"hook": "on_error", "function": "shop.told"}]
     text = cli("plugins", "show", "shop").out
-    for told in ("shop.ship\tvans", "loyalty\tsequential", "0002_prices\tpending"):
+    shown = ("shop.ship\tvans", "loyalty\tsequential", "0002_prices\tpending")
+    for told in (*shown, "bytes\tshop.roads\t5s\t1", "on_error\tshop.told"):
         assert told in text
     assert "No living worker has types of it." in text
 
