@@ -68,7 +68,9 @@ def _parts(found: "UninstallPlan") -> Iterator[Part]:
     if found.contents is not None:
         yield f"It would drop schema {found.schema!r} of database {found.database!r}."
         most = sorted(found.contents.tables.items(), key=lambda each: -each[1])
-        yield columns.table(_TABLES, most[:_MOST], f"{plural(len(most), 'table')}, the fullest")
+        full = [each for each in most if each[1]][:_MOST]
+        title = f"{plural(len(most), 'table')}, {'the fullest' if full else 'all empty'}"
+        yield columns.table(_TABLES, full, title) if full else f"{title}."
         unsettled = found.contents.unsettled
         if any(unsettled.values()):
             counts = (

@@ -28,7 +28,7 @@ class Worker(Section):
     plugins: Names = Field(
         (),
         description="Entry points to load; empty: all that are installed. Set it to divide "
-        "plugins among workers.",
+        "plugins among workers; `inboxd migrate` runs the migrations of the same ones.",
     )
     queues: Names = Field(
         (), description="Queues to serve; empty: all. Set it to give a queue workers of its own."

@@ -48,6 +48,7 @@ async def contents(session: Session) -> Contents | None:
     unsettled = dict.fromkeys(("events", "commands"), 0)
     if tables.keys() >= unsettled.keys():
         unsettled = dict(await session.one("uninstall_unsettled", COUNTED))
+        tables |= {name: max(tables[name], rows) for name, rows in unsettled.items()}
     return Contents(
         tables,
         unsettled,

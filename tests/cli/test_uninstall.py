@@ -92,6 +92,7 @@ def test_the_plan_names_unsettled_rows_members_and_plugins(
             cli("uninstall", "--dry-run"),
             cli("uninstall", terminal=True, stdin="n\n"),
         ):
+            assert "\nevents\t2\n" in answer.out
             assert "UNSETTLED, and never handled then: 2 events, 1 command." in answer.out
             assert f"Role {schema}_worker goes (its members lose it: {schema}_app)." in answer.out
             assert "Tables of plugins stay (shop)." in answer.out

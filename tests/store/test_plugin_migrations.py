@@ -1,5 +1,6 @@
 """Plugins' migrations: once, in order, whole or not at all, beside inboxd's own."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -9,12 +10,13 @@ import pytest
 
 from inboxd.embedded import Server
 from inboxd.errors import DatabaseError, PluginError, SchemaError
+from inboxd.settings import Database as Settings
 from inboxd.store import migrations, plugin_migrations
 from inboxd.store.connections import connect
 from inboxd.store.plugin_folders import shipped_by
 from inboxd.store.plugin_migrations import FullPlan, migrate
 from inboxd.store.statements import Statements
-from tests.support import Database, ExternalServer, create, drop
+from tests.support import Database, ExternalServer, create, drop, eventually
 from tests.support.plugins import install, write_migrations
 from tests.support.rows import settings_of
 
@@ -183,6 +185,17 @@ async def test_what_a_file_sets_is_gone_before_the_next_one(database: Database, 
         await database.execute(f"drop owned by {role}; drop role {role}")
 
 
+async def test_the_guides_first_file_lets_the_workers_role_do_what_it_says(
+    database: Database, ship: Ship
+) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
+    first, second = re.findall(r"^```sql\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)[:2]
+    ship(first, second)
+    assert await _migrate(database) == ["shop 1", "shop 2"]
+    may = "select has_table_privilege('inboxd_worker', 'shop.orders', $1)"
+    assert [await database.fetchval(may, each) for each in ("UPDATE", "DELETE")] == [True, False]
+
+
 # ------------------------------------------------------------------------------------- refused
 
 
@@ -320,6 +333,31 @@ async def test_a_file_without_a_transaction_makes_an_index_beside_writers(
     assert await database.fetchval(
         "select indisvalid from pg_index where indexrelid = 'shop.beside'::regclass"
     )
+
+
+async def test_it_waits_for_old_transactions_as_long_as_it_takes(
+    database: Database, ship: Ship
+) -> None:
+    ship(ORDERS, f"{NONE}CREATE INDEX CONCURRENTLY beside ON shop.orders (id);")
+    impatient = Settings.model_validate({"dsn": database.dsn, "lock_timeout": "50ms"})
+    waits = (
+        "select exists (select from pg_stat_activity where datname = current_database()"
+        " and query like '%CONCURRENTLY beside%' and wait_event_type = 'Lock'"
+        " and clock_timestamp() - query_start > interval '300 ms')"
+    )
+
+    async def has_waited() -> bool:
+        return bool(await database.fetchval(waits))
+
+    async with (
+        anyio.create_task_group() as tasks,
+        database.connect() as reader,
+        reader.transaction(isolation="repeatable_read"),
+    ):
+        await reader.execute("select 1")
+        tasks.start_soon(migrate, impatient, ["shop"])
+        await eventually(has_waited)
+    assert await _recorded(database) == [("shop", 1), ("shop", 2)]
 
 
 async def test_a_file_without_a_transaction_that_fails_says_that_a_part_may_stay(
