@@ -1,4 +1,4 @@
-"""Whoever copies an example has its tests too: they need no more than pytest and inboxd."""
+"""Whoever copies an example has its tests too: they need pytest, inboxd and its embedded server."""
 
 import ast
 import os

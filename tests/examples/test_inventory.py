@@ -9,8 +9,6 @@ import pytest
 from inboxd import Connection
 from inboxd.client import Inbox, NewEvent
 from inboxd.store.plugin_migrations import migrate
-from inboxd.testing import Succeeded, run_event
-from inventory.plugin import handlers
 from tests.support import Database, StartWorker
 from tests.support.rows import settings_of
 from tests.support.waiting import eventually
@@ -31,14 +29,6 @@ async def warehouse(database: Database) -> AsyncIterator[Connection]:
             "INSERT INTO warehouse.careless_stock VALUES ('lamp', 1000)"
         )
         yield connection
-
-
-async def test_an_order_takes_its_pieces(warehouse: Connection) -> None:
-    result = await run_event(
-        handlers, "order.created", ORDERS[2], topic="stock", connection=warehouse
-    )
-    assert isinstance(result.outcome, Succeeded)
-    assert await warehouse.fetchval("SELECT pieces FROM warehouse.stock") == 997
 
 
 async def test_every_event_is_delivered_twice_and_counts_once(
