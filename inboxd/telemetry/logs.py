@@ -173,6 +173,27 @@ def follow() -> None:
         )
 
 
+def join() -> None:
+    """Hand all lines to the logging of the program that this is in, cleaned as ever.
+
+    Where the program has configured structlog itself, that is left alone.
+    """
+    if structlog.is_configured():
+        return
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            _add_ids,
+            structlog.processors.format_exc_info,
+            _clean,
+            structlog.processors.KeyValueRenderer(key_order=["event"]),
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+
+
 def set_level(level: Level, *, rows: bool = False) -> None:
     """Change the least severity that is written, at once (SIGHUP).
 

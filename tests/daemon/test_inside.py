@@ -1,0 +1,113 @@
+"""A worker inside another program: it works in that one's loop, and leaves as it came."""
+
+import logging
+import signal
+import threading
+
+import anyio
+import pytest
+
+from inboxd import CommandContext, Handlers
+from inboxd.client import Inbox
+from inboxd.daemon import worker
+from inboxd.errors import DatabaseError, PluginError
+from inboxd.settings import Settings
+from tests.support import Database, eventually
+
+pytestmark = pytest.mark.anyio
+
+inbox = Inbox()
+LAST = "ALTER DATABASE {} ALLOW_CONNECTIONS {}"
+
+
+def settings_of(database: Database, **section: object) -> Settings:
+    fast = {"heartbeat_interval": "1s", "poll_interval": "1s", **section}
+    return Settings.model_validate({"database": {"dsn": database.dsn}, "worker": fast})
+
+
+def plugin() -> Handlers:
+    """A command that answers, and one that waits to be let go."""
+    handlers = Handlers("guest")
+
+    @handlers.command("guest.double")
+    async def double(command: int, ctx: CommandContext) -> int:
+        return 2 * command
+
+    @handlers.command("guest.wait")
+    async def wait(command: float, ctx: CommandContext) -> str:
+        await anyio.sleep(command)
+        return "waited"
+
+    return handlers
+
+
+async def test_it_works_in_the_loop_of_the_block_and_leaves(database: Database) -> None:
+    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+    handlers = list(logging.getLogger().handlers)
+    async with worker(settings_of(database), handlers=[plugin()]), database.connect() as connection:
+        sent = await inbox.send(connection, "guest.double", 21)
+        assert await inbox.result(connection, sent.command_id) == 42
+        assert logging.getLogger().handlers == handlers
+        now = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+        assert now == before
+    assert (
+        await database.fetchval("SELECT count(*) FROM inboxd.workers WHERE ended_at IS NULL") == 0
+    )
+    assert [each.name for each in threading.enumerate() if "inboxd" in each.name] == []
+
+
+async def test_at_the_end_of_the_block_what_runs_may_finish(database: Database) -> None:
+    async with database.connect() as connection:
+        async with worker(settings_of(database), handlers=[plugin()]):
+            sent = await inbox.send(connection, "guest.wait", 0.5)
+
+            async def runs() -> bool:
+                running = "SELECT status = 'running' FROM inboxd.commands"
+                return bool(await database.fetchval(running))
+
+            await eventually(runs)
+        assert await inbox.result(connection, sent.command_id, timeout="0s") == "waited"
+
+
+async def test_what_runs_longer_is_given_back(database: Database) -> None:
+    async with database.connect() as connection:
+        async with worker(settings_of(database, drain_timeout="50ms"), handlers=[plugin()]):
+            await inbox.send(connection, "guest.wait", 60)
+
+            async def runs() -> bool:
+                running = "SELECT status = 'running' FROM inboxd.commands"
+                return bool(await database.fetchval(running))
+
+            await eventually(runs)
+        assert await database.fetchval("SELECT status FROM inboxd.commands") == "pending"
+
+
+async def test_an_error_of_the_block_is_its_own(database: Database) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with worker(settings_of(database), handlers=[plugin()]):
+            _ = 1 / 0
+    assert (
+        await database.fetchval("SELECT count(*) FROM inboxd.workers WHERE ended_at IS NULL") == 0
+    )
+
+
+async def test_what_does_not_start_says_why(database: Database) -> None:
+    nowhere = Settings.model_validate({"database": {"dsn": "postgresql://127.0.0.1:1/x"}})
+    with pytest.raises(DatabaseError, match="cannot connect"):
+        async with worker(nowhere, handlers=[plugin()]):
+            raise AssertionError
+    with pytest.raises(PluginError, match=r"guest\.double"):
+        async with worker(settings_of(database), handlers=[plugin(), plugin()]):
+            raise AssertionError
+
+
+async def test_an_outage_is_waited_for(database: Database) -> None:
+    async with worker(settings_of(database), handlers=[plugin()]):
+        others = (
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        assert await database.fetchval(others) > 0
+        async with database.connect() as connection:
+            sent = await inbox.send(connection, "guest.double", 4)
+            assert await inbox.result(connection, sent.command_id) == 8
