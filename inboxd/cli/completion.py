@@ -42,6 +42,14 @@ def declared(*kinds: str) -> Completion:
     return complete
 
 
+def plugin_names(incomplete: str) -> list[str]:
+    """Completes names of plugins that are installed here; it imports none of them."""
+    from importlib.metadata import entry_points
+
+    points = (*entry_points(group="inboxd.handlers"), *entry_points(group="inboxd.migrations"))
+    return sorted({each.name for each in points if each.name.startswith(incomplete)})
+
+
 def of_kind(parameter: str) -> Completion:
     """Completes names of the kind that another argument of the command gives."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.completion import plugin_names
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Looking, ask, examples
 from inboxd.cli.output import Fields, Part, TableColumn, remark
@@ -49,7 +50,12 @@ def list_(given: Looking) -> None:
 
 @app.command("show", epilog=examples("inboxd plugins show shop", "inboxd plugins show shop --json"))
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin.", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The plugin.", show_default=False, autocompletion=plugin_names
+        ),
+    ],
     *,
     given: Looking,
 ) -> None:

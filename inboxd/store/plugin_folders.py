@@ -24,6 +24,7 @@ from inboxd.store.migrations import FILE_NAME, Numbered
 GROUP = "inboxd.migrations"
 
 _TRANSACTION = re.compile(r"^-- transaction:(?P<how>.*)$", re.MULTILINE)
+_FROM_CLIENT = re.compile(r"\bFROM\s+STDIN\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,5 +150,9 @@ def _text(file: Path) -> str:
             raise PluginError(
                 f"{file.name}: «{found[0].strip()}» is not a valid header: without it a file is "
                 "one transaction, with «-- transaction: none» it has none."
+            )
+        if _FROM_CLIENT.search(text):  # else the server would wait for rows that nobody sends
+            raise PluginError(
+                f"{file.name}: COPY … FROM STDIN has no place in a migration: write INSERT."
             )
     return text

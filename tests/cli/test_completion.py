@@ -53,6 +53,10 @@ def names(sql: Sql) -> None:
     )
 
 
+def test_plugins_that_are_installed(complete: Complete) -> None:
+    assert complete("inboxd plugins show testpl") == ["testplugin"]
+
+
 @pytest.mark.usefixtures("names")
 def test_names_that_are_declared(complete: Complete) -> None:
     asked = {

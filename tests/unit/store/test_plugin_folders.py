@@ -68,6 +68,10 @@ def test_what_is_no_sql_is_left_alone(site: Path) -> None:
         (GOOD | {"0004_more.sql": ""}, r"0004_more\.sql comes where 0003 is missing"),
         (GOOD | {"0002_other.sql": ""}, r"0002_other\.sql and 0002_prices\.sql have one number"),
         ({"0001_a.sql": "-- transaction: nope\n"}, r"«-- transaction: nope» is not a valid header"),
+        (
+            {"0001_a.sql": "-- transaction: none\nCOPY shop.orders\n  from stdin;"},
+            r"0001_a\.sql: COPY … FROM STDIN has no place",
+        ),
         ({"0001_a.sql": b"-- \xff\n"}, r"0001_a\.sql cannot be read: .*save it as UTF-8"),
     ],
 )
