@@ -19,6 +19,7 @@ from inboxd.cli.erase import erase
 from inboxd.cli.exits import Exit, exit_code
 from inboxd.cli.groups import MISTYPED, CommandGroup
 from inboxd.cli.man import man
+from inboxd.cli.new import new
 from inboxd.cli.options import examples
 from inboxd.cli.output import show
 from inboxd.cli.produce import emit, send
@@ -121,6 +122,7 @@ app.command(
 )(rehearse)
 app.command(epilog=examples("inboxd workers", "inboxd workers --all --json"))(workers)
 app.command(epilog=examples("inboxd man | man -l -", "inboxd man > inboxd.1"))(man)
+app.command(epilog=examples("inboxd new shop", "inboxd new order-mails --folder mails"))(new)
 app.command(epilog=examples("inboxd dev", "inboxd dev -c config.toml --port 0"))(dev)
 
 

@@ -5,21 +5,15 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
-import venv
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib.metadata import metadata
 from pathlib import Path
 
-import anyio.to_thread
 import pytest
 
 from inboxd import Handlers
 from inboxd.embedded import Server
 from inboxd.model.lifecycle import TRANSITIONS, Status
 from inboxd.testing import run_command, run_event
-from tests.support import Database, ExternalServer, eventually
+from tests.support import Database, ExternalServer
 from tests.support.types import StrictTypes, assert_accepted
 
 ROOT = Path(__file__).parents[2]
@@ -218,109 +212,6 @@ async def test_the_plugin_in_the_readme_handles_the_event_that_its_sql_writes(
     assert [(sent.type, sent.payload) for sent in result.commands] == [
         ("shop.ship_order", {"order_id": 7})
     ]
-
-
-@dataclass(frozen=True)
-class Clone:
-    """A folder in which somebody follows README's words, with a checkout in it."""
-
-    folder: Path
-    environ: Mapping[str, str]
-
-    def run(self, line: str) -> str:
-        """Run a line of a shell; its output. Raises AssertionError when it fails."""
-        ran = subprocess.run(
-            ["/bin/sh", "-c", line],
-            cwd=self.folder,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, f"{line}\n{ran.stdout}"
-        return ran.stdout
-
-    def start(self, line: str) -> "subprocess.Popen[bytes]":
-        """Run a program, which writes to `log`."""
-        with (self.folder / "log").open("wb") as log:
-            return subprocess.Popen(
-                line.split(), cwd=self.folder, env=self.environ, stdout=log, stderr=log
-            )
-
-
-@pytest.fixture
-def clone(tmp_path: Path, database: Database) -> Clone:
-    """A virtual environment with what inboxd needs, and not yet inboxd: pip downloads nothing."""
-    folder = tmp_path / "clone"
-    (folder / "shop/shop").mkdir(parents=True)
-    (folder / "inboxd").symlink_to(ROOT)
-    venv.create(folder / ".venv", symlinks=True)
-    binaries = folder / ".venv/bin"
-    [site] = folder.glob(".venv/lib/python*/site-packages")
-    for needed in Path(sysconfig.get_path("purelib")).iterdir():
-        # Neither inboxd nor the plugins of examples and tests, whose names begin with its own.
-        if not needed.name.startswith("inboxd") and needed.suffix != ".pth":
-            (site / needed.name).symlink_to(needed)
-    offline = "--no-index --no-deps --no-build-isolation"
-    pip = binaries / "pip"
-    pip.write_text(
-        f'#!/bin/sh\ncommand=$1; shift\nexec "{sys.executable}" -m pip -q --python '
-        f'"{binaries}/python" "$command" {offline} "$@"\n'
-    )
-    pip.chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("INBOXD_")}
-    own = {
-        "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
-        "INBOXD_DATABASE__DSN": database.dsn,
-        "INBOXD_HTTP__PORT": "0",
-    }
-    return Clone(folder, {**kept, **own})
-
-
-@pytest.mark.anyio
-async def test_the_readme_s_plugin_runs_by_copy_and_paste(clone: Clone, database: Database) -> None:
-    """Its files, its commands of the shell, its table and its SQL, word by word."""
-    text = (ROOT / "README.md").read_text().partition("## A plugin")[2].partition("## How it")[0]
-    pattern = r"`(shop/[\w/.]+)`:\n\n```\w+\n(.*?)^```$"
-    files = dict(re.findall(pattern, text, re.DOTALL | re.MULTILINE))
-    assert sorted(files) == ["shop/pyproject.toml", "shop/shop/plugin.py"]
-    for name, content in files.items():
-        (clone.folder / name).write_text(content)
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    [shell] = [content for language, content in blocks if not language]
-    *lines, run = shell.splitlines()
-    assert lines[0].split("#")[0].strip() == "pip install ./inboxd -e ./shop"
-    for line in lines:
-        await anyio.to_thread.run_sync(clone.run, line)
-    assert run == "inboxd run -c config.toml"
-    daemon = clone.start(run)
-    try:
-        async with database.connect() as connection:
-            for sql in [content for language, content in blocks if language == "sql"]:
-                await connection.execute(sql)
-
-        async def is_shipped() -> bool:
-            assert daemon.poll() is None, (clone.folder / "log").read_text()
-            shipped = "SELECT paid AND shipped FROM orders WHERE id = 7"
-            return bool(await database.fetchval(shipped))
-
-        await eventually(is_shipped)
-    finally:
-        daemon.terminate()
-        code = await anyio.to_thread.run_sync(daemon.wait, 60)
-    assert code == 0
-    done = await database.fetch("SELECT type, status, attempts FROM inboxd.commands_history")
-    assert [tuple(row) for row in done] == [("shop.ship_order", "succeeded", 1)]
-
-
-def test_the_package_s_page_is_the_readme() -> None:
-    about = metadata("inboxd")
-    assert str(about).partition("\n\n")[2].lstrip().startswith("# inboxd")
-    assert about["Description-Content-Type"] == "text/markdown"
-    assert about["Author"]
-    assert about["Summary"]
 
 
 def plugin_of_the_readme() -> Handlers:

@@ -1,0 +1,147 @@
+"""README's commands, word by word, from inboxd's wheel in an environment outside the checkout."""
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+
+from tests.support import Database, eventually
+from tests.support.environments import ROOT, Environment, build, make
+
+README = (ROOT / "README.md").read_text()
+MOST = 10
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with inboxd's wheel."""
+    folder = tmp_path_factory.mktemp("wheels")
+    build(folder, ROOT)
+    return folder
+
+
+@pytest.fixture
+def environment(wheels: Path, tmp_path: Path) -> Environment:
+    """What the README's first commands make; not yet inboxd, but what pip would download."""
+    return make(tmp_path / "venv", wheels, "dev", also=["pytest"])
+
+
+def section(title: str) -> str:
+    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def shell(text: str) -> list[str]:
+    """The commands of its one block of a shell, without remarks."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    [block] = [content for language, content in blocks if not language]
+    return [line.partition("  #")[0].rstrip() for line in block.splitlines()]
+
+
+@contextmanager
+def running(
+    environment: Environment, line: str, folder: Path, **more: str
+) -> Iterator["tuple[subprocess.Popen[bytes], Path]"]:
+    """A program that runs there, and its output; it ends with 0 when it is told to end."""
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {line}"],
+            cwd=folder,
+            env={**environment.environ, **more},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield process, log
+        process.terminate()
+        assert process.wait(60) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+async def test_its_ten_commands_lead_to_a_tested_plugin_and_a_handled_event(
+    environment: Environment, tmp_path: Path
+) -> None:
+    commands = shell(section("Start"))
+    assert len(commands) <= MOST
+    first, second, *others = commands
+    assert (first, second) == ("python3 -m venv venv", ". venv/bin/activate")
+    *prepare, dev, emit, trace = others
+    shop = tmp_path / "shop"
+    for line in prepare:
+        told = await anyio.to_thread.run_sync(
+            environment.run, line, shop if shop.exists() else tmp_path
+        )
+        if line == "pytest":
+            assert re.search(r"\b[1-9]\d* passed", told)
+            assert "failed" not in told
+    assert prepare[-1] == "pytest"
+    where = await anyio.to_thread.run_sync(
+        environment.run, "python -c 'import inboxd, shop; print(inboxd.__file__)'", tmp_path
+    )
+    assert where.startswith(str(environment.folder))
+
+    with running(environment, dev, shop, INBOXD_HTTP__PORT="0") as (process, log):
+        # Where another test has the port of the settings, dev takes a free one and says so.
+        known: dict[str, str] = {}
+
+        async def is_ready() -> bool:
+            assert process.poll() is None, log.read_text()
+            if found := re.search(r"export INBOXD_DATABASE__DSN=(\S+)", log.read_text()):
+                known["INBOXD_DATABASE__DSN"] = found[1]
+            return bool(found) and bool(re.search(r"\bready\b", log.read_text()))
+
+        await eventually(is_ready)
+        await anyio.to_thread.run_sync(lambda: environment.run(emit, shop, **known))
+        story = ""
+
+        async def is_confirmed() -> bool:
+            nonlocal story
+            story = await anyio.to_thread.run_sync(lambda: environment.run(trace, shop, **known))
+            return bool(re.search(r"shop\.confirm_order.*succeeded", story))
+
+        await eventually(is_confirmed)
+
+
+@pytest.mark.anyio
+async def test_its_plugin_by_hand_runs_by_copy_and_paste(
+    environment: Environment, database: Database, tmp_path: Path
+) -> None:
+    """Its files, its commands of the shell, its table and its SQL."""
+    text = section("A plugin")
+    files = dict(
+        re.findall(r"`(shop/[\w/.]+)`:\n\n```\w+\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    )
+    assert sorted(files) == ["shop/pyproject.toml", "shop/shop/plugin.py"]
+    (tmp_path / "shop/shop").mkdir(parents=True)
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    known: Mapping[str, str] = {
+        "INBOXD_DATABASE__DSN": database.dsn,
+        "INBOXD_HTTP__PORT": "0",
+    }
+    install, export, *lines, run = shell(text)
+    assert export.startswith("export INBOXD_DATABASE__DSN=")
+    for line in (install, *lines):
+        await anyio.to_thread.run_sync(partial(environment.run, line, tmp_path, **known))
+    with running(environment, run, tmp_path, **known) as (process, log):
+        async with database.connect() as connection:
+            for sql in re.findall(r"^```sql\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+                await connection.execute(sql)
+
+        async def is_shipped() -> bool:
+            assert process.poll() is None, log.read_text()
+            shipped = "SELECT paid AND shipped FROM orders WHERE id = 7"
+            return bool(await database.fetchval(shipped))
+
+        await eventually(is_shipped)
+    done = await database.fetch("SELECT type, status, attempts FROM inboxd.commands_history")
+    assert [tuple(row) for row in done] == [("shop.ship_order", "succeeded", 1)]
