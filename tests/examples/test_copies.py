@@ -36,6 +36,7 @@ def test_an_examples_own_tests_import_nothing_of_this_projects(example: Path) ->
         assert inside <= {"inboxd", "inboxd.testing"}
 
 
+@pytest.mark.long  # each of them runs in place, too
 def test_a_copy_passes_its_own_tests(tmp_path: Path) -> None:
     for example in EXAMPLES:
         shutil.copytree(example, tmp_path / example.name)

@@ -15,7 +15,9 @@ from inboxd import (
     Handlers,
 )
 from inboxd.errors import UsageError
-from inboxd.testing import TestInbox, TestServer
+from inboxd.testing import TestInbox
+from inboxd.testing.inbox import registry_of
+from tests.support import Database
 
 handlers = Handlers("clock")
 # Longer than travels may be off: what the machine takes meanwhile.
@@ -149,7 +151,21 @@ def test_a_dedup_key_is_forgotten_after_its_window(inbox: TestInbox) -> None:
     assert not inbox.emit("clock.fact", {}, dedup_key="a", source="s").duplicate
 
 
-def test_what_cannot_be_travelled_is_refused(inbox: TestInbox, inboxd_server: TestServer) -> None:
+def test_a_database_of_somebody_elses_keeps_its_clock(database: Database) -> None:
+    """What `inboxd migrate` made has nothing of the clock; all but travel works there."""
+    inbox = TestInbox(database.dsn, registry_of(handlers))
+    try:
+        inbox.send("clock.thread")
+        assert len(inbox.drain().succeeded) == 1
+        with pytest.raises(UsageError, match="has the server's clock, which cannot be moved"):
+            inbox.travel("1h")
+        schemas = "select count(*) from pg_namespace where nspname = 'inboxd_clock'"
+        assert inbox.fetchval(schemas) == 0
+    finally:
+        inbox.close()
+
+
+def test_what_cannot_be_travelled_is_refused(inbox: TestInbox) -> None:
     with pytest.raises(UsageError, match="Say how far"):
         inbox.travel()
     with pytest.raises(UsageError, match="has no time zone"):
