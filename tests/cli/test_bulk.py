@@ -277,6 +277,20 @@ def test_of_two_processes_on_one_file_one_goes_on(
     assert written(sql) == []
 
 
+def test_an_import_that_nobody_went_on_with_is_forgotten(cli: Cli, sql: Sql) -> None:
+    """So the table stays small: when another one is begun."""
+    for name, days in (("old", 91), ("young", 89)):
+        cli("emit", "--file", "-", "--force", "--name", name, stdin=GOOD)
+        sql(
+            "UPDATE inboxd.imports SET updated_at = now() - make_interval(days => $1) "
+            "WHERE name = $2",
+            days,
+            name,
+        )
+    cli("emit", "--file", "-", "--force", "--name", "new", stdin=GOOD)
+    assert {row[0] for row in sql("SELECT name FROM inboxd.imports")} == {"young", "new"}
+
+
 def test_a_producer_may_write_a_file(
     run_cli: Cli, sql: Sql, database: Database, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

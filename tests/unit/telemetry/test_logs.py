@@ -172,3 +172,21 @@ def test_auto_is_json_unless_a_terminal(stream: io.StringIO) -> None:
         logs.get_logger("x").info("hello")
     assert lines(plain)[0]["message"] == "hello"
     assert "\x1b" in terminal.getvalue()
+
+
+def test_inside_another_program_lines_go_to_its_logging_and_hide_what_they_must(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    structlog.reset_defaults()
+    try:
+        logs.join()
+        with caplog.at_level("INFO"), logs.bound(command_id=7):
+            logs.get_logger("inboxd.test").info("ready", dsn="postgresql://u:secret@h/d", rows=2)
+        configured = structlog.get_config()["processors"]
+        logs.join()
+        assert structlog.get_config()["processors"] is configured, "it is left alone"
+    finally:
+        structlog.reset_defaults()
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("inboxd.test", "INFO")
+    assert record.getMessage() == "event='ready' dsn='[removed]' rows=2 command_id=7"
