@@ -7,6 +7,7 @@ wheel.
 
 import shutil
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from email.parser import HeaderParser
@@ -22,6 +23,12 @@ from tests.support.plugins import install
 from tests.support.ports import held_port
 
 SCHOOL = ROOT / "examples/school"
+# What the sdist has beside pages: also what tests and pages read.
+_SHIPPED = {
+    *("inboxd", "migrations", "tests", "examples", "benchmarks", "deploy", "docs", ".ci"),
+    *("config.example.toml", "config.schema.json", "pyproject.toml"),
+    *("Makefile", "Dockerfile", "LICENSE"),
+}
 PLUGIN = """
 from inboxd import CommandContext, Event, EventContext, Handlers
 
@@ -84,8 +91,13 @@ def test_it_has_every_file(wheel: Path) -> None:
 
 
 def test_the_sdist_becomes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    """File by file, its metadata and its list of hashes too."""
-    build(tmp_path / "wheels", build_sdist(tmp_path))
+    """File by file, its metadata and hashes too; and it has all that tests and pages read."""
+    sdist = build_sdist(tmp_path)
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/")[1] for name in archive.getnames() if "/" in name}
+    there = {file.name for file in ROOT.iterdir() if file.name in _SHIPPED or file.suffix == ".md"}
+    assert names - {"PKG-INFO", ".gitignore"} == there
+    build(tmp_path / "wheels", sdist)
     (other,) = (tmp_path / "wheels").glob("*.whl")
     assert other.name == wheel.name
     with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(other) as two:
