@@ -101,8 +101,15 @@ class Hooks:
             self._counts.labels("on_error", "dropped").inc(left)
             _log.warning("failed attempts were not reported before the end", dropped=left)
         if worker is not None:
-            with anyio.move_on_after(_STOPPING):
-                await self._call_all("on_stop", worker)
+            # In a task of its own, which can be left: a scope waits for what ignores it.
+            last = asyncio.ensure_future(self._stop(worker))
+            await asyncio.wait([last], timeout=_STOPPING + _PATIENCE)
+            if not last.done() and self._now is not None:
+                self.left.append(self._now.name)
+
+    async def _stop(self, worker: WorkerInfo) -> None:
+        with anyio.move_on_after(_STOPPING):
+            await self._call_all("on_stop", worker)
 
     def _tell(self, moment: Moment, given: object) -> None:
         if not self._calls[moment]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -196,6 +196,27 @@ async def test_what_still_waits_at_the_end_is_dropped_and_counted(
             "ignores_its_cancellation"
         ]
         let_go.set()
+
+
+async def test_an_on_stop_that_ignores_its_cancellation_is_left_behind(
+    handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_STOPPING", 0.05)
+    monkeypatch.setattr(module, "_PATIENCE", 0.05)
+    let_go = anyio.Event()
+
+    @handlers.on_stop
+    async def ignores_its_cancellation(worker: WorkerInfo) -> None:
+        while not let_go.is_set():
+            with suppress(asyncio.CancelledError):
+                await let_go.wait()
+
+    asyncio.get_running_loop().call_later(5, let_go.set)  # else this test would not end
+    calls = Calls(handlers)
+    async with calls.running() as hooks:
+        pass
+    let_go.set()
+    assert [name.rpartition(".")[2] for name in hooks.left] == ["ignores_its_cancellation"]
 
 
 async def test_without_hooks_nothing_is_kept(handlers: Handlers) -> None:
