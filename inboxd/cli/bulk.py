@@ -9,19 +9,20 @@ and one that is changed while it is read is not noticed; a pipe is known by --na
 """
 
 import hashlib
+import os
+import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from os import fstat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from inboxd.cli.exits import Exit
+from inboxd.cli.exits import BY_SIGNAL, Exit
 from inboxd.cli.groups import Options
 from inboxd.cli.options import Asking, named_in
 from inboxd.cli.output import print_json, remark
@@ -113,7 +114,14 @@ def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force:
             with _progress(file, shown=not given.json) as advance:
                 return await _write_lines(session, source, reader, options, advance)
 
-        tally = given.ask(run)
+        try:
+            tally = given.ask(run)
+        except KeyboardInterrupt:
+            # Python would wait for the thread that reads, and so for the next line of a pipe.
+            if _size(file) is None:
+                sys.stderr.flush()
+                os._exit(BY_SIGNAL + signal.SIGINT)
+            raise
     _report(kind.noun, tally, json=given.json)
 
 
@@ -137,10 +145,10 @@ async def _write_lines(
     start = max(after, (options.from_line or 1) - 1)
     tally = FileTally(before=start, lines=start)
     # In a thread: what comes through a pipe may take its time.
-    advance(await run_sync(_reading, partial(reader.skip, start)))
+    advance(await run_sync(_reading, partial(reader.skip, start), abandon_on_cancel=True))
     read_on = partial(reader.page, options.page_lines, skip_broken=options.skip_broken)
     while not (tally.finished or (tally.broken and not options.skip_broken)):
-        read: LinesRead = await run_sync(_reading, read_on)
+        read: LinesRead = await run_sync(_reading, read_on, abandon_on_cancel=True)
         left_out = len(read.broken) if options.skip_broken else 0
         page = imports.LinePage(after, max(read.to, after), read.lines, left_out, read.last)
         found = await imports.write(session, source, page, skip=options.skip_broken)
@@ -188,7 +196,7 @@ def _size(file: BinaryIO) -> int | None:
     """The bytes of a file; None of what is none, such as a pipe or standard input."""
     if file is sys.stdin.buffer:
         return None
-    found = fstat(file.fileno())
+    found = os.fstat(file.fileno())
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 

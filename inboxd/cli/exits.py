@@ -36,6 +36,9 @@ class Exit(IntEnum):
     CONFIG = 78
 
 
+# A signal ends a process with its number added to this, as a shell has it.
+BY_SIGNAL = 128
+
 # SQLSTATEs of what may be gone at the next try: a cut connection (class 08), serialization and
 # deadlock (40), lack of resources (53), a lock or time limit, a server that starts or stops (57P).
 _TEMPORARY = ("08", "40", "53", "55P03", "57014", "57P")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from inboxd.cli import columns
-from inboxd.cli.exits import Exit
+from inboxd.cli.exits import BY_SIGNAL, Exit
 from inboxd.cli.options import Looking, read_id
 from inboxd.cli.output import Document, Fields, Part, TableColumn, print_json, remark, show
 from inboxd.errors import NotFound, UsageError
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from inboxd.settings import Settings
     from inboxd.store.rehearsal import RehearsedRow
 
-_BY_SIGNAL = 128  # as a shell has it
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # How long a transaction may stand idle while somebody looks at it.
 _STAY = timedelta(minutes=10)
@@ -195,7 +194,7 @@ def _run(
         told = anyio.run(main)
     if told is None:
         remark("inboxd: interrupted; all of it is undone")
-        raise typer.Exit(_BY_SIGNAL + interrupt.number)
+        raise typer.Exit(BY_SIGNAL + interrupt.number)
     return told
 
 
@@ -229,7 +228,7 @@ class _Interrupt:
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:
         if self.number:
-            os._exit(_BY_SIGNAL + number)
+            os._exit(BY_SIGNAL + number)
         self.number = number
         os.write(2, b"inboxd: stopping the handler; once more: at once\n")
         if self._cancel is not None:

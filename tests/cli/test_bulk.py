@@ -259,6 +259,29 @@ def test_one_that_is_killed_goes_on_where_it_was(
     assert written(sql) == list(range(1, 20_001))
 
 
+def test_ctrl_c_ends_it_while_a_pipe_has_nothing(sql: Sql, database: Database) -> None:
+    command = [sys.executable, "-m", "inboxd", "emit", "--file", "-", "--force"]
+    environment = {**os.environ, "INBOXD_DATABASE__DSN": database.dsn}
+    with subprocess.Popen(
+        [*command, "--page-lines", "1"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(f"{GOOD}\n".encode())
+        process.stdin.flush()
+        while not written(sql):
+            assert process.poll() is None, "it has ended too early"
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(10) == 130
+        finally:
+            process.kill()
+        assert process.stderr.read() == b""
+
+
 def test_of_two_processes_on_one_file_one_goes_on(
     cli: Cli, sql: Sql, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
