@@ -3,10 +3,12 @@
 Promises: what would go is known before; all of it goes in one transaction, so that an interrupted
 run has changed nothing; once more, there is nothing left to do. Nothing outside of the schema is
 dropped: where something there depends on it, or the schema holds what is not inboxd's, it is
-refused and named. Plugins' tables stay as they are; with the schema goes the record of which of
-their migrations ran. A role that another database uses, or that owns something, stays.
-Known limits: the audit goes with the schema, so nothing in the database says who did it; history of
-thousands of partitions needs as many locks at once, so drop it before (`inboxd history drop`).
+refused and named: a table, a materialized view. Plugins' tables stay as they are; with the schema
+goes the record of which of their migrations ran. A role that another database uses, or that owns
+something, stays.
+Known limits: views, functions and sequences that others made in the schema go with it; the audit
+goes with the schema, so nothing in the database says who did it; history of thousands of partitions
+needs as many locks at once, so drop it before (`inboxd history drop`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -5,6 +5,7 @@ but the schema's roles, with the rights that were granted to them. Known limit: 
 are counted as the server's statistics have them, but for those that are unsettled.
 """
 
+import re
 from dataclasses import dataclass
 from typing import TypedDict, cast
 
@@ -14,6 +15,7 @@ from inboxd.store import catalogue
 from inboxd.store.session import Session
 
 COUNTED = 10_000
+_DAY = re.compile(r"_[0-9]{8}$")
 
 
 class Role(TypedDict):
@@ -44,7 +46,6 @@ async def contents(session: Session) -> Contents | None:
         return None
     tables = {row["name"]: row["rows"] for row in await session.fetch("uninstall_tables")}
     known = catalogue.tables()
-    parts = tuple(f"{table}_" for table in known)
     unsettled = dict.fromkeys(("events", "commands"), 0)
     if tables.keys() >= unsettled.keys():
         unsettled = dict(await session.one("uninstall_unsettled", COUNTED))
@@ -52,8 +53,8 @@ async def contents(session: Session) -> Contents | None:
     return Contents(
         tables,
         unsettled,
-        # A partition that was detached has its parent's name before its own.
-        [each for each in tables if each not in known and not each.startswith(parts)],
+        # A partition that was detached has its parent's name before its day.
+        [each for each in tables if _DAY.sub("", each) not in known],
         [row["described"] for row in await session.fetch("uninstall_dependents")],
     )
 

@@ -163,6 +163,11 @@ def test_living_workers_are_named_and_keep_it_unless_forced(
     ("make", "told"),
     [
         ("create table {schema}.mine ()", "holds tables that are not inboxd's: mine"),
+        ("create table {schema}.events_kept ()", "that are not inboxd's: events_kept"),
+        (
+            "create materialized view {schema}.daily as select 1 as events",
+            "that are not inboxd's: daily",
+        ),
         (
             "create view seen as select * from {schema}.events",
             "depends on it: rule _RETURN on view seen",
