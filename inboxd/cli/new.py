@@ -4,7 +4,7 @@ Owns which names a plugin may have, and how a template becomes a file: `.in` is 
 a folder `package` gets the name of the package, and in its text `{{package}}` and `{{project}}` are
 replaced, nothing else.
 Promises: the plugin's folder appears whole or not at all (it is written beside its place, then
-renamed); what is there already is not touched.
+renamed; in an empty folder that is there, its parts are); what is there already is not touched.
 """
 
 import os
@@ -130,17 +130,24 @@ def _rendered(names: Mapping[str, str]) -> Iterator[tuple[PurePath, str]]:
 
 def _write(target: Path, files: Mapping[PurePath, str]) -> None:
     """Put the files into a new folder. Raises UsageError if that is not possible."""
-    unfinished = target.parent / f".{target.name}.{os.getpid()}"
     try:
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        is_there = target.exists()
+        if is_there and (not target.is_dir() or any(target.iterdir())):
             raise UsageError(f"{target} is there already, and is not an empty folder.")
+        # A folder that is there stays the one that it is: somebody may stand in it.
+        unfinished = (target if is_there else target.parent) / f".{target.name}.{os.getpid()}"
         unfinished.mkdir()
         try:
             for name, text in files.items():
                 file = unfinished / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, encoding="utf-8")
-            unfinished.rename(target)
+            if is_there:
+                for part in unfinished.iterdir():
+                    part.rename(target / part.name)
+                unfinished.rmdir()
+            else:
+                unfinished.rename(target)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise

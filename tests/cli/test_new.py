@@ -100,6 +100,13 @@ def test_an_empty_folder_is_filled(run_cli: Cli, here: Path) -> None:
     assert all_of(here) == ["empty"]
 
 
+def test_the_empty_folder_may_be_this_one(run_cli: Cli, here: Path) -> None:
+    stands_in = here.stat().st_ino
+    assert run_cli("new", "shop", "--folder", ".").code == 0
+    assert (Path("shop/plugin.py").is_file(), here.stat().st_ino) == (True, stands_in)
+    assert [each for each in all_of(here) if each.startswith("..")] == []
+
+
 @pytest.mark.parametrize("folder", ["missing/shop", "file/shop"])
 def test_a_folder_that_cannot_be_made_is_refused(run_cli: Cli, here: Path, folder: str) -> None:
     (here / "file").write_text("mine")
