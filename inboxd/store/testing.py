@@ -50,8 +50,9 @@ async def drop(connection: Connection, name: str) -> None:
 
 @asynccontextmanager
 async def alone(connection: Connection) -> AsyncIterator[None]:
-    """No other process makes a template on this server meanwhile."""
-    await connection.execute(shared("lock_test_templates"))
+    """No other process makes a template on this server meanwhile. Raises DatabaseError."""
+    with explained(_TO_THE_DENIED):
+        await connection.execute(shared("lock_test_templates"))
     try:
         yield
     finally:

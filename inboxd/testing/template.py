@@ -34,6 +34,8 @@ T = TypeVar("T")
 # Memory, where there is enough: each test makes and drops files, three times as fast there.
 _MEMORY = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a folder of its own in it
 _ENOUGH = 1 << 30
+# Processes of one test run make their templates one after the other, each in a second or two.
+_TURNS = {"lock_timeout": "120000"}
 _INSTEAD = "or name a server that runs already: --inboxd-dsn, INBOXD_TEST_DSN, or inboxd_dsn"
 
 
@@ -107,7 +109,7 @@ class TestServer:
         async def run() -> T:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await connect(
-                    self._settings, "test", plans={"statement_timeout": "0"}
+                    self._settings, "test", plans={"statement_timeout": "0", **_TURNS}
                 )
             return await work(self._connection)
 

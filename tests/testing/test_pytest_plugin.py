@@ -9,7 +9,9 @@ import psycopg
 import pytest
 
 from inboxd.embedded import Server
+from inboxd.errors import DatabaseError
 from inboxd.store import migrations
+from inboxd.testing import template
 from tests.support import ExternalServer
 
 pytest_plugins = ["pytester"]
@@ -191,3 +193,16 @@ def test_settings_that_are_wrong_are_named(
         "def inboxd_settings(): return {'worker': {'pol_interval': '1s'}}\n"
     )
     assert "worker.pol_interval" in failed(pytester, f"--inboxd-dsn={server.dsn()}")
+
+
+def test_who_does_not_get_a_turn_to_make_a_template_is_told(
+    server: Server | ExternalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(template, "_TURNS", {"lock_timeout": "50"})
+    with (
+        psycopg.connect(server.dsn()) as other,
+        template.open_server(server.dsn()) as tests,
+    ):
+        other.execute("select pg_advisory_lock(hashtext('inboxd test templates'))")
+        with pytest.raises(DatabaseError, match="lock timeout"):
+            tests.make_template()
