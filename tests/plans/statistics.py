@@ -138,6 +138,7 @@ class _Site:
 
     async def _all_is_counted(self) -> None:
         """Wait until the server has counted all that was done before: a session that ends, too."""
+        await self.database.end_sessions()
         ours = [*self.old, *await self.stand.count()]
         ours += [each.get_server_pid() for each in (self.observer, self.holder)]
         others = (

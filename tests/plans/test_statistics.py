@@ -51,6 +51,7 @@ _WHOLE = frozenset(
         *("count_commands_history", "count_events_history", "bodies_needed"),
         *("export_commands_csv", "export_commands_jsonl"),
         *("export_events_csv", "export_events_jsonl"),
+        "uninstall_unsettled",
         *("tested_commands", "tested_events", "due_rows"),  # of a test's own small tables
     }
 )

@@ -64,6 +64,10 @@ class Database:
     def _kept(self) -> KeptConnections:
         return KeptConnections(self.dsn)
 
+    async def end_sessions(self) -> None:
+        """End the sessions that are kept for the next statement."""
+        await self._kept.close()
+
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection of its own, closed at the end."""

@@ -43,6 +43,12 @@ class KeptConnections:
             raise
         idle.append(connection)
 
+    async def close(self) -> None:
+        """End those of this loop: at its end, at the latest, the server counts what one did."""
+        idle = await self._of_this_loop()
+        while idle:
+            idle.pop().terminate()
+
     async def _of_this_loop(self) -> _Idle:
         loop = asyncio.get_running_loop()
         if loop not in self._of:
