@@ -112,6 +112,8 @@ class _Guest:
                 finally:
                     now = self._incarnation
                     await hooks.finish(worker_info(now.me) if now and self._has_lived else None)
+                    if hooks.left:
+                        _report(f"ignores its cancellation: {', '.join(hooks.left)}")
 
     async def _live(
         self, executions: Executions, hooks: Hooks, on_ready: Callable[[], None]

@@ -1,15 +1,19 @@
 """A worker inside another program: it works in that one's loop, and leaves as it came."""
 
+import asyncio
 import logging
 import signal
 import threading
+from contextlib import suppress
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
-from inboxd import CommandContext, Handlers
+from inboxd import CommandContext, Handlers, WorkerInfo
 from inboxd.client import Inbox
 from inboxd.daemon import worker
+from inboxd.engine import hooks
 from inboxd.errors import DatabaseError, PluginError
 from inboxd.settings import Settings
 from tests.support import Database, eventually
@@ -111,3 +115,28 @@ async def test_an_outage_is_waited_for(database: Database) -> None:
         async with database.connect() as connection:
             sent = await inbox.send(connection, "guest.double", 4)
             assert await inbox.result(connection, sent.command_id) == 8
+
+
+async def test_a_hook_that_ignores_its_cancellation_is_named_and_left(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "_STOPPING", 0.05)
+    monkeypatch.setattr(hooks, "_PATIENCE", 0.05)
+    let_go = anyio.Event()
+    asyncio.get_running_loop().call_later(5, let_go.set)  # else this test would not end
+    guest = Handlers("guest")
+
+    @guest.on_stop
+    async def stays(worker: WorkerInfo) -> None:
+        while not let_go.is_set():
+            with suppress(asyncio.CancelledError):
+                await let_go.wait()
+
+    with capture_logs() as lines:
+        async with worker(settings_of(database), handlers=[guest]):
+            pass
+    assert not let_go.is_set()
+    let_go.set()
+    reasons = [line["reason"] for line in lines if line["log_level"] == "critical"]
+    assert len(reasons) == 1
+    assert reasons[0].endswith(".stays")
