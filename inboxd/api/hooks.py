@@ -35,7 +35,8 @@ class FailedAttempt:
     """An attempt that failed, once that is committed. The payload is not part of it.
 
     error: what was raised. message: its type and text, without the rows and arguments that a
-    database driver quotes. fingerprint: equal for equal failures, as in `inboxd failures`.
+    database driver quotes, and with passwords masked as in the log. fingerprint: equal for equal
+    failures, as in `inboxd failures`.
     outcome: "retrying", at `retry_at`, or "dead", a dead letter. plugin, handler: whose it was;
     None where no handler was called. Of a chunk, `events` is how many failed together, and the rest
     is that of the first one.

@@ -14,8 +14,10 @@ from structlog.testing import capture_logs
 from inboxd.api.handlers import Handlers
 from inboxd.api.hooks import FailedAttempt, WorkerInfo
 from inboxd.engine import hooks as module
-from inboxd.engine.hooks import Hooks
+from inboxd.engine.hooks import Hooks, failed_attempt
 from inboxd.engine.resources import Resources
+from inboxd.model.outcome import Dead, explain
+from inboxd.store.workers import WorkerIdentity
 from inboxd.telemetry.metrics import Metrics
 from tests.support import eventually
 
@@ -247,3 +249,13 @@ async def test_a_slow_hook_does_not_keep_who_reports_waiting(handlers: Handlers)
         assert told == []
         go_on.set()
         await eventually(all_told)
+
+
+def test_the_message_masks_passwords_as_the_log_does() -> None:
+    me = WorkerIdentity(ME.id, ME.name, "h", 1, ME.version, (), (), (), "")
+    columns = {"type": "shop.pay", "attempts": 0, "correlation_id": None, "tenant": None}
+    row: Any = {"id": 1, "command_id": uuid4(), "queue": "default", **columns}
+    error = OSError("no answer of postgresql://me:secret@db/shop")
+    told = failed_attempt(me, row, None, Dead(explain(error)), error)
+    assert told is not None
+    assert told.message == "OSError: no answer of postgresql://me:********@db/shop"
