@@ -29,8 +29,8 @@ from inboxd.daemon.incarnation import Incarnation
 from inboxd.engine.execution import Executions
 from inboxd.engine.hooks import Hooks, worker_info
 from inboxd.engine.resources import Resources
-from inboxd.errors import InboxdError, PluginError, SettingsError
-from inboxd.model.outcome import explain
+from inboxd.errors import PluginError, SettingsError
+from inboxd.model.outcome import explain, telling_error
 from inboxd.registry.plugins import accepted, configured, default_policy, load_plugins
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings, read, reloadable, taken_over
@@ -108,7 +108,7 @@ class _Daemon:
                     await self._work(executions, group)
                     group.cancel_scope.cancel()
             except BaseExceptionGroup as group_error:
-                error = _sole(group_error)
+                error = telling_error(group_error)
                 raise error from error.__cause__
         _log.info("stopped")
         return 0
@@ -157,10 +157,11 @@ class _Daemon:
                 died = await incarnation.run(partial(self._ready, incarnation, hooks))
             except Exception as error:
                 # At the first start somebody looks on; later the database comes back by itself.
-                if not (self._has_lived and is_passing(_sole(error))):
+                if not (self._has_lived and is_passing(telling_error(error))):
                     raise
                 _log.warning(
-                    "the next life waits for the database", reason=explain(_sole(error)).error
+                    "the next life waits for the database",
+                    reason=explain(telling_error(error)).error,
                 )
                 await anyio.sleep(_PAUSE)
             else:
@@ -258,16 +259,3 @@ def _end_at_once(reason: str, code: int = _INTERNAL_ERROR) -> None:
     _log.critical("ending the process", reason=reason)
     sys.stderr.flush()
     os._exit(code)
-
-
-def _sole(error: BaseException) -> BaseException:
-    """The error that ended the daemon: an InboxdError says more than what it tore down."""
-    flat: list[BaseException] = []
-    todo: list[BaseException] = [error]
-    while todo:
-        error = todo.pop()
-        if isinstance(error, BaseExceptionGroup):
-            todo += error.exceptions
-        else:
-            flat.append(error)
-    return next((error for error in flat if isinstance(error, InboxdError)), flat[0])

@@ -19,7 +19,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from inboxd.errors import Defer, NoHandler, PayloadError, Reject, Retry, UsageError
+from inboxd.errors import (
+    Defer,
+    InboxdError,
+    NoHandler,
+    PayloadError,
+    Reject,
+    Retry,
+    UsageError,
+)
 from inboxd.model import duration
 from inboxd.model.backoff import Policy, Rng
 
@@ -183,6 +191,19 @@ def only_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def telling_error(error: BaseException) -> BaseException:
+    """The error of a group that tells most: one of ours says more than what it tore down."""
+    flat: list[BaseException] = []
+    todo: list[BaseException] = [error]
+    while todo:
+        error = todo.pop()
+        if isinstance(error, BaseExceptionGroup):
+            todo += error.exceptions
+        else:
+            flat.append(error)
+    return next((error for error in flat if isinstance(error, InboxdError)), flat[0])
 
 
 def _optional_seconds(after: timedelta | str | float | None) -> float | None:

@@ -24,6 +24,7 @@ from inboxd.engine.execution import Executions
 from inboxd.engine.hooks import Hooks, worker_info
 from inboxd.engine.resources import opened
 from inboxd.errors import InboxdError
+from inboxd.model.outcome import telling_error
 from inboxd.registry.plugins import default_policy
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
@@ -95,7 +96,7 @@ async def drain(
                     incarnation.stop()
             await hooks.finish(worker_info(incarnation.me))
     except BaseExceptionGroup as group:
-        raise _sole(group) from None
+        raise telling_error(group) from None
     return running
 
 
@@ -139,19 +140,6 @@ async def _may_run(incarnation: Incarnation, connection: Connection, sql: Statem
     """Whether a row is due that this worker would run, if others let it."""
     rows = await store.due(connection, sql)
     return any(incarnation.serves(row["kind"], row["lane"], row["type"]) for row in rows)
-
-
-def _sole(error: BaseException) -> BaseException:
-    """What ended the worker: an error of ours says more than what it tore down."""
-    flat: list[BaseException] = []
-    todo: list[BaseException] = [error]
-    while todo:
-        error = todo.pop()
-        if isinstance(error, BaseExceptionGroup):
-            todo += error.exceptions
-        else:
-            flat.append(error)
-    return next((error for error in flat if isinstance(error, InboxdError)), flat[0])
 
 
 def _nothing(_: object) -> None:
