@@ -72,14 +72,14 @@ def inboxd_template(
 
 
 @pytest.fixture
-def inboxd_database(
-    inboxd_server: "TestServer", inboxd_template: "TestDatabase"
-) -> "Iterator[TestDatabase]":
+def inboxd_database(inboxd_template: "TestDatabase") -> "Iterator[TestDatabase]":
     """A database of the test's own, a copy of the template; its URL is `.dsn`."""
+    # Not the fixture's: a folder that overrides it may come after the template was made, or before.
+    server = inboxd_template.server
     with _explained():
-        database = inboxd_server.copy(inboxd_template)
+        database = server.copy(inboxd_template)
     yield database
-    inboxd_server.drop(database)
+    server.drop(database)
 
 
 @pytest.fixture

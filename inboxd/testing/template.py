@@ -40,22 +40,22 @@ _INSTEAD = "or name a server that runs already: --inboxd-dsn, INBOXD_TEST_DSN, o
 
 
 class TestDatabase:
-    """A database of tests: `dsn`, and SQL to prepare or look at it."""
+    """A database of tests: `dsn`, the server that it is on, and SQL to prepare or look at it."""
 
     __test__ = False  # pytest takes no class of this name for tests
 
-    def __init__(self, name: str, dsn: str, loop: LoopThread) -> None:
-        """Talk to it in `loop`."""
+    def __init__(self, name: str, dsn: str, server: "TestServer") -> None:
+        """The database `name` of `server`, at `dsn`."""
         self.name = name
         self.dsn = dsn
-        self._loop = loop
+        self.server = server
 
     def __repr__(self) -> str:
         return f"TestDatabase({self.name!r})"
 
     def execute(self, sql: str, *arguments: object) -> None:
         """Run a statement, or several without arguments, on a connection for just that."""
-        self._loop.run(partial(self._execute, sql, *arguments))
+        self.server.loop.run(partial(self._execute, sql, *arguments))
 
     async def _execute(self, sql: str, *arguments: object) -> None:
         async with store.open_connection(settings_of(self.dsn)) as connection:
@@ -72,7 +72,7 @@ class TestServer:
         self._dsn_of = dsn_of
         self._settings = settings_of(dsn)
         self._own = own
-        self._loop = LoopThread()
+        self.loop = LoopThread()
         self._connection: Connection | None = None
 
     def dsn(self, database: str) -> str:
@@ -102,8 +102,8 @@ class TestServer:
     def close(self) -> None:
         """Leave it."""
         if self._connection is not None:
-            self._loop.run(self._connection.close)
-        self._loop.close()
+            self.loop.run(self._connection.close)
+        self.loop.close()
 
     def _run(self, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
         async def run() -> T:
@@ -113,7 +113,7 @@ class TestServer:
                 )
             return await work(self._connection)
 
-        return self._loop.run(run)
+        return self.loop.run(run)
 
     async def _make_template(
         self, plugins: Collection[str], connection: Connection
@@ -142,7 +142,7 @@ class TestServer:
     async def _create(self, connection: Connection, template: str) -> TestDatabase:
         name = f"inboxd_test_{uuid4().hex[:12]}"
         await store.create(connection, name, template, by_file=self._own)
-        return TestDatabase(name, self.dsn(name), self._loop)
+        return TestDatabase(name, self.dsn(name), self)
 
 
 @contextmanager

@@ -109,6 +109,25 @@ def test_without_a_dsn_there_is_an_embedded_server(pytester: pytest.Pytester) ->
     pytester.runpytest_subprocess("-k", "1").assert_outcomes(passed=1, deselected=2)
 
 
+def test_a_folder_may_have_a_server_of_its_own(
+    pytester: pytest.Pytester, server: Server | ExternalServer
+) -> None:
+    """The template is made once a session, by the folder that comes first."""
+    own = pytester.mkdir("a")
+    (own / "conftest.py").write_text(
+        "import pytest\n"
+        "from inboxd.testing.template import open_server\n"
+        "@pytest.fixture(scope='session')\n"
+        "def inboxd_server():\n"
+        f"    with open_server({server.dsn()!r}) as server:\n"
+        "        yield server\n"
+    )
+    for folder in (own, pytester.mkdir("b")):
+        (folder / f"test_{folder.name}.py").write_text("def test_it(inboxd_database): pass")
+    ran = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    ran.assert_outcomes(passed=2)
+
+
 def test_without_the_servers_wheel_it_says_what_to_install(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
