@@ -24,7 +24,6 @@ from inboxd.engine.execution import take_back
 from inboxd.engine.outcomes import is_ours, kind_of, uuid_of
 from inboxd.engine.resources import Resources
 from inboxd.model.outcome import Dead, Retrying, Unsuccessful, explain
-from inboxd.settings import redact
 from inboxd.store.rows import ClaimedRow
 from inboxd.store.workers import WorkerIdentity
 from inboxd.telemetry.logs import get_logger
@@ -182,7 +181,7 @@ def failed_attempt(
     uuid = uuid_of(row)
     return FailedAttempt(
         error=error,
-        message=redact(outcome.failure.error),
+        message=outcome.failure.error,
         fingerprint=outcome.failure.fingerprint,
         outcome="retrying" if isinstance(outcome, Retrying) else "dead",
         retry_at=retry_at,

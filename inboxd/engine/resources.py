@@ -29,7 +29,6 @@ from inboxd.api.resources import Dependent, Lifespan
 from inboxd.errors import InboxdError, LifespanFailed, PluginError, UsageError
 from inboxd.model.frames import place_of
 from inboxd.model.outcome import explain, only_error
-from inboxd.settings import redact
 from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -239,7 +238,7 @@ class _Life:
         package = self._lifespan.func.__module__.partition(".")[0]
         error = only_error(error)
         at = place_of(error, package)
-        reason = f"{redact(explain(error).error)}{f', at {at}' if at else ''}"
+        reason = f"{explain(error).error}{f', at {at}' if at else ''}"
         if self._phase == "closing":
             _log.error("a lifespan failed when it closed", lifespan=self.name, reason=reason)
             return

@@ -1,10 +1,10 @@
 """What follows from the way a handler ended.
 
 Owns the four outcomes, and the one decision from an error to an outcome. Promises: a failure's
-text can be stored as it is (no NUL, valid UTF-8, bounded), and equal failures share a
-fingerprint; `decide` has no side effect and never raises.
-Known limit: the text of a handler's own exception is stored as the handler wrote it, so a handler
-that puts a secret in its message shows it; only the DETAIL of a database driver is left out.
+text can be stored as it is (no NUL, valid UTF-8, bounded, passwords masked as in the log), and
+equal failures share a fingerprint; `decide` has no side effect and never raises.
+Known limit: apart from that, and from the DETAIL of a database driver, the text of a handler's own
+exception is stored as the handler wrote it: who puts another secret into a message shows it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ from inboxd.errors import (
 )
 from inboxd.model import duration
 from inboxd.model.backoff import Policy, Rng
+from inboxd.model.masking import redact
 
 ERROR_LENGTH = 1_000
 TRACEBACK_LENGTH = 4_000
 TRACEBACK_FRAMES = 20
+# What is read of a message, before it is shortened to what is stored.
+_MESSAGE_LENGTH = 20_000
 # asyncpg quotes the argument; of its reason only what quotes nothing is kept: types, and bounds.
 _REASONS = (
     r"expected \w+, got \w+",
@@ -183,7 +186,7 @@ def _path(error: BaseException) -> str | None:
     """Where in the payload it is; a payload's keys may be of any length."""
     if not isinstance(error, PayloadError) or error.path is None:
         return None
-    return _storable(error.path)[:ERROR_LENGTH]
+    return redact(_storable(error.path), ERROR_LENGTH)
 
 
 def only_error(error: BaseException) -> BaseException:
@@ -221,7 +224,7 @@ def _seconds(after: timedelta | str | float) -> float:
 
 
 def _message(error: BaseException) -> str:
-    """The text of the error, without what a driver quotes: rows in DETAIL, arguments of a query."""
+    """The text of the error, without passwords and what a driver quotes: rows, arguments."""
     try:
         message = _ARGUMENT.sub(r"\1\2", str(error).partition("\nDETAIL:")[0])
     except Exception as broken:  # noqa: BLE001 - a hostile __str__ must not cost the settlement
@@ -229,7 +232,7 @@ def _message(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         members = (f"{type(one).__qualname__}: {_message(one)}" for one in error.exceptions)
         message = f"{message}: {'; '.join(members)}"
-    return message
+    return redact(message, _MESSAGE_LENGTH)
 
 
 def _storable(text: str) -> str:
@@ -243,7 +246,8 @@ def _traceback(error: BaseException, package: str) -> str:
     step: BaseException | None = error
     while step is not None and len(parts) < TRACEBACK_CHAIN:
         first = _first_of_handler(step.__traceback__, package)
-        frames = "".join(traceback.format_tb(first, limit=-TRACEBACK_FRAMES))
+        # Redacted too: a frame shows its line of code, which may have a URL in it.
+        frames = redact("".join(traceback.format_tb(first, limit=-TRACEBACK_FRAMES)))
         parts.append(f"{frames}{type(step).__qualname__}: {_message(step)}")
         step = step.__cause__ or (None if step.__suppress_context__ else step.__context__)
     return "\n\n".join(reversed(parts))

@@ -16,7 +16,6 @@ from inboxd.settings.overrides import (
     TypeOverride,
 )
 from inboxd.settings.processing import Commands, Events, Unhandled, Wakeups, Worker
-from inboxd.settings.secrets import redact
 from inboxd.settings.sections import ANY, Settings
 from inboxd.settings.telemetry import Http, Logs
 
@@ -45,7 +44,6 @@ __all__ = [
     "describe",
     "load",
     "read",
-    "redact",
     "reloadable",
     "taken_over",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from inboxd.settings.secrets import MASK, redact
+from inboxd.model.masking import MASK, redact
 from inboxd.settings.sections import Settings
 
 # Read for each page or each line; everything else shapes connections and tasks.

@@ -1,31 +1,18 @@
-"""Secrets: the files they are read from, and how they are kept off every screen.
+"""Secrets: the files they are read from.
 
-Owns the names of secret files (systemd's `LoadCredential`, Docker's and Kubernetes' secrets) and
-the masking of passwords in text. Promises that `redact` errs on the side of hiding too much.
-Known limit: a password is recognised by its place in a URL or behind `password=`, not by its look.
+Owns the names of secret files: systemd's `LoadCredential`, Docker's and Kubernetes' secrets.
+*See:* `inboxd/model/masking.py`, which keeps passwords off every screen.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from inboxd.errors import SettingsError
 
-MASK = "********"
 DOCKER_SECRETS = Path("/run/secrets")
 
 # The file's name -> the setting that it gives.
 _FILES = {"database_password": "password", "database_dsn": "dsn"}
-
-_IN_URL = re.compile(r"(://[^\s:/@]*:)\S*@")
-_AS_PARAMETER = re.compile(r"((?:password|passwd|pwd|secret|token)=)[^\s&;]+", re.IGNORECASE)
-
-
-def redact(text: str) -> str:
-    """Mask passwords of URLs and of `password=…` parameters."""
-    if "=" in text:
-        text = _AS_PARAMETER.sub(rf"\1{MASK}", text)
-    return _IN_URL.sub(rf"\1{MASK}@", text) if "@" in text else text
 
 
 def read_secret(path: Path) -> str:

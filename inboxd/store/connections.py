@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from inboxd.errors import DatabaseError, SchemaError
-from inboxd.settings import Database, redact
+from inboxd.model.masking import redact
+from inboxd.settings import Database
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Row: TypeAlias = asyncpg.Record

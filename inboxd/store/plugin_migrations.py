@@ -22,7 +22,8 @@ from datetime import datetime
 import asyncpg
 
 from inboxd.errors import DatabaseError, SchemaError
-from inboxd.settings import Database, redact
+from inboxd.model.masking import redact
+from inboxd.settings import Database
 from inboxd.store import migrations, plugin_folders
 from inboxd.store.connections import LOST, Connection, connect, is_passing
 from inboxd.store.migrations import MigrationPlan

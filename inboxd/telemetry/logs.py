@@ -24,7 +24,7 @@ import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from inboxd.settings import redact
+from inboxd.model.masking import redact
 
 Level = Literal["debug", "info", "warning", "error"]
 Style = Literal["auto", "json", "console"]
@@ -262,7 +262,7 @@ def _clean_value(key: str, value: object, depth: int) -> object:
 
 def _clean_text(text: str) -> str:
     # A lone surrogate (an undecodable byte of a file name) would make the line unwritable.
-    return redact(text[:_MAX_TEXT]).encode("utf-8", "replace").decode()
+    return redact(text, _MAX_TEXT).encode("utf-8", "replace").decode()
 
 
 def _to_json(_: WrappedLogger, __: str, line: EventDict) -> str:

@@ -44,6 +44,21 @@ async def test_attempts_are_executions_and_each_leaves_an_entry(inbox: Inbox, ki
 
 
 @pytest.mark.parametrize("kind", KINDS)
+async def test_a_password_in_an_error_is_masked_as_it_is_stored(inbox: Inbox, kind: Kind) -> None:
+    told = {"how": "raise", "text": "no answer of postgres://u:hunter2@h/db"}
+    row = await inbox.dead(kind, await inbox.write(kind, "test.misbehave", told))
+    masked = "ValueError: no answer of postgres://u:********@h/db"
+    for entry in errors_of(row):
+        assert entry["error"] == masked
+        assert entry["traceback"].endswith(masked)
+    if kind == "command":
+        ask = "select inboxd.command_result($1)::text"
+        answer = await inbox.database.fetchval(ask, row["command_id"])
+        assert masked in answer
+        assert "hunter2" not in answer
+
+
+@pytest.mark.parametrize("kind", KINDS)
 async def test_the_next_time_counts_from_now(inbox: Inbox, kind: Kind) -> None:
     """A row that waited for an hour is not retried an hour ago."""
     long_ago = datetime.now(UTC) - timedelta(hours=1)

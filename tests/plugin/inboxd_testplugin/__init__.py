@@ -183,7 +183,7 @@ async def _misbehave(  # noqa: C901, PLR0912, PLR0915 - a table of ways, each a 
 ) -> None:
     match how["how"]:
         case "raise":
-            raise ValueError("as told")
+            raise ValueError(how.get("text", "as told"))
         case "base exception":
             raise SystemExit(3)
         case "cancelled":

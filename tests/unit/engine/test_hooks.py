@@ -251,7 +251,7 @@ async def test_a_slow_hook_does_not_keep_who_reports_waiting(handlers: Handlers)
         await eventually(all_told)
 
 
-def test_the_message_masks_passwords_as_the_log_does() -> None:
+def test_the_message_masks_passwords_as_the_stored_error_does() -> None:
     me = WorkerIdentity(ME.id, ME.name, "h", 1, ME.version, (), (), (), "")
     columns = {"type": "shop.pay", "attempts": 0, "correlation_id": None, "tenant": None}
     row: Any = {"id": 1, "command_id": uuid4(), "queue": "default", **columns}

@@ -150,6 +150,31 @@ def test_a_failure_is_bounded_and_keeps_the_last_frames() -> None:
     assert failure.kind == "ValueError"
 
 
+def test_passwords_are_masked_wherever_they_stand() -> None:
+    def ask(_url: str) -> None:
+        raise ExceptionGroup("x", [OSError("no answer of amqp://u:hunter2@h")])
+
+    with pytest.raises(ExceptionGroup) as caught:
+        ask("postgres://u:hunter2@h/db")
+    error = RuntimeError("?password=hunter2 postgres://u:hunter2@h/db")
+    error.__cause__ = caught.value
+    failure = explain(raised(error))
+    assert failure.error == "RuntimeError: ?password=******** postgres://u:********@h/db"
+    assert 'ask("postgres://u:********@h/db")' in failure.traceback, "a line of code"
+    assert "OSError: no answer of amqp://u:********@h" in failure.traceback
+    for text in (failure.traceback, whole_traceback(error)):
+        assert "hunter2" not in text
+    assert explain(PayloadError("no", "a.x://u:hunter2@h")).path == "a.x://u:********@h"
+
+
+def test_a_password_at_the_end_of_what_is_kept_is_masked() -> None:
+    for spaces in range(980, 1_000):
+        failure = explain(raised(ValueError(" " * spaces + "x://u:hunter2@h")))
+        assert "hunt" not in failure.error
+    long = " " * 19_980 + "x://u:" + "hunter2" * 10_000 + "@h"
+    assert "hunter2" not in explain(raised(ValueError(long))).traceback
+
+
 def test_the_traceback_ends_where_it_was_raised() -> None:
     assert "in raised" in explain(raised(KeyError("x"))).traceback
 

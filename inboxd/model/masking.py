@@ -1,0 +1,33 @@
+"""Passwords in text that others will read: a log line, a stored error, a command line's output.
+
+Owns the masking. Promises: it errs on the side of hiding too much, a password that the cut goes
+through is hidden too, and its time grows with the text's length only.
+Known limit: a password is recognised by its place in a URL or behind `password=`, not by its look.
+"""
+
+import re
+
+MASK = "********"
+
+_WORD = re.compile(r"\S+")
+_BEFORE_PASSWORD = re.compile(r"://[^:/@]*:")
+_AS_PARAMETER = re.compile(r"((?:password|passwd|pwd|secret|token)=)[^\s&;]+", re.IGNORECASE)
+
+
+def redact(text: str, at_most: int | None = None) -> str:
+    """Mask passwords of URLs and of `password=…` parameters, in its first characters if bounded."""
+    is_cut = at_most is not None and len(text) > at_most
+    if is_cut:
+        text = f"{text[:at_most]}@"  # what is behind the cut would tell a password from a port
+    if "=" in text:
+        text = _AS_PARAMETER.sub(rf"\1{MASK}", text)
+    if "@" in text and "://" in text:
+        text = _WORD.sub(_without_password, text)
+    return text.removesuffix("@") if is_cut else text
+
+
+def _without_password(word: re.Match[str]) -> str:
+    """One word, whose URL's password ends at the last @."""
+    before, at, behind = word[0].rpartition("@")
+    found = _BEFORE_PASSWORD.search(before) if at else None
+    return word[0] if found is None else f"{before[: found.end()]}{MASK}@{behind}"

@@ -1,0 +1,41 @@
+"""Passwords in text: hidden, wherever the text is cut, in a time that is bounded."""
+
+import time
+
+import pytest
+
+from inboxd.model.masking import redact
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no secret here", "no secret here"),
+        ("postgresql://u:p@h/d", "postgresql://u:********@h/d"),
+        ("postgresql://u:p@ss/w@h/d", "postgresql://u:********@h/d"),
+        ("postgresql://u@h:5432/d", "postgresql://u@h:5432/d"),
+        ("http://h:80/ me@h", "http://h:80/ me@h"),
+        ("one ://a:p@h,\nanother 'x://:q@h'", "one ://a:********@h,\nanother 'x://:********@h'"),
+        ("host=h password=p user=u", "host=h password=******** user=u"),
+        ("?user=u&Password=p@q&x=1", "?user=u&Password=********&x=1"),
+    ],
+)
+def test_redact(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+def test_a_password_that_the_cut_goes_through_is_hidden() -> None:
+    text = "no answer of postgresql://u:hunter2@h/d"
+    assert redact(text, len(text)) == "no answer of postgresql://u:********@h/d"
+    for length in range(len(text)):
+        assert "h" not in redact(text, length).partition("://u:")[2].replace("@h", "")
+    assert redact("x" * 9, 5) == "xxxxx"
+    assert redact("me@h.org", 3) == "me@"
+
+
+@pytest.mark.parametrize("word", ["x", "://a:", "://", "password", "@", "=://a"])
+def test_hostile_text_takes_no_longer_than_other_text(word: str) -> None:
+    text = f"{word * 200_000} = ://u:p@h"
+    started = time.monotonic()
+    redact(text)
+    assert time.monotonic() - started < 2, "a square of its length would be minutes"
