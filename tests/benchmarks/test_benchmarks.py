@@ -25,19 +25,15 @@ def lines_of(script: str, *options: str, rows: int = 200) -> list[list[str]]:
     return [line for line in table if line[0] != "| what"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
         "commands with one insert",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in (
-                "no-op events of 8 KB",
-                "each send one command",
-                "no-op commands, two workers",
-                "no-op commands, one a page",
-            )
-        ),
+        "no-op events of 8 KB",
+        "each send one command",
+        "no-op commands, two workers",
+        "no-op commands, one a page",
     ],
 )
 def test_drain(name: str) -> None:

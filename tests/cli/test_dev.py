@@ -201,6 +201,7 @@ async def test_dev_reloads_and_stops_cleanly(dev: Dev) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.long
 async def test_new_migrations_of_a_plugin_run_and_one_that_fails_waits_for_a_change(
     folder: Path,
 ) -> None:
@@ -223,6 +224,7 @@ async def test_new_migrations_of_a_plugin_run_and_one_that_fails_waits_for_a_cha
 @pytest.mark.anyio
 @pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.long
 async def test_nothing_outlives_its_terminal_or_its_parent(
     dev: Dev, number: signal.Signals
 ) -> None:
@@ -256,6 +258,7 @@ def _lives(pid: int) -> bool:
 
 
 @pytest.mark.anyio
+@pytest.mark.long
 async def test_a_copy_is_warned_of_and_its_editable_successor_is_found(folder: Path) -> None:
     environment, code = folder / "venv", folder / "code with blanks"
     venv.create(environment, symlinks=True)

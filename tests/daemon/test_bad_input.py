@@ -125,6 +125,7 @@ async def test_nul_in_text_is_refused_when_it_is_written(inbox: Inbox, kind: Kin
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.long
 async def test_a_payload_of_50_mb(inbox: Inbox, worker: Worker, kind: Kind) -> None:
     before = _peak(worker)
     ids = [await inbox.write(kind, "test.any", "x" * 50_000_000) for _ in range(3)]

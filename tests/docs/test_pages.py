@@ -43,6 +43,7 @@ NOT_RUN = [
 ]
 
 
+@pytest.mark.long
 def test_promises_name_tests_that_ci_runs() -> None:
     """Not merely what is written down in a file; a soak, say, or what is no test, is refused."""
     page = (ROOT / "docs/promises.md").read_text()

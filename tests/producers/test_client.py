@@ -178,6 +178,7 @@ async def test_payloads_of_every_form(database: Database) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("producer", ["asyncpg", "psycopg"], indirect=True)
+@pytest.mark.long
 async def test_a_payload_of_50_mb_arrives(producer: Producer, database: Database) -> None:
     receipt = await settled(inbox.emit(producer.connection, "a.b", {"blob": "x" * 50_000_000}))
     await settled(producer.commit())

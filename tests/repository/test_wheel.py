@@ -159,6 +159,7 @@ async def test_it_works_outside_the_checkout(
 
 
 @pytest.mark.timeout(100)
+@pytest.mark.long
 def test_the_demo_runs_outside_the_checkout(elsewhere: Environment, tmp_path: Path) -> None:
     """With the wheel's inboxd and the school's own wheel; PostgreSQL is the demo's."""
     for name in ("demo.py", "config.toml"):
