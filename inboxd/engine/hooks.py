@@ -4,7 +4,8 @@ Owns when hooks are called and how long they may take; `inboxd.api.hooks` says w
 What happened waits in a queue with one consumer, so nothing that a hook does, or does not do, holds
 up a settlement. Promises that a hook changes no outcome: its failure is logged, once until it has
 succeeded again, and counted; when the queue is full, what happens is dropped, counted and logged;
-at the end the queue is emptied within a bound, then `on_stop` is called. Known limits: hooks are
+at the end, and whatever ends the worker, a lost resource too, the queue is emptied within a bound,
+then `on_stop` is called. Known limits: hooks are
 called one after the other, so one that hangs delays the others; one that ignores its cancellation
 stays behind (`left`), for the process to end.
 *See:* `resources`, which gives hooks what they take; `judge`.
@@ -42,7 +43,7 @@ _STOPPING = 5.0
 
 
 class Hooks:
-    """Calls the hooks of all plugins; `run` in a task group."""
+    """Calls the hooks of all plugins; `run` in a task group, which `finish` alone ends."""
 
     def __init__(self, hooks: Sequence[Hook], resources: Resources, metrics: Metrics) -> None:
         """Call `hooks` with their resources, which are open."""
@@ -52,7 +53,8 @@ class Hooks:
         }
         self._counts = metrics.hook_calls
         self._waiting: asyncio.Queue[tuple[Moment, object]] = asyncio.Queue(_MOST_WAITING)
-        self._scope = anyio.CancelScope()
+        # A cancellation of the worker does not end it: what waits is to be told.
+        self._scope = anyio.CancelScope(shield=True)
         self._ended = anyio.Event()
         self._now: Hook | None = None
         self._broken: set[str] = set()
@@ -74,7 +76,7 @@ class Hooks:
         self._tell("on_error", failed)
 
     async def run(self) -> None:
-        """Call hooks for what happens, until `finish` or a cancellation."""
+        """Call hooks for what happens, until `finish`."""
         try:
             with self._scope:
                 while True:
@@ -88,8 +90,12 @@ class Hooks:
     async def finish(self, worker: WorkerInfo | None) -> None:
         """Call hooks for what still waits, and for the end of the worker, each within a bound.
 
-        worker: None, if it was never ready.
+        worker: None, if it was never ready. A cancellation does not shorten it.
         """
+        with anyio.CancelScope(shield=True):
+            await self._finish(worker)
+
+    async def _finish(self, worker: WorkerInfo | None) -> None:
         with anyio.move_on_after(_REMAINING):
             await self._waiting.join()
         self._scope.cancel()

@@ -19,6 +19,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from inboxd.api.clock import clock
+from inboxd.api.hooks import WorkerInfo
 from inboxd.daemon.incarnation import Incarnation
 from inboxd.engine.execution import Executions
 from inboxd.engine.hooks import Hooks, worker_info
@@ -63,6 +64,7 @@ async def drain(
     metrics = Metrics(version("inboxd"))
     sql = Statements(settings.database.schema_name)
     running: Sequence[Running] | None = None
+    ready: WorkerInfo | None = None
     try:
         async with (
             opened(registry.lifespans, resources) as open_,
@@ -82,19 +84,22 @@ async def drain(
                 settings, registry, default_policy(settings), metrics, executions, hooks, []
             )
             tasks.start_soon(hooks.run)
-            with monitor.watch():
-                async with anyio.create_task_group() as life:
-                    await life.start(_live, incarnation)
-                    hooks.start(worker_info(incarnation.me))
-                    with anyio.move_on_after(within) as scope:
-                        await _until_drained(
-                            incarnation, partial(_may_run, incarnation, connection, sql)
-                        )
-                    if scope.cancelled_caught:
-                        running = list(monitor.running.values())
-                        life.cancel_scope.cancel()
-                    incarnation.stop()
-            await hooks.finish(worker_info(incarnation.me))
+            try:
+                with monitor.watch():
+                    async with anyio.create_task_group() as life:
+                        await life.start(_live, incarnation)
+                        ready = worker_info(incarnation.me)
+                        hooks.start(ready)
+                        with anyio.move_on_after(within) as scope:
+                            await _until_drained(
+                                incarnation, partial(_may_run, incarnation, connection, sql)
+                            )
+                        if scope.cancelled_caught:
+                            running = list(monitor.running.values())
+                            life.cancel_scope.cancel()
+                        incarnation.stop()
+            finally:
+                await hooks.finish(ready)
     except BaseExceptionGroup as group:
         raise telling_error(group) from None
     return running

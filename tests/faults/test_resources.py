@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-from inboxd import CommandContext, FailedAttempt, Fixed, Handlers
+from inboxd import CommandContext, FailedAttempt, Fixed, Handlers, WorkerInfo
 
 handlers = Handlers("shop")
 
@@ -134,6 +134,7 @@ BACKGROUND = """
 import anyio
 
 hung_up = anyio.Event()
+given_back = anyio.Event()
 
 
 async def keep_alive() -> None:
@@ -151,7 +152,23 @@ async def bank() -> AsyncIterator[bytes]:
 @handlers.command("shop.wait")
 async def wait(command: Any, ctx: CommandContext, bank: bytes) -> None:
     hung_up.set()
-    await asyncio.sleep(3600)
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        given_back.set()
+"""
+
+# The first call lasts until the worker is being torn down.
+TOLD = """
+@handlers.on_error
+async def told(attempt: FailedAttempt) -> None:
+    await given_back.wait()
+    say(f"told of {attempt.id}")
+
+
+@handlers.on_stop
+async def stopped(worker: WorkerInfo, first: str) -> None:
+    say("told of the end")
 """
 
 
@@ -170,6 +187,27 @@ async def test_a_resource_that_is_lost_ends_the_worker_which_gives_back_what_it_
     assert tuple(row) == ("pending", 0, 0)
     states = await database.fetch("select state from inboxd.workers")
     assert [row["state"] for row in states] == ["stopped"]
+
+
+async def test_hooks_are_told_of_what_waits_and_of_the_end_when_a_resource_is_lost(
+    database: Database, start_worker: StartWorker, tmp_path: Path
+) -> None:
+    worker = await _start(start_worker, tmp_path, BACKGROUND + TOLD)
+    write = "insert into inboxd.commands (type, queue) select $1, 'a' from generate_series(1, $2)"
+    await database.execute(write, "shop.pay", 3)
+
+    async def all_dead() -> bool:
+        query = "select count(*) from inboxd.commands where status = 'failed'"
+        return bool(await database.fetchval(query) == 3)
+
+    await eventually(all_dead)
+    await database.execute(write, "shop.wait", 1)
+    assert await worker.wait() == 75
+    output = worker.output()
+    ends = ["told of 1", "told of 2", "told of 3", "told of the end", "first closes"]
+    places = [output.index(each) for each in ends]
+    assert places == sorted(places)
+    assert "were not reported before the end" not in output
 
 
 async def test_a_second_stop_does_not_wait_for_what_opens_or_closes(
