@@ -78,10 +78,20 @@ def _parts(found: "UninstallPlan") -> Iterator[Part]:
                 for table, n in unsettled.items()
             )
             yield f"UNSETTLED, and never handled then: {', '.join(counts)}."
+        if in_the_way := _in_the_way(found):
+            yield "\n".join(
+                ["It would be refused while this is there:", *(f"  {each}" for each in in_the_way)]
+            )
     if found.workers:
         yield "\n".join(["Workers that live:", *(f"  {each}" for each in found.workers)])
     if told := [*_roles(found), *_plugins(found)]:
         yield "\n".join(told)
+
+
+def _in_the_way(found: "UninstallPlan") -> list[str]:
+    if found.contents is None:
+        return []
+    return [*(f"table {each}" for each in found.contents.foreign), *found.contents.dependents]
 
 
 def _roles(found: "UninstallPlan", *, done: bool = False) -> Iterator[str]:
@@ -123,6 +133,7 @@ def _document(found: "UninstallPlan", what: str) -> dict[str, Any]:
             "unsettled": contents.unsettled if contents else {},
             "roles": [e["role"] for e in found.roles if e["role"] not in found.staying],
         },
+        "in_the_way": _in_the_way(found),
         "workers": list(found.workers),
         "stays": {"roles": dict(found.staying), "plugins": dict(found.plugins)},
     }

@@ -140,6 +140,21 @@ def test_a_role_that_owns_something_stays(cli: Cli, sql: Sql, schema: str) -> No
     assert sql("select * from theirs") == []
 
 
+def test_a_role_that_owns_only_parts_of_the_schema_goes(cli: Cli, sql: Sql, schema: str) -> None:
+    sql(f"alter table {schema}.commands owner to {schema}_worker")
+    sql(f"alter schema {schema} owner to {schema}_worker")
+    sql(f"create policy seen on {schema}.events to {schema}_worker using (true)")
+    sql(
+        f"alter default privileges for role {schema}_worker in schema {schema}"
+        " grant select on tables to postgres"
+    )
+    planned = cli("uninstall", "--dry-run", "--json").json
+    assert planned["stays"]["roles"] == {}
+    result = cli("uninstall", "--yes")
+    assert result.code == 0, result.err
+    assert _there(sql, schema) == (0, 0)
+
+
 def test_living_workers_are_named_and_keep_it_unless_forced(
     cli: Cli, sql: Sql, schema: str
 ) -> None:
@@ -177,16 +192,35 @@ def test_living_workers_are_named_and_keep_it_unless_forced(
             "constraint of_mine_id_fkey on table of_mine",
         ),
         ("create table kept (row {schema}.events)", "table kept"),
+        (
+            "create publication told for table {schema}.commands",
+            "publication of table {schema}.commands in publication told",
+        ),
+        ("create publication told for tables in schema {schema}", "in publication told"),
+        (
+            (
+                "create function {schema}.seen() returns event_trigger language plpgsql"
+                " as 'begin end'; "
+                "create event trigger watched on ddl_command_end execute function {schema}.seen()"
+            ),
+            "event trigger watched",
+        ),
     ],
 )
 def test_what_is_not_inboxds_would_go_too_so_it_refuses(
     cli: Cli, sql: Sql, schema: str, make: str, told: str
 ) -> None:
-    sql(make.format(schema=schema))
+    for statement in make.format(schema=schema).split("; "):
+        sql(statement)
     result = cli("uninstall", "--yes", "--force")
     assert result.code == 1
-    assert told in result.err
+    assert told.format(schema=schema) in result.err
     assert _there(sql, schema) == (1, 2)
+    planned = cli("uninstall", "--dry-run")
+    what = told.format(schema=schema).rpartition(": ")[2]
+    assert "refused while this is there" in planned.out
+    assert what in planned.out
+    assert any(what in each for each in cli("uninstall", "--dry-run", "--json").json["in_the_way"])
 
 
 def test_a_detached_partition_is_inboxds(cli: Cli, sql: Sql, schema: str) -> None:
@@ -196,6 +230,15 @@ def test_a_detached_partition_is_inboxds(cli: Cli, sql: Sql, schema: str) -> Non
     )
     sql(f"alter table {schema}.events_history detach partition {part}")
     assert cli("uninstall", "--yes").code == 0
+
+
+def test_what_others_made_in_the_schema_goes_with_it(cli: Cli, sql: Sql, schema: str) -> None:
+    sql(f"create statistics {schema}.pairs on type, topic from {schema}.events")
+    sql(f"create policy seen on {schema}.events using (true)")
+    sql(f"alter default privileges in schema {schema} grant select on tables to {schema}_worker")
+    sql(f"create operator {schema}.=== (leftarg = int, rightarg = int, function = int4eq)")
+    assert cli("uninstall", "--yes").code == 0
+    assert _there(sql, schema) == (0, 0)
 
 
 def test_a_migrator_that_made_the_roles_drops_them(

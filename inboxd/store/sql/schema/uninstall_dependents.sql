@@ -1,9 +1,12 @@
--- What depends on the schema and is not in it: views, foreign keys, defaults, triggers, functions of others.
+-- What depends on the schema and is not in it: views, foreign keys, defaults, triggers, functions of others, and what
+-- is in no schema, such as publications, event triggers and extensions.
 -- parameters: none
 -- returns: described (as PostgreSQL describes it)
 -- locks: nothing
 WITH own(classid, objid) AS (
-    SELECT 'pg_class'::regclass::oid, oid FROM pg_class WHERE relnamespace = to_regnamespace('{schema}')
+    SELECT 'pg_namespace'::regclass::oid, to_regnamespace('{schema}')::oid
+    UNION ALL
+    SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relnamespace = to_regnamespace('{schema}')
     UNION ALL
     SELECT 'pg_type'::regclass, oid FROM pg_type WHERE typnamespace = to_regnamespace('{schema}')
     UNION ALL
@@ -24,11 +27,16 @@ WITH own(classid, objid) AS (
                    (SELECT relnamespace FROM pg_attrdef JOIN pg_class c ON c.oid = adrelid WHERE pg_attrdef.oid = objid)
                WHEN 'pg_trigger'::regclass THEN
                    (SELECT relnamespace FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid WHERE pg_trigger.oid = objid)
+               WHEN 'pg_policy'::regclass THEN
+                   (SELECT relnamespace FROM pg_policy JOIN pg_class c ON c.oid = polrelid WHERE pg_policy.oid = objid)
+               WHEN 'pg_default_acl'::regclass THEN (SELECT defaclnamespace FROM pg_default_acl WHERE oid = objid)
+               ELSE to_regnamespace((pg_identify_object(classid, objid, 0)).schema)
            END
       FROM dependents
 )
 SELECT pg_describe_object(classid, objid, 0) AS described
   FROM placed
- WHERE namespace NOT IN (to_regnamespace('{schema}'), 'pg_toast'::regnamespace)
-   AND namespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg\_temp%')
+ WHERE namespace IS NULL
+    OR namespace NOT IN (to_regnamespace('{schema}'), 'pg_toast'::regnamespace)
+       AND namespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname LIKE 'pg\_temp%')
  ORDER BY 1 LIMIT 20
