@@ -24,6 +24,8 @@ from inboxd.store.migrations import FILE_NAME, Numbered
 GROUP = "inboxd.migrations"
 
 _TRANSACTION = re.compile(r"^-- transaction:(?P<how>.*)$", re.MULTILINE)
+# A line that is a comment and nothing else, wherever it stands: no quote or comment ends in it.
+_COMMENT = re.compile(r"""^[ \t]*--[^'"$*\n]*$""", re.MULTILINE)
 _FROM_CLIENT = re.compile(r"\bFROM\s+STDIN\b", re.IGNORECASE)
 
 
@@ -151,8 +153,11 @@ def _text(file: Path) -> str:
                 f"{file.name}: «{found[0].strip()}» is not a valid header: without it a file is "
                 "one transaction, with «-- transaction: none» it has none."
             )
-        if _FROM_CLIENT.search(text):  # else the server would wait for rows that nobody sends
+        # Else the server would wait for rows that nobody sends: what may be a string is refused.
+        if _FROM_CLIENT.search(_COMMENT.sub("", text)):
             raise PluginError(
-                f"{file.name}: COPY … FROM STDIN has no place in a migration: write INSERT."
+                f"{file.name}: COPY … FROM STDIN has no place in a migration: write INSERT. If it "
+                "is part of a string or a comment, word that otherwise: what has quotes, $ or * "
+                "beside it, or follows a statement, is taken for one."
             )
     return text

@@ -272,6 +272,10 @@ async def test_a_wrong_folder_is_refused_before_anything_runs(
         ("BEGIN; INSERT INTO shop.orders VALUES (7); COMMIT;", "leave out BEGIN, COMMIT"),
         ("COPY shop.orders FROM STDIN;", "COPY from a client"),
         (
+            "SELECT 1 AS id INTO shop.half;",
+            r"write CREATE TABLE … AS in place of SELECT … INTO, and run",
+        ),
+        (
             "CREATE INDEX CONCURRENTLY slow ON shop.orders (id);",
             "alone into a file with the line «-- transaction: none»",
         ),

@@ -72,6 +72,14 @@ def test_what_is_no_sql_is_left_alone(site: Path) -> None:
             {"0001_a.sql": "-- transaction: none\nCOPY shop.orders\n  from stdin;"},
             r"0001_a\.sql: COPY … FROM STDIN has no place",
         ),
+        (
+            {"0001_a.sql": "-- transaction: none\nSELECT '\n-- '; COPY shop.orders FROM STDIN;"},
+            r"0001_a\.sql: COPY … FROM STDIN has no place",
+        ),
+        (
+            {"0001_a.sql": "-- transaction: none\nSELECT 'COPY a FROM STDIN';"},
+            r"part of a string or a comment, word that otherwise",
+        ),
         ({"0001_a.sql": b"-- \xff\n"}, r"0001_a\.sql cannot be read: .*save it as UTF-8"),
     ],
 )
@@ -81,6 +89,13 @@ def test_a_wrong_folder_is_refused_by_name(
     install(site, "shop", NEVER, migrations=files)
     with pytest.raises(PluginError, match=rf"plugin 'shop' \(shop 1\.0\): .*{told}"):
         shipped_by(["shop"])
+
+
+def test_a_line_of_comment_may_say_what_a_statement_may_not(site: Path) -> None:
+    text = "-- transaction: none\n  -- No COPY a FROM STDIN here.\nVACUUM shop.orders;\n"
+    install(site, "shop", NEVER, migrations={"0001_a.sql": text})
+    [folder] = shipped_by(["shop"])
+    assert folder.migrations[0].text == text
 
 
 @pytest.mark.parametrize(
