@@ -22,7 +22,7 @@ from inboxd.daemon.incarnation import Incarnation
 from inboxd.engine.execution import Executions
 from inboxd.engine.hooks import Hooks, worker_info
 from inboxd.engine.resources import opened
-from inboxd.model.outcome import explain, only_error
+from inboxd.model.outcome import explain, telling_error
 from inboxd.registry.plugins import build_registry, configured, default_policy, load_plugins
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
@@ -62,7 +62,7 @@ async def worker(settings: Settings, *, handlers: Sequence[Handlers] = ()) -> As
             finally:
                 guest.stop()
     except BaseExceptionGroup as group:
-        error = only_error(group)
+        error = telling_error(group)
         raise error from error.__cause__
 
 
@@ -133,9 +133,9 @@ class _Guest:
             try:
                 died = await incarnation.run(partial(self._ready, incarnation, hooks, on_ready))
             except Exception as error:
-                if not (self._has_lived and is_passing(only_error(error))):
+                if not (self._has_lived and is_passing(telling_error(error))):
                     raise
-                reason = explain(only_error(error)).error
+                reason = explain(telling_error(error)).error
                 _log.warning("the next life waits for the database", reason=reason)
                 await anyio.sleep(_PAUSE)
             else:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import threading
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import anyio
@@ -14,7 +15,7 @@ from inboxd import CommandContext, Handlers, WorkerInfo
 from inboxd.client import Inbox
 from inboxd.daemon import worker
 from inboxd.engine import hooks
-from inboxd.errors import DatabaseError, PluginError
+from inboxd.errors import DatabaseError, LifespanFailed, PluginError
 from inboxd.settings import Settings
 from tests.support import Database, eventually
 
@@ -105,6 +106,31 @@ async def test_what_does_not_start_says_why(database: Database) -> None:
     with pytest.raises(PluginError, match=r"guest\.double"):
         async with worker(settings_of(database), handlers=[plugin(), plugin()]):
             raise AssertionError
+
+
+async def test_what_ends_the_block_is_told_before_what_it_tore_down(database: Database) -> None:
+    guest, lost = Handlers("guest"), anyio.Event()
+
+    async def keep_alive() -> None:
+        await lost.wait()
+        raise OSError("the bank hung up")
+
+    @guest.lifespan
+    async def bank() -> AsyncIterator[bytes]:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep_alive)
+            yield b""
+
+    async def serve() -> None:
+        lost.set()
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            raise ValueError("what the program was doing") from None
+
+    with pytest.raises(LifespanFailed, match="the bank hung up"):
+        async with worker(settings_of(database), handlers=[guest]):
+            await serve()
 
 
 async def test_an_outage_is_waited_for(database: Database) -> None:
