@@ -133,7 +133,7 @@ class HandlersFailed(InboxdError, AssertionError):
 
 
 class DrainTimeout(InboxdError, AssertionError):
-    """An inbox was not drained in time: something in it is due still."""
+    """An inbox was not drained in time: something in it is due still, or a hook does not end."""
 
 
 class HandlerTimeout(InboxdError, TimeoutError):

@@ -4,10 +4,12 @@ Owns the judgement that an inbox is drained: maintenance has looked for what tim
 processors have since looked at everything from its beginning and found nothing that may run, and
 nothing is under way. Promises: what is blocked, paused, kept or due later holds nothing up; what
 others keep (rows that are locked, producers that are open, a rate) is waited for until the time is
-up. Known limit: a handler that blocks the event loop, or ignores its cancellation, is the caller's
-to give up. *See:* `inbox`, before it; `daemon/incarnation.py`, after it.
+up; a hook that ignores its cancellation is left, and named. Known limit: a handler that blocks the
+event loop, or ignores its cancellation, is the caller's to give up.
+*See:* `inbox`, before it; `daemon/incarnation.py`, after it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -24,7 +26,7 @@ from inboxd.daemon.incarnation import Incarnation
 from inboxd.engine.execution import Executions
 from inboxd.engine.hooks import Hooks, worker_info
 from inboxd.engine.resources import opened
-from inboxd.errors import InboxdError
+from inboxd.errors import DrainTimeout, InboxdError
 from inboxd.model.outcome import telling_error
 from inboxd.registry.plugins import default_policy
 from inboxd.registry.registry import Registry
@@ -57,7 +59,8 @@ async def drain(
     """Run a worker until nothing is due: None. Or until `within` seconds are up: what still runs.
 
     connection: to look at what is due; time: what handlers are told; resources: in place of what
-    lifespans would yield, which are opened otherwise.
+    lifespans would yield, which are opened otherwise. Raises DrainTimeout for a hook that does not
+    end.
     """
     clock.set(time)
     monitor = LoopMonitor(stall_timeout=within, on_stall=_nothing, on_lag=_nothing)
@@ -66,10 +69,7 @@ async def drain(
     running: Sequence[Running] | None = None
     ready: WorkerInfo | None = None
     try:
-        async with (
-            opened(registry.lifespans, resources) as open_,
-            anyio.create_task_group() as tasks,
-        ):
+        async with opened(registry.lifespans, resources) as open_:
             executions = Executions(
                 monitor,
                 threads=_THREADS,
@@ -83,7 +83,8 @@ async def drain(
             incarnation = Incarnation(
                 settings, registry, default_policy(settings), metrics, executions, hooks, []
             )
-            tasks.start_soon(hooks.run)
+            # In no task group: that would wait for a hook that ignores its cancellation.
+            calls = asyncio.create_task(hooks.run())
             try:
                 with monitor.watch():
                     async with anyio.create_task_group() as life:
@@ -100,6 +101,12 @@ async def drain(
                         incarnation.stop()
             finally:
                 await hooks.finish(ready)
+            if hooks.left:
+                raise DrainTimeout(
+                    f"A hook ignores its cancellation: {', '.join(hooks.left)}. Let CancelledError "
+                    "pass there; a daemon would end its process."
+                )
+            await calls
     except BaseExceptionGroup as group:
         raise telling_error(group) from None
     return running

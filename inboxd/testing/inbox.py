@@ -59,8 +59,8 @@ from inboxd.testing.stored import StoredCommand, StoredEvent
 T = TypeVar("T")
 S = TypeVar("S", StoredEvent, StoredCommand)
 
-# Seconds that a worker may take to give back what it has when its time is up.
-_GOODBYE = 10.0
+# Seconds that a worker may take to give back what it has when its time is up, and its hooks to end.
+_GOODBYE = 20.0
 # Days of history that are made where a test travels to; the worker makes more.
 _DAYS = 1
 # A test's worker is found by nobody, and told of new rows by who drains; what it settled stays to
@@ -164,7 +164,8 @@ class TestInbox:
         """Run a worker until nothing is due any more, with what its handlers send and emit.
 
         Raises HandlersFailed when a handler failed, with its traceback, unless `check` is False;
-        DrainTimeout when something is due still after `timeout`, with what and why.
+        DrainTimeout when something is due still after `timeout`, with what and why, or when a hook
+        does not end.
         """
         __tracebackhide__ = True
         within = duration.seconds(timeout)

@@ -1,8 +1,10 @@
 """The fixture `inbox`: a test writes, drains, and sees what became of it."""
 
+import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import ClassVar
 
 import anyio
@@ -22,6 +24,7 @@ from inboxd import (
     Handlers,
     Reject,
     Retry,
+    WorkerInfo,
 )
 from inboxd.client import NewCommand, NewEvent
 from inboxd.errors import DrainTimeout, HandlersFailed, UsageError
@@ -368,3 +371,51 @@ class TestResources:
         inbox.drain(check=False)
         assert [row.result for row in inbox.commands("bank.ask")] == ["fake", None]
         assert told == ["opened", "Reject: no", "closed"]
+
+
+class TestStubbornHooks:
+    """Hooks that ignore their cancellation."""
+
+    @pytest.fixture
+    def let_go(self) -> threading.Event:
+        return threading.Event()
+
+    @pytest.fixture(params=["on_error", "on_stop"])
+    def inboxd_handlers(self, request: pytest.FixtureRequest, let_go: threading.Event) -> Handlers:
+        plugin = Handlers("bank")
+
+        async def stay() -> None:
+            while not let_go.is_set():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+
+        async def stays_told(failed: FailedAttempt) -> None:
+            await stay()
+
+        async def stays_open(worker: WorkerInfo) -> None:
+            await stay()
+
+        if request.param == "on_error":
+            plugin.on_error(stays_told)
+        else:
+            plugin.on_stop(stays_open)
+
+        @plugin.command("bank.ask")
+        async def ask(command: Act, ctx: CommandContext) -> None:
+            raise Reject("no")
+
+        return plugin
+
+    def test_one_that_does_not_end_fails_the_drain_by_its_name(
+        self, inbox: TestInbox, let_go: threading.Event, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for bound in ("_REMAINING", "_STOPPING", "_PATIENCE"):
+            monkeypatch.setattr(f"inboxd.engine.hooks.{bound}", 0.05)
+        monkeypatch.setattr("inboxd.testing.inbox._GOODBYE", 1.0)
+        inbox.send("bank.ask")
+        try:
+            with pytest.raises(DrainTimeout, match=r"ignores its cancellation: \S+\.stays_"):
+                inbox.drain(check=False, timeout="2s")
+            assert inbox.assert_sent("bank.ask").status == "failed"
+        finally:
+            let_go.set()
