@@ -106,7 +106,7 @@ class ResultTimeout(InboxdError, TimeoutError):
     """The command has not ended in time: it goes on, and may be waited for again."""
 
     def __init__(self, command_id: UUID, status: str, seconds: float) -> None:
-        """`status` is that of the last look; empty: no look was answered."""
+        """`status` is that of the last look; empty: no look was answered. `seconds` have passed."""
         super().__init__(command_id, status, seconds)
         self.command_id = command_id
         self.status = status
@@ -114,9 +114,10 @@ class ResultTimeout(InboxdError, TimeoutError):
 
     def __str__(self) -> str:
         how = f"is {self.status}" if self.status else "has not been seen"
+        seconds = f"{round(self.seconds, 1):g}"
         return (
-            f"command {self.command_id} {how} after {self.seconds:g} s: it goes on, and may be "
-            "waited for again"
+            f"command {self.command_id} {how} after {seconds} s: it goes on, and may be waited for "
+            "again"
         )
 
 

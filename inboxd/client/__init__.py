@@ -358,7 +358,9 @@ class Inbox:
     ) -> Any | Coroutine[Any, Any, Any]:
         """Wait for a command's result, by a connection whose transaction has ended, or a pool.
 
-        Of a pool or an engine a connection is taken for each look, and not for the wait between.
+        Of a pool or an engine a connection is taken for each look, and not for the wait between. A
+        look has the time that is left, and at least a second, to get one and its answer; without
+        asyncio that bounds psycopg's pool alone: SQLAlchemy's engine has its own `pool_timeout`.
         Raises CommandFailed, CommandCancelled, ResultTimeout (it goes on), or UnknownCommand (it
         has not committed, or its history is gone).
         """

@@ -14,12 +14,13 @@ text began is seen only where the driver sees it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from inboxd.client.pages import Query
-from inboxd.errors import UsageError
+from inboxd.errors import InboxdError, UsageError
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -67,11 +68,21 @@ class Driver:
     """How one kind of connection runs a query, within a transaction and alone; async if `later`.
 
     Without `within` nothing is written by it; without `alone` there is always a transaction.
+    bounded: `alone` takes the seconds too that a pool has to give a connection.
     """
 
     within: Any = None
     alone: Any = None
     later: bool = False
+    bounded: bool = False
+
+    def look(self, connection: Any, query: Query[Any], seconds: float) -> Any:
+        """Run a query alone. Raises NoConnection where a pool that is told has none in time."""
+        return self.alone(connection, query, *([seconds] if self.bounded else []))
+
+
+class NoConnection(InboxdError):
+    """A pool had no free connection in the time that it was given."""
 
 
 def write(
@@ -235,14 +246,25 @@ async def _psycopg_alone_later(connection: Any, query: Query[Any]) -> Any:
             await connection.rollback()
 
 
-def _psycopg_pool(pool: Any, query: Query[Any]) -> Any:
-    with pool.connection() as connection:
+def _psycopg_pool(pool: Any, query: Query[Any], seconds: float) -> Any:
+    with _in_time(), pool.connection(seconds) as connection:
         return _psycopg(connection, query)
 
 
-async def _psycopg_pool_later(pool: Any, query: Query[Any]) -> Any:
-    async with pool.connection() as connection:
-        return await _psycopg_later(connection, query)
+async def _psycopg_pool_later(pool: Any, query: Query[Any], seconds: float) -> Any:
+    with _in_time():
+        async with pool.connection(seconds) as connection:
+            return await _psycopg_later(connection, query)
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ == "PoolTimeout":
+            raise NoConnection from error
+        raise
 
 
 # ------------------------------------------------------------------------------------- SQLAlchemy
@@ -329,8 +351,10 @@ _DRIVERS = {
     ("asyncpg", "Pool"): Driver(None, _fetch, later=True),
     ("psycopg", "Connection"): Driver(_psycopg, _psycopg_alone),
     ("psycopg", "AsyncConnection"): Driver(_psycopg_later, _psycopg_alone_later, later=True),
-    ("psycopg_pool", "ConnectionPool"): Driver(None, _psycopg_pool),
-    ("psycopg_pool", "AsyncConnectionPool"): Driver(None, _psycopg_pool_later, later=True),
+    ("psycopg_pool", "ConnectionPool"): Driver(None, _psycopg_pool, bounded=True),
+    ("psycopg_pool", "AsyncConnectionPool"): Driver(
+        None, _psycopg_pool_later, later=True, bounded=True
+    ),
     ("sqlalchemy", "Connection"): Driver(_sqlalchemy, _sqlalchemy_alone),
     ("sqlalchemy", "Engine"): Driver(None, _engine),
     ("sqlalchemy", "Session"): Driver(_session, _session_alone),

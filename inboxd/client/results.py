@@ -2,9 +2,13 @@
 
 Owns the pauses between looks, and what each end means for the caller. Promises: no look happens in
 a transaction of the caller's, in which the command might not be committed yet, and none leaves one
-open; the wait has a bound; between two looks a pool has its connection back. A look at what has not
-ended reads one row by an index, and costs the workers nothing: no settlement notifies anybody.
-Known limit: an end is seen up to a quarter of a second late.
+open; between two looks a pool has its connection back. A look has what is left of the wait's time,
+and at least a second, to get a connection and its answer, so the wait is over at most a second
+late. A look at what has not ended reads one row by an index, and costs the workers nothing: no
+settlement notifies anybody.
+Known limits: an end is seen up to a quarter of a second late. Without asyncio only psycopg's pool
+can be told how long to wait: SQLAlchemy's engine waits for its own `pool_timeout`, and an answer
+is waited for as long as the session's `statement_timeout` lets it come.
 """
 
 import asyncio
@@ -15,7 +19,7 @@ from functools import partial
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from inboxd.client.drivers import look
+from inboxd.client.drivers import NoConnection, look
 from inboxd.client.pages import Query
 from inboxd.errors import CommandCancelled, CommandFailed, ResultTimeout, UnknownCommand
 from inboxd.model import checks, duration
@@ -24,8 +28,8 @@ from inboxd.model.lifecycle import Status
 
 # Seconds between the first two looks, between the last ones, and how the pauses grow.
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 0.005, 0.25, 1.6
-# Seconds that the first look may take, though the time-out is shorter.
-_ONE_LOOK = 5.0
+# Seconds that a look may take at least, though less is left: also the first and the last.
+_ONE_LOOK = 1.0
 
 _Rows: TypeAlias = Sequence[Sequence[Any]]
 
@@ -38,48 +42,71 @@ def wait(
     seconds = duration.seconds(timeout)
     query = _query(schema, command_id)
     driver = look(connection)
-    ask = partial(driver.alone, connection, query)
+    ask = partial(driver.look, connection, query)
     wait_for = _wait_later if driver.later else _wait_now
     return wait_for(ask, command_id, seconds)
 
 
-def _wait_now(ask: Callable[[], _Rows], command_id: UUID, seconds: float) -> Any:
-    status = ""
-    for pause in _pauses(seconds):
+class _Time:
+    """The time of one wait, from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._began = time.monotonic()
+        self._seconds = seconds
+
+    @property
+    def passed(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def of_a_look(self) -> float:
+        """How long the next look may take."""
+        return max(self._seconds - self.passed, _ONE_LOOK)
+
+    def pauses(self) -> Iterator[float]:
+        """The pause before each look: none before the first; the last look is at the deadline."""
+        yield 0.0
+        pause = _FIRST_PAUSE
+        while (left := self._seconds - self.passed) > 0:
+            yield min(pause, left)
+            pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+
+
+def _wait_now(ask: Callable[[float], _Rows], command_id: UUID, seconds: float) -> Any:
+    status, its_time = "", _Time(seconds)
+    for pause in its_time.pauses():
         time.sleep(pause)
-        status, result = _read(ask(), command_id)
+        try:
+            rows = ask(its_time.of_a_look)
+        except NoConnection:
+            break
+        status, result = _read(rows, command_id)
         if status == Status.SUCCEEDED:
             return result
-    raise ResultTimeout(command_id, status, seconds)
+    raise ResultTimeout(command_id, status, its_time.passed)
 
 
 async def _wait_later(
-    ask: Callable[[], Coroutine[Any, Any, _Rows]], command_id: UUID, seconds: float
+    ask: Callable[[float], Coroutine[Any, Any, _Rows]], command_id: UUID, seconds: float
 ) -> Any:
-    status = ""
-    # A look may wait too: for a pool's next connection, or a server that does not answer.
-    bound = asyncio.timeout(max(seconds, _ONE_LOOK))
-    try:
-        async with bound:
-            for pause in _pauses(seconds):
-                await asyncio.sleep(pause)
-                status, result = _read(await ask(), command_id)
-                if status == Status.SUCCEEDED:
-                    return result
-    except TimeoutError:
-        if not bound.expired():
-            raise
-    raise ResultTimeout(command_id, status, seconds)
-
-
-def _pauses(seconds: float) -> Iterator[float]:
-    """The pause before each look: none before the first, and the last look is at the deadline."""
-    deadline = time.monotonic() + seconds
-    yield 0.0
-    pause = _FIRST_PAUSE
-    while (left := deadline - time.monotonic()) > 0:
-        yield min(pause, left)
-        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
+    status, its_time = "", _Time(seconds)
+    for pause in its_time.pauses():
+        await asyncio.sleep(pause)
+        # A look may wait too: for a pool's next connection, or a server that does not answer.
+        bound = asyncio.timeout(its_time.of_a_look)
+        try:
+            async with bound:
+                rows = await ask(its_time.of_a_look)
+        except NoConnection:
+            break
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            break
+        status, result = _read(rows, command_id)
+        if status == Status.SUCCEEDED:
+            return result
+    raise ResultTimeout(command_id, status, its_time.passed)
 
 
 def _read(rows: _Rows, command_id: UUID) -> tuple[str, Any]:
