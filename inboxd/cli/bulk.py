@@ -3,7 +3,9 @@
 Owns the way of a file: the name that it is known by, where it goes on, the progress bar, and the
 report at the end. Promises: a transaction writes at most 1,000 lines, and how far the file has come
 (`inboxd.store.imports`), so a file that was interrupted, even by SIGKILL, goes on where it was; a
-broken line ends it, and what was written before is reported, unless broken lines are skipped.
+broken line ends it, and what was written before is reported, unless broken lines are skipped. At
+Ctrl-C the page under way comes to its end, for a few seconds at most, so that what is committed is
+known, and it is said where to go on.
 Known limits: a file is known by the digest of what it holds, so one that was mended is another one,
 and one that is changed while it is read is not noticed; a pipe is known by --name alone.
 """
@@ -13,7 +15,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -39,6 +41,8 @@ _PAGE_LINES = 1_000
 # Broken lines that are listed; the others are counted.
 _LISTED = 10
 _CHUNK = 1 << 20
+# Seconds that a page has to come to its end after Ctrl-C: before it is said, and then.
+_QUIETLY, _LAST_PAGE = 0.3, 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +76,10 @@ class FileOptions(Options):
 
 @dataclass(slots=True)
 class FileTally:
-    """What became of a file. before: lines that were done with; lines: those that are now."""
+    """What became of a file. before: lines that were done with; lines: those that are now.
+
+    under_way: the last line of the page that is being written; None: none is.
+    """
 
     before: int
     lines: int
@@ -82,10 +89,16 @@ class FileTally:
     broken: int = 0
     mistakes: list[dict[str, Any]] = field(default_factory=list)
     finished: bool = False
+    under_way: int | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON has it, at the end."""
+        return {key: value for key, value in asdict(self).items() if key != "under_way"}
 
     def add(self, page: "WrittenPage", lines: int, mistakes: list[tuple[int, str]]) -> None:
         """Count a page, after which so many lines are done with."""
-        self.lines = lines
+        self.lines, self.under_way = lines, None
         self.written += page.written
         self.duplicates += page.duplicates
         self.dead_letters += page.conflicts
@@ -101,8 +114,10 @@ def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force:
     """
     with _opened(options.file or "-") as file:
         name = options.name or _digest(file)
+        start = (options.from_line or 1) - 1
+        tally = FileTally(before=start, lines=start)
 
-        async def run(session: "Session") -> FileTally:
+        async def run(session: "Session") -> None:
             from inboxd import operations
             from inboxd.cli.json_lines import LineJudge, LineReader
             from inboxd.store.imports import ImportedFile
@@ -112,11 +127,12 @@ def write_file(given: Asking, options: FileOptions, kind: "Kind[Any]", *, force:
             reader = LineReader(file, LineJudge(kind, remarks))
             source = ImportedFile(kind.noun, name)  # type: ignore[arg-type]
             with _progress(file, shown=not given.json) as advance:
-                return await _write_lines(session, source, reader, options, advance)
+                await _write_lines(session, source, reader, options, tally, advance)
 
         try:
-            tally = given.ask(run)
+            given.ask(run)
         except KeyboardInterrupt:
+            _tell_where_to_go_on(kind.noun, tally, is_known=name is not None)
             # Python would wait for the thread that reads, and so for the next line of a pipe.
             if _size(file) is None:
                 sys.stderr.flush()
@@ -130,8 +146,9 @@ async def _write_lines(
     source: "ImportedFile",
     reader: "LineReader",
     options: FileOptions,
+    tally: FileTally,
     advance: Callable[[int], None],
-) -> FileTally:
+) -> None:
     from anyio.to_thread import run_sync
 
     from inboxd.store import imports
@@ -142,13 +159,13 @@ async def _write_lines(
             f"line {options.from_line} is done with, and those up to {after}: go on behind them "
             "without --from-line, or write the file once more under another --name"
         )
-    start = max(after, (options.from_line or 1) - 1)
-    tally = FileTally(before=start, lines=start)
+    start = tally.before = tally.lines = max(after, tally.before)
     # In a thread: what comes through a pipe may take its time.
     advance(await run_sync(_reading, partial(reader.skip, start), abandon_on_cancel=True))
     read_on = partial(reader.page, options.page_lines, skip_broken=options.skip_broken)
-    while not (tally.finished or (tally.broken and not options.skip_broken)):
-        read: LinesRead = await run_sync(_reading, read_on, abandon_on_cancel=True)
+
+    async def write(read: "LinesRead") -> None:
+        nonlocal after
         left_out = len(read.broken) if options.skip_broken else 0
         page = imports.LinePage(after, max(read.to, after), read.lines, left_out, read.last)
         found = await imports.write(session, source, page, skip=options.skip_broken)
@@ -156,8 +173,40 @@ async def _write_lines(
         mistakes = [*found.refused, *read.broken]
         tally.add(found, after, sorted(mistakes) if options.skip_broken else mistakes[:1])
         tally.finished = read.last and (options.skip_broken or not mistakes)
+
+    while not (tally.finished or (tally.broken and not options.skip_broken)):
+        read: LinesRead = await run_sync(_reading, read_on, abandon_on_cancel=True)
+        tally.under_way = read.to
+        await _to_its_end(write(read))
         advance(read.size)
-    return tally
+
+
+async def _to_its_end(page: Coroutine[Any, Any, None]) -> None:
+    """Write a page; one that is under way when Ctrl-C comes has a few seconds to end."""
+    import asyncio
+
+    writing = asyncio.create_task(_error_of(page))
+    try:
+        error = await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        ended, _ = await asyncio.wait([writing], timeout=_QUIETLY)
+        if not ended:
+            remark("The lines under way have 5 s to be written; Ctrl-C once more ends it at once.")
+            await asyncio.wait([writing], timeout=_LAST_PAGE)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        raise
+    if error is not None:
+        raise error
+
+
+async def _error_of(page: Coroutine[Any, Any, None]) -> Exception | None:
+    """Returned, not raised: what a task raises while the loop is ended is shown with its trace."""
+    try:
+        await page
+    except Exception as error:  # noqa: BLE001 - raised where the page is awaited
+        return error
+    return None
 
 
 def _reading(read: Callable[[], Any]) -> Any:
@@ -215,14 +264,26 @@ def _progress(file: BinaryIO, *, shown: bool) -> Iterator[Callable[[int], None]]
         yield lambda size: progress.advance(bar, size)
 
 
+def _tell_where_to_go_on(noun: str, tally: FileTally, *, is_known: bool) -> None:
+    """After Ctrl-C; a file that is known goes on by itself."""
+    _list_mistakes(tally)
+    remark(f"Interrupted: {_summary(noun, tally)}")
+    if is_known:
+        remark("The same command goes on behind that line.")
+        return
+    if (tally.under_way or 0) > tally.lines:
+        remark(
+            f"Lines {tally.lines + 1} to {tally.under_way} may be written too: the server has not "
+            "answered. Look for them before you go on."
+        )
+    remark(f"What has no --name is not remembered: go on with --from-line {tally.lines + 1}")
+
+
 def _report(noun: str, tally: FileTally, *, json: bool) -> None:
     if json:
-        print_json(asdict(tally))
+        print_json(tally.document)
     else:
-        for each in tally.mistakes:
-            remark(f"line {each['line']}: {each['mistake']}")
-        if tally.broken > len(tally.mistakes):
-            remark(f"and {tally.broken - len(tally.mistakes):,} broken lines more")
+        _list_mistakes(tally)
         typer.echo(_summary(noun, tally))
         if not tally.finished:
             line = tally.mistakes[0]["line"]
@@ -232,6 +293,13 @@ def _report(noun: str, tally: FileTally, *, json: bool) -> None:
             )
     if tally.broken or tally.dead_letters:
         raise typer.Exit(Exit.DATA)
+
+
+def _list_mistakes(tally: FileTally) -> None:
+    for each in tally.mistakes:
+        remark(f"line {each['line']}: {each['mistake']}")
+    if tally.broken > len(tally.mistakes):
+        remark(f"and {tally.broken - len(tally.mistakes):,} broken lines more")
 
 
 def _summary(noun: str, tally: FileTally) -> str:

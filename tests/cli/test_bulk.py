@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import asyncpg
 import pytest
 
@@ -17,6 +19,8 @@ from inboxd.store import imports
 from inboxd.store.session import Session
 from tests.cli.conftest import Cli
 from tests.support import Database
+
+pytestmark = pytest.mark.anyio
 
 Sql = Callable[..., list[asyncpg.Record]]
 
@@ -259,27 +263,86 @@ def test_one_that_is_killed_goes_on_where_it_was(
     assert written(sql) == list(range(1, 20_001))
 
 
-def test_ctrl_c_ends_it_while_a_pipe_has_nothing(sql: Sql, database: Database) -> None:
-    command = [sys.executable, "-m", "inboxd", "emit", "--file", "-", "--force"]
-    environment = {**os.environ, "INBOXD_DATABASE__DSN": database.dsn}
+@contextmanager
+def piped(database: Database, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """`emit` of a line that a pipe has, a line a page, and nothing behind it."""
+    command = [sys.executable, "-m", "inboxd", "emit", "--file", "-", "--force", *options]
     with subprocess.Popen(
         [*command, "--page-lines", "1"],
-        env=environment,
+        env={**os.environ, "INBOXD_DATABASE__DSN": database.dsn},
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdin is not None
-        assert process.stderr is not None
-        process.stdin.write(f"{GOOD}\n".encode())
+        process.stdin.write(f"{GOOD}\n")
         process.stdin.flush()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said_at_the_end(process: subprocess.Popen[str]) -> list[str]:
+    assert process.stderr is not None
+    assert process.wait(10) == 130
+    return process.stderr.read().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("options", "how"),
+    [
+        ((), "What has no --name is not remembered: go on with --from-line 2"),
+        (("--name", "mine"), "The same command goes on behind that line."),
+    ],
+)
+def test_ctrl_c_ends_it_while_a_pipe_has_nothing_and_says_where_to_go_on(
+    sql: Sql, database: Database, options: tuple[str, ...], how: str
+) -> None:
+    with piped(database, *options) as process:
         while not written(sql):
             assert process.poll() is None, "it has ended too early"
         process.send_signal(signal.SIGINT)
-        try:
-            assert process.wait(10) == 130
-        finally:
-            process.kill()
-        assert process.stderr.read() == b""
+        assert said_at_the_end(process) == ["Interrupted: 1 event written, up to line 1", how]
+
+
+WAITS = (
+    "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+
+
+async def test_ctrl_c_lets_the_page_that_is_being_written_end(database: Database) -> None:
+    """So what it says is what is there."""
+    async with database.connect() as holder:
+        with piped(database) as process:
+            async with holder.transaction():
+                await holder.execute("LOCK TABLE inboxd.events")
+                while not await database.fetch(WAITS):
+                    assert process.poll() is None, "it has ended too early"
+                process.send_signal(signal.SIGINT)
+            said = await anyio.to_thread.run_sync(said_at_the_end, process)
+        assert said[0] == "Interrupted: 1 event written, up to line 1"
+        assert said[1].endswith("--from-line 2")
+        assert await holder.fetchval("SELECT count(*) FROM inboxd.events") == 1
+
+
+async def test_a_page_that_does_not_end_after_ctrl_c_is_said_to_be_in_doubt(
+    database: Database,
+) -> None:
+    async with database.connect() as holder, holder.transaction():
+        with piped(database) as process:
+            await holder.execute("LOCK TABLE inboxd.events")
+            while not await database.fetch(WAITS):
+                assert process.poll() is None, "it has ended too early"
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            line = await anyio.to_thread.run_sync(process.stderr.readline)
+            assert "Ctrl-C once more ends it at once" in line
+            process.send_signal(signal.SIGINT)
+            said = await anyio.to_thread.run_sync(said_at_the_end, process)
+    assert said[0] == "Interrupted: 0 events written, up to line 0"
+    assert said[1].startswith("Lines 1 to 1 may be written too: the server has not answered.")
+    assert said[2].endswith("--from-line 1")
 
 
 def test_of_two_processes_on_one_file_one_goes_on(
