@@ -112,10 +112,12 @@ class Executions:
         patience: float,
         on_stubborn: Callable[[str], None],
         resources: Resources | None = None,
+        time_limit: type[TimeLimit] = TimeLimit,
     ) -> None:
         """Bound threads and processes; `on_stubborn` is called for a handler that will not end.
 
-        `resources` are open, for the handlers that take them.
+        `resources` are open, for the handlers that take them. `time_limit`: what each execution
+        has that waits.
         """
         self._resources = resources or Resources()
         self.limits: dict[tuple[str, int], TimeLimit] = {}
@@ -124,6 +126,7 @@ class Executions:
         self._processes = CapacityLimiter(processes)
         self._patience = patience
         self._on_stubborn = on_stubborn
+        self._time_limit = time_limit
         self._invokers: dict[int, Invoke] = {}
 
     @property
@@ -179,7 +182,7 @@ class Executions:
         seconds: float,
     ) -> object:
         who = f"handler of {kind} {handler.type} (id {row_id}) ignores its cancellation"
-        limit = TimeLimit(
+        limit = self._time_limit(
             seconds,
             self._patience,
             lambda: self._on_stubborn(who),

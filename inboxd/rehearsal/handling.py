@@ -22,7 +22,7 @@ from inboxd.api.chunks import ChunkInfo
 from inboxd.api.drafts import CommandDraft, EventDraft
 from inboxd.api.messages import Row
 from inboxd.api.progress import Progress
-from inboxd.api.records import EventHandler, Handler
+from inboxd.api.records import EventHandler
 from inboxd.commands.bodies import CommandBodies
 from inboxd.commands.judge import CommandJudge
 from inboxd.commands.run import CommandRun
@@ -30,7 +30,7 @@ from inboxd.commands.settler import Settler
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
-from inboxd.engine.execution import Executions, Task
+from inboxd.engine.execution import Executions, TimeLimit
 from inboxd.engine.fleet import Fleet
 from inboxd.engine.hooks import Hooks
 from inboxd.engine.outcomes import is_ours
@@ -108,14 +108,14 @@ class Stage:
         monitor = LoopMonitor(
             stall_timeout=_WEEK, on_stall=on_stubborn, on_lag=lambda _seconds: None
         )
-        make = _UnhurriedExecutions if unhurried else Executions
-        self.executions = make(
+        self.executions = Executions(
             monitor,
             threads=_THREADS,
             processes=os.cpu_count() or 1,
             patience=settings.worker.stall_timeout.total_seconds(),
             on_stubborn=on_stubborn,
             resources=resources,
+            time_limit=_Unhurried if unhurried else TimeLimit,
         )
         sql, metrics = Statements(settings.database.schema_name), Metrics(version("inboxd"))
         self.parts = Parts(
@@ -271,23 +271,13 @@ class Stage:
         return chunk
 
 
-class _UnhurriedExecutions(Executions):
+class _Unhurried(TimeLimit):
     """For a handler that somebody looks at in a debugger: its time-out is taken away."""
 
-    async def run(
-        self,
-        task: Task,
-        kind: str,
-        row_id: int,
-        handler: Handler,
-        payload: object,
-        context: Any,
-        seconds: float,
-        on_wait: Callable[[], None] | None = None,
-    ) -> object:
-        """As a worker's, but for the time."""
-        seconds = max(seconds, _WEEK)
-        return await super().run(task, kind, row_id, handler, payload, context, seconds, on_wait)
+    __slots__ = ()
+
+    def __init__(self, seconds: float, *others: Any) -> None:
+        super().__init__(max(seconds, _WEEK), *others)
 
 
 class _RememberingSettling(EventSettling):

@@ -228,3 +228,14 @@ async def test_a_thread_that_runs_on_does_not_keep_the_process(
     out, _ = await anyio.to_thread.run_sync(process.communicate)
     assert process.returncode == 1
     assert "ran longer than its timeout of 0.3 s" in out
+
+
+async def test_in_a_debugger_a_handler_has_the_time_that_somebody_takes(
+    database: Database, start: Start
+) -> None:
+    """Its time-out is 0.3 s."""
+    row = await send(database, "test.slow_thread", seconds=0.6)
+    process = start("command", row, "--debugger")
+    out, _ = await anyio.to_thread.run_sync(process.communicate)
+    assert process.returncode == 0, out
+    assert "it would succeed" in out
