@@ -239,9 +239,7 @@ def _failed(
         case asyncpg.FeatureNotSupportedError() if file.in_transaction:
             remedy = (
                 "leave out BEGIN, COMMIT and COPY from a client, since a file is one transaction, "
-                "write CREATE TABLE … AS in place of SELECT … INTO (where it stands already, begin "
-                "the file with a comment: the server takes an S there for SELECT … INTO), and run: "
-                "inboxd migrate"
+                "write CREATE TABLE … AS in place of SELECT … INTO, and run: inboxd migrate"
             )
         case _:
             remedy = "correct the file, and run: inboxd migrate"
