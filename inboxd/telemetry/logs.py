@@ -101,7 +101,8 @@ def configure(
 def collected(level: Level) -> Iterator[list[EventDict]]:
     """Gather all lines of the block, cleaned as ever, in place of writing them."""
     root = logging.getLogger()
-    before, was, usual = [*root.handlers], root.level, structlog.get_config()
+    before, was = [*root.handlers], root.level
+    usual = structlog.get_config() if structlog.is_configured() else None
     lines: list[EventDict] = []
 
     def keep(_: WrappedLogger, __: str, line: EventDict) -> str:
@@ -117,7 +118,10 @@ def collected(level: Level) -> Iterator[list[EventDict]]:
         yield lines
     finally:
         logging.captureWarnings(capture=False)
-        structlog.configure(**usual)
+        if usual is None:
+            structlog.reset_defaults()
+        else:
+            structlog.configure(**usual)
         root.handlers[:] = before
         root.setLevel(was)
 

@@ -190,3 +190,12 @@ def test_inside_another_program_lines_go_to_its_logging_and_hide_what_they_must(
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("inboxd.test", "INFO")
     assert record.getMessage() == "event='ready' dsn='[removed]' rows=2 command_id=7"
+
+
+def test_lines_that_are_gathered_leave_the_log_as_it_was() -> None:
+    """What is not configured stays so: the log of tests looks there."""
+    structlog.reset_defaults()
+    with logs.collected("info") as lines:
+        logs.get_logger("a").info("gathered")
+    assert [line["message"] for line in lines] == ["gathered"]
+    assert not structlog.is_configured()
