@@ -1,4 +1,5 @@
--- A time-ordered uuid (RFC 9562, version 7). PostgreSQL 18 has them built in.
+-- A time-ordered uuid (RFC 9562, version 7). PostgreSQL 18 has them built in: there and here the twelve bits after the
+-- milliseconds are their fraction, so that those of one statement are in its order.
 -- called by: emit_event, insert_members, open_batch, send_command, send_command_arrays, suspect, write_events, the
 --   migrations, the daemon
 -- roles: producer, worker
@@ -12,9 +13,10 @@ BEGIN
         CREATE OR REPLACE FUNCTION {schema}.new_uuid() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE
             AS $fn$
                 SELECT pg_catalog.encode(
-                    pg_catalog.int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint << 16
-                                        | 28672 | (random() * 4095)::bigint)
+                    pg_catalog.int8send((now.micros / 1000) << 16 | 28672
+                                        | now.micros % 1000 * 4096 / 1000 + (random() * 3)::bigint)
                     || substring(pg_catalog.uuid_send(gen_random_uuid()) FROM 9), 'hex')::uuid
+                  FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros OFFSET 0) AS now
             $fn$;
     END IF;
 END

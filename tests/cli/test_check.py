@@ -164,7 +164,8 @@ def test_history_that_goes_by_a_default_is_told_of_before(
         "insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version,"
         " payload, status, attempts, crashes, run_at, occurred_at, created_at, updated_at,"
         " finished_at) select 1, inboxd.new_uuid(), 'default', 'single', 'a', 1, '{}',"
-        " 'succeeded', 1, 0, at, at, at, at, at from (select timestamptz '2024-01-06 12:00Z' as at)"
+        " 'succeeded', 1, 0, at, at, at, at, at"
+        " from (select timestamptz '2024-01-06 12:00Z' as at) each"
     )
     line = retention()
     assert (line["verdict"], line["code"]) == ("warn", 0)

@@ -78,7 +78,11 @@ async def test_the_words_of_postgresql_are_those_it_reserves(database: Database)
     words = await database.fetch(
         "SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T') ORDER BY word"
     )
-    assert new._SQL.split() == [word for (word,) in words if not iskeyword(word)]
+    reserved = [word for (word,) in words if not iskeyword(word)]
+    if await database.fetchval("SELECT current_setting('server_version_num')::int >= 180000"):
+        assert new._SQL.split() == reserved
+    else:  # an older server may reserve what a newer one does not
+        assert {*reserved} - {*new._SQL.split()} <= {"window"}
 
 
 def test_what_is_there_is_not_touched(run_cli: Cli, here: Path) -> None:

@@ -61,11 +61,11 @@ async def test_a_failure_is_a_warning_with_its_place_and_the_plugin_s_frames(
         assert (line["message"], line["level"]) == (f"{kind} did not succeed", "warning")
     assert (dead["message"], dead["level"]) == (f"{kind} is a dead letter", "error")
     source = inspect.getsource(inboxd_testplugin).splitlines()
-    number = source.index('            raise ValueError("as told")') + 1
+    number = source.index('            raise ValueError(how.get("text", "as told"))') + 1
     place = f"{inboxd_testplugin.__file__}:{number} in _misbehave"
     for line in (first, second, dead):
         assert line["at"] == place
-        assert 'raise ValueError("as told")' in line["exception"]
+        assert 'raise ValueError(how.get("text", "as told"))' in line["exception"]
         assert "execution.py" not in line["exception"], "the machinery is no frame of the plugin"
         assert line[f"{kind}_id"]
 

@@ -88,6 +88,7 @@ def test_another_database_is_refused_by_name() -> None:
             call(other["default"], "a.b")
     with pytest.raises(UsageError, match="is SQLite"):
         inbox.result(other["default"], uuid4())
+    other.close_all()
 
 
 def test_a_result_is_waited_for_outside_of_atomic() -> None:

@@ -57,4 +57,4 @@ WITH running AS MATERIALIZED (
 SELECT found.*, looked.looked
   FROM found JOIN looked USING (parent_kind, parent_id)
  WHERE found.place <= $5::integer
- ORDER BY found.parent_kind, found.parent_id, found.id
+ ORDER BY found.parent_kind, found.parent_id, found.id, found.kind DESC
