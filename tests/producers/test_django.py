@@ -79,9 +79,10 @@ def test_the_wrapper_and_what_stands_for_it_are_known(django: Any, database: Dat
     assert types(database) == ["a.b"] * 3
 
 
-def test_another_database_is_refused_by_name() -> None:
+def test_another_database_is_refused_by_name(tmp_path: Path) -> None:
+    # A file: Django closes no database that is in memory.
     other = ConnectionHandler(
-        {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+        {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db")}}
     )
     for call in (inbox.emit, inbox.send):
         with pytest.raises(UsageError, match="Django's database 'default' is SQLite"):
