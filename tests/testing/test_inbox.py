@@ -250,6 +250,7 @@ def test_a_handler_that_blocks_the_loop_is_shown_where_it_stands(
         released.set()
 
 
+@pytest.mark.usefixtures("fresh_log")
 def test_the_worker_s_log_is_pytest_s(
     shop: TestInbox, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
