@@ -5,9 +5,16 @@
 One connection of asyncpg, pages of 1,000, a commit for each page; from drafts whose payloads are
 dicts of about 200 bytes to receipts. No worker runs. The CPU of «worker» is the producer's. The raw
 side sends the same JSON, encoded beforehand, with ids of its own, and reads nothing back.
+
+A file of JSON lines is written by `inboxd emit --file`: from the start of that program to its end.
 """
 
+import asyncio
 import json
+import os
+import resource
+import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
@@ -66,16 +73,44 @@ async def measure(bench: Bench, write: Write) -> Run:
     return Run(rows / took, client * 1e6 / rows, server * 1e6 / rows)
 
 
+async def measure_file(bench: Bench, command: str) -> Run:
+    """Write a file of as many lines to an empty table."""
+    rows = max(bench.rows, PAGE)
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+        for n in range(rows):
+            file.write(json.dumps({"type": "bench.noop", "payload": _payload(n)}) + "\n")
+        file.flush()
+        async with bench.fresh() as connection:
+            await connection.execute("checkpoint")
+            server, started = bench.server_seconds(), time.perf_counter()
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            program = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "inboxd", command, "--file", file.name, "--force"),
+                env={**os.environ, "INBOXD_DATABASE__DSN": bench.dsn},
+                stdout=asyncio.subprocess.DEVNULL,
+            )
+            if code := await program.wait():
+                raise SystemExit(f"inboxd {command} --file ended with {code}")
+            took = time.perf_counter() - started
+            server = bench.server_seconds() - server
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    client = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Run(rows / took, client * 1e6 / rows, server * 1e6 / rows)
+
+
 def comparisons(bench: Bench) -> Iterator[Comparison]:
-    """Events and commands."""
+    """Events and commands, by the client and from files."""
     other = partial(measure, bench, emit_raw)
     emit, send = partial(measure, bench, emit_many), partial(measure, bench, send_many)
     yield Comparison("bulk emit, events", emit, Target(100_000), "raw SQL", other)
     yield Comparison("bulk send, commands", send)
+    file = partial(measure_file, bench, "emit")
+    yield Comparison("a file of events", file, Target(20_000), "raw SQL", other)
+    yield Comparison("a file of commands", partial(measure_file, bench, "send"))
 
 
 def figures(bench: Bench) -> AsyncIterator[Line]:
-    """A line for events, one for commands."""
+    """A line for each way to write them."""
     return bench.compare(comparisons(bench))
 
 
