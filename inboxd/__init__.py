@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from inboxd.api.messages import Event
     from inboxd.api.middleware import Call, Proceed
     from inboxd.api.workflows import Step, Workflow
-    from inboxd.errors import Defer, InboxdError, PayloadError, Reject, Retry
+    from inboxd.errors import BreakerOpen, Defer, InboxdError, PayloadError, Reject, Retry
     from inboxd.model.backoff import Explicit, Exponential, Fixed, Linear
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "BlockingConnection",
     "BlockingEventChunk",
     "BlockingEventContext",
+    "BreakerOpen",
     "Call",
     "CommandContext",
     "Connection",
@@ -70,7 +71,7 @@ _HOMES = {
     "api.messages": ("Event",),
     "api.middleware": ("Call", "Proceed"),
     "api.workflows": ("Step", "Workflow"),
-    "errors": ("Defer", "InboxdError", "PayloadError", "Reject", "Retry"),
+    "errors": ("BreakerOpen", "Defer", "InboxdError", "PayloadError", "Reject", "Retry"),
     "model.backoff": ("Explicit", "Exponential", "Fixed", "Linear"),
 }
 

@@ -46,6 +46,22 @@ class DatabaseError(InboxdError):
     """The database cannot be used: it is unreachable, or a privilege is missing."""
 
 
+class SpoolFull(InboxdError):
+    """There is no room in the spool: mend the database, so that it drains, or give it more."""
+
+
+class SpoolBroken(InboxdError):
+    """The spool's disk failed: nothing is accepted into it until the receiver is started again."""
+
+
+class UnreadableReceipt(InboxdError):
+    """A frame of the spool holds no receipt that this version can read."""
+
+
+class SpoolOwned(InboxdError):
+    """Another process owns this folder of the spool."""
+
+
 class ExportError(InboxdError):
     """A partition could not be exported: it stays, and is tried again."""
 
@@ -64,6 +80,10 @@ class UniqueKeyTaken(InboxdError):
 
 class DedupKeyHeld(InboxdError):
     """A dedup key is recorded in a transaction that is open: end it, or wait until it ends."""
+
+
+class Unreachable(InboxdError):
+    """Nobody answers at this address: start what should, or correct the address."""
 
 
 class NotFound(InboxdError):
@@ -129,6 +149,10 @@ class NoHandler(InboxdError):
     """No handler for this type: install a plugin that declares it, then replay the row."""
 
 
+class NotDurable(InboxdError):
+    """What was received is not durable: it is to be sent again."""
+
+
 class HandlersFailed(InboxdError, AssertionError):
     """Handlers failed that a test ran."""
 
@@ -163,6 +187,16 @@ class PayloadError(InboxdError):
 
 class TooNew(PayloadError):
     """The payload was written as a version that this worker cannot read yet."""
+
+
+class Unauthentic(InboxdError):
+    """No valid key of the source has signed this request."""
+
+    # What it says is for the log: the sender learns nothing of it.
+
+
+class Malformed(InboxdError):
+    """What should authenticate this request is missing, broken or stale."""
 
 
 class Retry(InboxdError):
@@ -202,6 +236,22 @@ class Defer(InboxdError):
 
     def __str__(self) -> str:
         return _default_message(type(self))
+
+
+class BreakerOpen(Defer):
+    """The target's breaker is open: what needs it runs again when its break is over."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        """`name` is the breaker's; in so many seconds it may be tried again."""
+        InboxdError.__init__(self, name, seconds)
+        self.name = name
+        self.until, self.after = None, seconds
+
+    def __str__(self) -> str:
+        return (
+            f"the breaker {self.name!r} is open: it may be tried again in {self.after:g} s; "
+            f"`inboxd breakers show {self.name}` says why"
+        )
 
 
 class Reject(InboxdError):

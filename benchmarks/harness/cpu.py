@@ -5,6 +5,8 @@ Known limit: /proc counts in ticks of 10 ms, so figures of less than a second ar
 
 import os
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -41,3 +43,14 @@ def calibrate() -> float:
     for number in range(3_000_000):
         total += number * number % 7
     return (time.perf_counter() - started) * 1000
+
+
+def pin(root: int, cores: Iterable[int]) -> None:
+    """Let a process, and its children of now and later, run on these cores only."""
+    cores = set(cores)
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):  # it has just ended
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                if root in (int(folder.name), int(parent)):
+                    os.sched_setaffinity(int(folder.name), cores)

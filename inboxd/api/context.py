@@ -17,6 +17,7 @@ from uuid import UUID
 from typing_extensions import TypeVar
 
 from inboxd.api.batches import Batch, filled
+from inboxd.api.breakers import BreakerCall
 from inboxd.api.clock import now
 from inboxd.api.connection import BlockingConnection, Connection
 from inboxd.api.drafts import CommandDraft, EventDraft
@@ -34,7 +35,7 @@ from inboxd.api.progress import Say, checked
 from inboxd.api.routes import ENDED, Routes, ended
 from inboxd.api.workflows import Workflow
 from inboxd.errors import UsageError
-from inboxd.model import duration
+from inboxd.model import checks, duration
 from inboxd.model.duration import Duration
 from inboxd.model.lineage import Origin, OriginKind
 
@@ -68,6 +69,7 @@ class _Context(Generic[C]):
 
     __slots__ = ("_groups", "_lend", "_routes", "_row", "drafts", "events", "log")
     _KEY: ClassVar[str]  # the column of the row's uuid
+    _HOLDS: ClassVar[str]  # as what it is known to breakers
 
     def __init__(self, row: Row, lend: Callable[[], C], routes: Routes, log: Log) -> None:
         """Serve one execution for `row`, a row of `events` or `commands`.
@@ -105,6 +107,16 @@ class _Context(Generic[C]):
     def now(self) -> datetime:
         """The time, aware and in UTC: the worker's; in tests the one that they set."""
         return now()
+
+    def breaker(self, name: str) -> BreakerCall:
+        """Call a target, if its breaker lets it pass: `async with ctx.breaker("brevo"):`.
+
+        What the block raises counts as the target's failure, but a verdict such as Reject. While
+        the breaker is open, entering raises BreakerOpen; a handler that does not catch it is run
+        again when the break is over, with no attempt spent. In a thread it is `with`.
+        """
+        checks.refuse(f"the breaker {name!r:.60}", checks.plain(name))
+        return BreakerCall(name, (self._HOLDS, cast("int", self._row["id"])))
 
     def send(self, command: object, **options: Unpack[SendAloneOptions]) -> UUID:
         """Send a command with this row's settlement; returns its id.
@@ -211,6 +223,7 @@ class EventContext(_Context[C]):
 
     __slots__ = ()
     _KEY = "event_id"
+    _HOLDS = "topic"
 
 
 # Reads what an earlier step of a command's workflow returned: at once in a thread, else something
@@ -223,6 +236,7 @@ class CommandContext(_Context[C]):
 
     __slots__ = ("_results", "_say")
     _KEY = "command_id"
+    _HOLDS = "queue"
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
 from pydantic import BaseModel, TypeAdapter
@@ -30,6 +30,7 @@ from inboxd.model import checks, duration
 from inboxd.model.backoff import Policy
 from inboxd.model.duration import Duration
 from inboxd.model.naming import command_of, event_of
+from inboxd.resilience.rules import BreakerRules
 
 
 class HandlerOptions(TypedDict, total=False):
@@ -38,6 +39,7 @@ class HandlerOptions(TypedDict, total=False):
     schema_version: int
     timeout: Duration | None
     retry: Policy | None
+    breaker: str | None
 
 
 class EventHandlerOptions(HandlerOptions, total=False):
@@ -73,6 +75,7 @@ class HandlerDeclaration:
     queue: str | None = None
     priority: int = 0
     executor: Literal["process"] | None = None
+    breaker: str | None = None
     topic: str | None = None
     # Of a batch topic: the function takes chunks, and is declared once for each of its types.
     chunks: bool = False
@@ -99,6 +102,7 @@ class Declared:
     topics: tuple[TopicDeclaration, ...] = ()
     lifespans: tuple[Lifespan, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    breakers: Mapping[str, BreakerRules] = field(default_factory=dict)
 
 
 def build(
@@ -151,6 +155,7 @@ def _records(
         "schema_version": declared.schema_version,
         "timeout": None if declared.timeout is None else duration.seconds(declared.timeout),
         "retry": declared.retry,
+        "breaker": declared.breaker,
         "executor": signature.executor,
         "upcasters": _upcasters(declared.type, upcastings),
         "middleware": middleware,
@@ -229,6 +234,7 @@ def _check_options(plugin: str, declared: HandlerDeclaration) -> None:
         ("type", declared.type),
         ("queue", declared.queue),
         ("topic", declared.topic),
+        ("breaker", declared.breaker),
     ):
         if text is not None:
             checks.refuse(f"the {what} {text!r:.60}", checks.plain(text))

@@ -37,8 +37,10 @@ from inboxd.api.resources import OPENING, LifespanDeclaration, check_lifespans
 from inboxd.api.schedules import ScheduleDeclaration, ScheduleOptions
 from inboxd.api.topics import TopicDeclaration, TopicOptions
 from inboxd.errors import UsageError
+from inboxd.model import checks
 from inboxd.model.backoff import Policy
 from inboxd.model.duration import Duration
+from inboxd.resilience.rules import BreakerOptions, BreakerRules, with_options
 
 # Behind its own arguments, a function may take resources: `...`.
 OnEvent = TypeVar(
@@ -84,6 +86,7 @@ class Handlers:
         self._hooks: list[HookDeclaration] = []
         self._schedules: list[ScheduleDeclaration] = []
         self._topics: list[TopicDeclaration] = []
+        self._breakers: dict[str, BreakerRules] = {}
 
     def __repr__(self) -> str:
         return f"Handlers({self.name!r})"
@@ -125,6 +128,7 @@ class Handlers:
         for slow work: the handler then gets a CommandContext, a transaction and retries of its own.
         A sync function runs in a thread; `executor="process"` (with as_command) in a process that
         can be killed, and takes the event alone. `timeout` and `retry` override the settings'.
+        `breaker` names the breaker of what it calls: while that is open, its events wait.
         """
         ways = {"as_command": as_command, "executor": executor}
         return self._declare("event", type, SentOnOptions, options, **ways)
@@ -137,13 +141,15 @@ class Handlers:
         timeout: Duration | None = None,
         retry: Policy | None = None,
         split: bool = True,
+        breaker: str | None = None,
     ) -> Callable[[OnChunk], OnChunk]:
         """Handle the chunks of a batch topic, inside the transaction that settles them.
 
         The topic gets the events of `types` whose producer names none. `schema_version` may be
         given by type. A chunk whose handler fails is halved until the event that spoils it stands
         alone, unless with `split=False` a part of a chunk means nothing: then it is tried
-        again as a whole. `timeout` overrides `events.chunk_timeout`; `retry` as for others.
+        again as a whole. `timeout` overrides `events.chunk_timeout`; `retry` and `breaker` as for
+        others.
         """
         if not types or not all(isinstance(each, str) for each in types):
             raise UsageError('Name the types: @handlers.chunk("…", topic="…").')
@@ -162,6 +168,7 @@ class Handlers:
                         retry=retry,
                         chunks=True,
                         split=split,
+                        breaker=breaker,
                     )
                 )
             return func
@@ -194,6 +201,7 @@ class Handlers:
         A sync function runs in a thread; `executor="process"` in a process that can be killed, for
         CPU work: it takes the command alone. `timeout` and `retry` override the settings'.
         Commands wait in `queue` ("default") by `priority` (0); `schema_version` (1) is read.
+        `breaker` names the breaker of what it calls: while that is open, its commands wait.
         """
         return self._declare("command", type, CommandHandlerOptions, options, executor=executor)
 
@@ -263,6 +271,22 @@ class Handlers:
         _refuse_unknown("topic", options, TopicOptions)
         self._topics.append(TopicDeclaration(name, f"plugin {self.name}", options))
 
+    def breaker(self, name: str, **options: Unpack[BreakerOptions]) -> None:
+        """Say when the breaker `name` opens, and for how long; `[breakers]` may change it.
+
+        It opens when `failure_ratio` of at least `minimum_calls` calls in the `window` have failed,
+        or `consecutive_failures` in a row, or when `slow_ratio` of them took longer than
+        `slow_call`. A break lasts `first_break`, and twice as long each time that it is in vain, up
+        to `longest_break`, each by up to the part `jitter` longer; then one worker tries `probes`.
+        While it is open its commands wait, or one of the type `fallback` is sent for each. One that
+        nobody declares has the defaults; two plugins may share one that one of them declares.
+        """
+        _refuse_unknown("breaker", options, BreakerOptions)
+        checks.refuse(f"the breaker {name!r:.60}", checks.plain(name))
+        if name in self._breakers:
+            raise UsageError(f"the breaker {name!r} is declared twice: keep one.")
+        self._breakers[name] = with_options(BreakerRules(), options)
+
     def schedule(
         self,
         name: str,
@@ -301,6 +325,7 @@ class Handlers:
             topics=tuple(self._topics),
             lifespans=lifespans,
             hooks=hooks,
+            breakers=dict(self._breakers),
         )
 
     def _hook(self, moment: Moment, func: H) -> H:

@@ -43,6 +43,8 @@ class _Declared:
     upcasters: Mapping[int, Upcaster]
     middleware: tuple[DeclaredMiddleware, ...]
     needs: Needs
+    # What stops it while its target is down.
+    breaker: str | None = None
     payload_type: PayloadType | None = None
 
 

@@ -8,7 +8,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from inboxd.cli import batches, config, failures, history, plugins, queues, schedules, topics
+from inboxd.cli import (
+    batches,
+    breakers,
+    config,
+    failures,
+    history,
+    plugins,
+    queues,
+    schedules,
+    spool,
+    topics,
+    webhooks,
+)
 from inboxd.cli.audit import audit
 from inboxd.cli.check import check
 from inboxd.cli.control import pause, paused, resume
@@ -25,7 +37,7 @@ from inboxd.cli.output import show
 from inboxd.cli.produce import emit, send
 from inboxd.cli.rehearse import rehearse
 from inboxd.cli.rows import row_commands
-from inboxd.cli.running import run
+from inboxd.cli.running import receive, run
 from inboxd.cli.schema import migrate
 from inboxd.cli.status import status, workers
 from inboxd.cli.trace import trace
@@ -73,6 +85,7 @@ def inboxd(
 
 
 app.command(epilog=examples("inboxd run -c config.toml"))(run)
+app.command(epilog=examples("inboxd receive -c config.toml"))(receive)
 app.command(epilog=examples("inboxd migrate", "inboxd migrate --check"))(migrate)
 app.command(epilog=examples("inboxd uninstall --dry-run", "inboxd uninstall --yes"))(uninstall)
 app.command(epilog=examples("inboxd declare --dry-run", "inboxd declare --wait 5m --json"))(declare)
@@ -93,6 +106,9 @@ app.add_typer(row_commands("commands"), name="commands")
 app.add_typer(queues.app, name="queues")
 app.add_typer(topics.app, name="topics")
 app.add_typer(schedules.app, name="schedules")
+app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(breakers.app, name="breakers")
+app.add_typer(spool.app, name="spool")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(batches.batches, name="batches")
 app.add_typer(batches.workflows, name="workflows")

@@ -75,6 +75,7 @@ def check(
     wrong = [_fail("settings", each, _CORRECT, Exit.CONFIG) for each in reading.problems]
     lines, declared = anyio.run(_database, reading.settings, grants)
     lines += _plugins(reading.settings, declared)
+    lines += _webhooks(reading.settings)
     listed = _settings(reading.settings, everything=everything or given.json)
     if given.json:
         keyed = {key: {"value": value, "source": source} for key, value, source in listed}
@@ -141,6 +142,14 @@ async def _look(
     if server["read_only"]:
         yield _fail("database", "read-only: a standby", "name the primary in database.dsn")
     missing = await listing.missing_privileges(session)
+    if missing and _only_receives(settings) and await listing.may_receive(session):
+        await migrations.check(session.connection, session.sql)
+        yield CheckLine("schema", "ok", f"{settings.database.schema_name!r} fits this release")
+        found = (
+            f"role {server['role']!r} has what `inboxd receive` needs, and not what a worker does"
+        )
+        yield CheckLine("privileges", "warn", found, "nothing, if only receivers log in with it")
+        return
     if missing:
         for line in await _privileges(session, server["role"], missing, grants=grants):
             yield line
@@ -158,6 +167,11 @@ async def _look(
         for finding in await only(look, session, settings):
             if finding.verdict is not Verdict.OK:
                 yield _line(finding)
+
+
+def _only_receives(settings: "Settings") -> bool:
+    """Whether these may be the settings of a receiver alone."""
+    return bool(settings.inbound.webhooks) and not settings.inbound.http.enabled
 
 
 async def _plugin_migrations(session: "Session", settings: "Settings") -> AsyncIterator[CheckLine]:
@@ -249,6 +263,14 @@ def _plugins(settings: "Settings", declared: "Names") -> Iterator[CheckLine]:
         yield _installed(registry)
     for each in doubts(settings, registry, declared):
         yield CheckLine("settings", "warn", f"{each.setting}: {each.found}", _IF_MEANT)
+
+
+def _webhooks(settings: "Settings") -> Iterator[CheckLine]:
+    """Its lines, if there are sources."""
+    from inboxd.cli.check_webhooks import judge
+
+    if settings.inbound.webhooks:
+        yield from map(_line, judge(settings))
 
 
 def _installed(registry: "Registry") -> CheckLine:

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,12 @@ _KINDS = {
     "type": ("event type", "command type"),
     "topic": ("topic", "topic of settings"),
 }
-_SECTIONS = {"topic": "topics", "queue": "queues", "schedule": "schedules"}
+_SECTIONS = {
+    "topic": "topics",
+    "queue": "queues",
+    "schedule": "schedules",
+    "source": "inbound.webhooks",
+}
 FAILURE_GROUP = "failure group"
 
 
@@ -82,9 +88,8 @@ def _names(config: Path | None, kinds: Iterable[str]) -> set[str]:
     from inboxd.settings import read
 
     settings = read(config).settings
-    found = {
-        name for kind in kinds if kind in _SECTIONS for name in getattr(settings, _SECTIONS[kind])
-    }
+    sections = [attrgetter(_SECTIONS[kind])(settings) for kind in kinds if kind in _SECTIONS]
+    found = {name for section in sections for name in section}
     return found | ask(settings, lambda session: _declared(session, kinds))
 
 

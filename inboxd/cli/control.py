@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from inboxd.store.session import Session
 
 Kind = Annotated[
-    Literal["type", "topic", "queue", "schedule"],
+    Literal["type", "topic", "queue", "schedule", "source"],
     typer.Argument(
-        metavar="KIND", help="What NAME names: type, topic, queue or schedule.", show_default=False
+        metavar="KIND",
+        help="What NAME names: type, topic, queue, schedule or source (of webhooks).",
+        show_default=False,
     ),
 ]
 Name = Annotated[
@@ -27,13 +29,24 @@ Name = Annotated[
 ]
 
 _SINCE = TableColumn("paused", "paused_at", kind="time")
-_PAUSED = ("kind", TableColumn("name", cut="left"), _SINCE, "by", "why")
+_PAUSED = ("kind", TableColumn("name", cut="left"), _SINCE, "mode", "by", "why")
 
 
-def pause(kind: Kind, name: Name, *, force: Force = False, given: Acting) -> None:
+def pause(
+    kind: Kind,
+    name: Name,
+    *,
+    refuse: Annotated[
+        bool,
+        typer.Option("--refuse", help="Answer a source's webhooks 503: who sends once loses them."),
+    ] = False,
+    force: Force = False,
+    given: Acting,
+) -> None:
     """Let all workers leave a type, topic, queue or schedule alone, within a second.
 
-    What runs goes on; what was claimed and has not started is given back. Producers go on.
+    What runs goes on; what was claimed and has not started is given back. Producers go on. Webhooks
+    of a source are received and stored, and become events when it is resumed.
     """
     from inboxd import operations
 
@@ -41,7 +54,9 @@ def pause(kind: Kind, name: Name, *, force: Force = False, given: Acting) -> Non
         if not force and kind != "schedule":
             also = named_in(given.settings, kind)
             await operations.check_known(session, kind, name, also=also)
-        return await operations.pause(session, kind, name, actor=actor(), reason=given.reason)
+        return await operations.pause(
+            session, kind, name, actor=actor(), reason=given.reason, refuse=refuse
+        )
 
     _tell("paused", kind, name, given.ask(run), given)
 
@@ -64,5 +79,7 @@ def paused(given: Looking) -> None:
 
 def _tell(done: str, kind: str, name: str, waiting: int, given: Acting) -> None:
     wait = f", where {plural(waiting, 'row')} wait{'s' if waiting == 1 else ''}"
+    if kind == "source":
+        wait = f", of which {plural(waiting, 'receipt')} {'was' if waiting == 1 else 'were'} held"
     told = f"{done.capitalize()}: {kind} {name}{'' if kind == 'schedule' else wait}"
     given.tell({done: {"kind": kind, "name": name}, "waiting": waiting}, told)

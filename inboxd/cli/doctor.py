@@ -30,12 +30,14 @@ def doctor(
     given: Asking,
 ) -> None:
     """Look at a live inbox: schema, backlog, workers, tables, server; name remedies."""
+    from inboxd.inbound.spool.judgement import judge_spool
     from inboxd.operations.doctor import Verdict, examine, worst
 
     async def look(session: "Session") -> Found:
         return [each async for each in examine(session, given.settings)]
 
     found = given.ask(look)
+    found += [("webhooks", each) for each in judge_spool(given.settings)]
     verdict = worst(*(finding.verdict for _, finding in found))
     if given.json:
         lines = [{"group": group, **asdict(finding)} for group, finding in found]

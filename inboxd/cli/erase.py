@@ -128,5 +128,6 @@ def _counts(about: "About") -> dict[str, Any]:
             for name, counter in stands.items()
             for table in ("events", "commands")
         },
+        "held_events": about.waiting["held"] + about.settled["held"],
         "bodies": about.bodies,
     }

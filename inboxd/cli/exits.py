@@ -18,6 +18,7 @@ from inboxd.errors import (
     SchemaError,
     SettingsError,
     UnknownName,
+    Unreachable,
     UsageError,
 )
 
@@ -52,6 +53,7 @@ _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
     (UsageError, Exit.USAGE),
     (UnknownName, Exit.UNKNOWN_NAME),
     (NotFound, Exit.PROBLEMS),
+    (Unreachable, Exit.UNAVAILABLE),
     (NoHandler, Exit.PROBLEMS),
     (Conflict, Exit.PROBLEMS),
     (ExportError, Exit.PROBLEMS),

@@ -21,7 +21,7 @@ from inboxd.errors import UsageError
 
 if TYPE_CHECKING:
     from inboxd.operations import Named
-    from inboxd.store.producing import Entry, Receipt
+    from inboxd.store.producing import Entry, WrittenEntry
     from inboxd.store.session import Session
 
 
@@ -147,15 +147,15 @@ def emit(
         return
     type, entry = _one(type, payload, given, many)
 
-    async def write(session: "Session") -> "tuple[Receipt, list[dict[str, Any]]]":
-        receipt = await producing.emit(session, entry)
-        if not receipt.conflict:
-            return receipt, []
-        return receipt, [dict(row) for row in await producing.dead_copies(session, receipt.uuid)]
+    async def write(session: "Session") -> "tuple[WrittenEntry, list[dict[str, Any]]]":
+        written = await producing.emit(session, entry)
+        if not written.conflict:
+            return written, []
+        return written, [dict(row) for row in await producing.dead_copies(session, written.uuid)]
 
-    receipt, dead = _produce(given, {"event type": type, "topic": given.lane}, write)
-    _confirm("event", receipt, dead, json=given.json)
-    if receipt.conflict:
+    written, dead = _produce(given, {"event type": type, "topic": given.lane}, write)
+    _confirm("event", written, dead, json=given.json)
+    if written.conflict:
         raise typer.Exit(Exit.DATA)
 
 
@@ -172,8 +172,8 @@ def send(
         return
     type, entry = _one(type, payload, given, many)
     names: dict[Named, str | None] = {"command type": type, "queue": given.lane}
-    receipt = _produce(given, names, lambda session: producing.send(session, entry))
-    _confirm("command", receipt, json=given.json)
+    written = _produce(given, names, lambda session: producing.send(session, entry))
+    _confirm("command", written, json=given.json)
 
 
 def _one(
@@ -227,23 +227,23 @@ def _read_file(path: Path) -> bytes:
 
 
 def _confirm(
-    what: str, receipt: "Receipt", dead: Sequence[Mapping[str, Any]] = (), *, json: bool
+    what: str, written: "WrittenEntry", dead: Sequence[Mapping[str, Any]] = (), *, json: bool
 ) -> None:
     if json:
-        found: dict[str, Any] = {"id": receipt.id, f"{what}_id": receipt.uuid}
-        found["duplicate"] = receipt.duplicate
+        found: dict[str, Any] = {"id": written.id, f"{what}_id": written.uuid}
+        found["duplicate"] = written.duplicate
         if what == "event":
-            found |= {"conflict": receipt.conflict, "dead_letters": dead}
+            found |= {"conflict": written.conflict, "dead_letters": dead}
         print_json(found)
-    elif receipt.conflict:
+    elif written.conflict:
         why = "its dedup key belongs to an event of other content"
         many = f"; in {len(dead)} topics, a dead letter in each" if len(dead) > 1 else ""
-        again = ", and was there already" if receipt.duplicate else ""
-        typer.echo(f"{what} {receipt.id} {receipt.uuid} is a dead letter{again}: {why}{many}")
+        again = ", and was there already" if written.duplicate else ""
+        typer.echo(f"{what} {written.id} {written.uuid} is a dead letter{again}: {why}{many}")
         for each in dead:
             typer.echo(f"  {what} {each['id']} in topic {show(each['topic'])}")
-    elif receipt.duplicate:
-        number = "(settled)" if receipt.id is None else receipt.id
-        typer.echo(f"{what} {number} {receipt.uuid} was there already; nothing was written")
+    elif written.duplicate:
+        number = "(settled)" if written.id is None else written.id
+        typer.echo(f"{what} {number} {written.uuid} was there already; nothing was written")
     else:
-        typer.echo(f"{what} {receipt.id} {receipt.uuid}")
+        typer.echo(f"{what} {written.id} {written.uuid}")

@@ -1,14 +1,28 @@
-"""`inboxd run`: the daemon in this process.
+"""`inboxd run` and `inboxd receive`: the daemon, or its receiver alone, in this process.
 
 Known limit: it stays in the foreground; systemd, Docker or Kubernetes start it again.
 """
+
+from typing import Annotated
 
 import typer
 
 from inboxd.cli.options import Config
 
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=1000,
+        help="Run so many processes under a supervisor, which starts again what ends, shows all "
+        "on one HTTP port, and upgrades them at USR2. Without it: one process alone.",
+        show_default=False,
+    ),
+]
 
-def run(config: Config = None) -> None:
+
+def run(config: Config = None, processes: Processes = None) -> None:
     """Run the daemon until it gets TERM or Ctrl-C.
 
     TERM or Ctrl-C: stop claiming, let what runs finish, end with 0; a second one stops at once.
@@ -18,4 +32,30 @@ def run(config: Config = None) -> None:
     from inboxd.registry.plugins import accepted
     from inboxd.settings import read
 
-    raise typer.Exit(run_daemon(accepted(read(config)), config=config))
+    settings = accepted(read(config))
+    if processes is not None:
+        from inboxd.daemon.addresses import addresses
+        from inboxd.daemon.launch import supervise
+
+        receives = settings.inbound.http.enabled
+        supervise(settings, addresses(settings, receives=receives), processes)
+    raise typer.Exit(run_daemon(settings, config=config))
+
+
+def receive(config: Config = None, processes: Processes = None) -> None:
+    """Receive webhooks until TERM or Ctrl-C, and process nothing.
+
+    It needs no handlers, and listens whether or not inbound.http.enabled is set. TERM or Ctrl-C:
+    accept nothing more, answer what is under way, end with 0; a second one stops at once. HUP reads
+    the sources of webhooks again: keys, rates, what is paused, and the certificate's files.
+    """
+    from inboxd.daemon import receive as run_receiver
+    from inboxd.settings import load
+
+    settings = load(config)
+    if processes is not None:
+        from inboxd.daemon.addresses import addresses
+        from inboxd.daemon.launch import supervise
+
+        supervise(settings, addresses(settings, receives=True), processes)
+    raise typer.Exit(run_receiver(settings, config=config))

@@ -5,6 +5,8 @@ daemon reads only with `--verbose`; JSON has all of those.
 Known limit: of what a row created, a hundred are shown; `inboxd trace` counts them all.
 """
 
+import base64
+import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -14,10 +16,11 @@ from uuid import UUID
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.breakers import LIST as BREAKERS
 from inboxd.cli.options import Looking, read_id
 from inboxd.cli.output import Document, Fields, Part, TableColumn
 from inboxd.cli.output import show as shown
-from inboxd.errors import NotFound
+from inboxd.errors import NotFound, UsageError
 from inboxd.model.lifecycle import Status
 from inboxd.model.wording import plural
 
@@ -34,6 +37,9 @@ class Showing(Looking):
     payload: Annotated[
         bool, typer.Option("--payload", help="Show the payload, headers and result too.")
     ] = False
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Show the webhook that an event came in, as it came.")
+    ] = False
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show what only the daemon reads, too.")
     ] = False
@@ -46,7 +52,7 @@ _FIRST = (
 )
 _APART = {
     *("errors", "payload", "headers", "result", "progress", "retry", "children", "replays"),
-    *("waits_for", "elsewhere", "suspect"),
+    *("waits_for", "elsewhere", "suspect", "receipt", "breakers"),
     *("origin_kind", "origin_id", "correlation_id", "causation_id"),
     *("replay_of", "batch_id", "traceparent"),
 }
@@ -56,6 +62,10 @@ _INTERNAL = {
 }
 _OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
 _DIED = "WorkerDied"
+_RECEIPT = (
+    *("receipt_id", "received_at", "source", "outcome", "address", "key_id"),
+    *("content_type", "body_bytes"),
+)
 
 
 def _named(row: dict[str, Any]) -> str:
@@ -75,6 +85,7 @@ _TABLES = {
     "elsewhere": (TableColumn("also in", "topic", cut="left"), "id", "status"),
     "retry": _RETRY,
     "waits_for": WAITS,
+    "breakers": BREAKERS,
     "replays": (
         *(TableColumn("replayed", "at", kind="time"), "by", "why"),
         TableColumn("as", "new_id", kind="number"),
@@ -86,9 +97,15 @@ _TABLES = {
 def print_one(table: "HotTable", id: str, given: Showing) -> None:
     """Print one row with its retry rules and what it created. Raises NotFound."""
     wanted, settings = read_id(id), given.settings
-    found = given.ask(
-        lambda session: _details(session, settings, table, wanted, payload=given.payload)
-    )
+    if given.raw and table != "events":
+        raise UsageError("a command came in no webhook: --raw is for events.")
+
+    async def look(session: "Session") -> dict[str, Any]:
+        row = await _details(session, settings, table, wanted, payload=given.payload)
+        row["receipt"] = await _receipt(session, row, raw=given.raw)
+        return row
+
+    found = given.ask(look)
     given.print(found, _parts(found, verbose=given.verbose))
 
 
@@ -98,7 +115,7 @@ async def _details(
     """One row with its retry rules and the commands that it created. Raises NotFound."""
     from inboxd import operations
     from inboxd.registry.retry_rules import default_rule, rules_in
-    from inboxd.store import listing
+    from inboxd.store import breakers, listing
 
     row = await listing.one(session, table, id, payload=payload)
     if row is None:
@@ -122,6 +139,8 @@ async def _details(
     waits = row["status"] == Status.WAITING
     row["waits_for"] = await operations.waits_of(session, uuid) if waits else []
     row["suspect"] = await _suspicion(session, row)
+    needed = await breakers.listed(session, use=f"{kind} {row['type']}")
+    row["breakers"] = [dict(each) for each in needed]
     return row
 
 
@@ -141,6 +160,40 @@ async def _suspicion(session: "Session", row: dict[str, Any]) -> dict[str, Any] 
     }
 
 
+async def _receipt(session: "Session", row: dict[str, Any], *, raw: bool) -> dict[str, Any] | None:
+    """The webhook that an event came in; None: it came otherwise, or that is gone."""
+    from inboxd.store import receipts
+
+    if row["origin_kind"] != "receipt" or row["causation_id"] is None:
+        return None
+    found = await receipts.one(session, UUID(row["causation_id"]), raw=raw)
+    if found is None:
+        return None
+    told: dict[str, Any] = {key: found[key] for key in _RECEIPT}  # type: ignore[literal-required]
+    if raw:
+        body, headers = found.get("body"), found.get("headers")
+        told["headers"] = None if headers is None else json.loads(headers)
+        told |= {"body": None} if body is None else _readable(body)
+    return told
+
+
+def _readable(body: bytes) -> dict[str, str]:
+    """A body as text, or else in base64."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode()}
+
+
+def _receipt_told(receipt: dict[str, Any]) -> Iterator[Part]:
+    yield Fields({key.replace("_", " "): receipt[key] for key in _RECEIPT}, "Receipt")
+    if receipt.get("headers") is not None:
+        yield Document("headers as they came", receipt["headers"])
+    for key in ("body", "body_base64"):
+        if receipt.get(key) is not None:
+            yield f"{key.replace('_', ' ')} as it came:\n{receipt[key]}"
+
+
 def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
     """What `_details` found, for a person."""
     hidden = _APART if verbose else _APART | _INTERNAL
@@ -151,6 +204,8 @@ def _parts(row: dict[str, Any], *, verbose: bool) -> Iterator[Part]:
     if row["suspect"] is not None:
         yield _suspicion_told(row["suspect"])
     yield Fields(_lineage(row), "Lineage")
+    if row["receipt"] is not None:
+        yield from _receipt_told(row["receipt"])
     for key, shown_columns in _TABLES.items():
         if row.get(key):
             yield columns.table(shown_columns, row[key])
@@ -189,7 +244,8 @@ def _suspicion_told(suspect: dict[str, Any]) -> str:
 
 
 def _lineage(row: dict[str, Any]) -> dict[str, Any]:
-    origin = " ".join(str(row[k]) for k in ("origin_kind", "origin_id") if row.get(k) is not None)
+    names = ("origin_kind", "causation_id" if row["origin_kind"] == "receipt" else "origin_id")
+    origin = " ".join(str(row[k]) for k in names if row.get(k) is not None)
     keys = ("correlation_id", "causation_id", "replay_of", "batch_id", "traceparent")
     told = {key.replace("_", " "): row.get(key) for key in keys}
     return {"origin": origin or "producer", **told}

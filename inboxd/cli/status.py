@@ -1,17 +1,21 @@
-"""`inboxd status` and `inboxd workers`: what waits, what runs, who works, how fast.
+"""`inboxd status` and `inboxd workers`: what waits, what runs, who works and receives, how fast.
 
 Promises: the look costs the same whatever the tables hold; counts stop at a limit, shown by "+".
 Known limit: the throughput is what workers have written down, some seconds behind.
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.breakers import LIST as BREAKERS
+from inboxd.cli.breakers import state_of
 from inboxd.cli.options import Looking
 from inboxd.cli.output import Table, TableColumn, print_json, terminal_width
+from inboxd.cli.together import together
 from inboxd.model.wording import plural, span
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 _LINES = "(lines)"
 _MOST_WORKERS = 1000
+_MOST_RECEIVERS = 1000
 _MOST_PROGRESS = 50
 
 
@@ -37,9 +42,15 @@ def _type(lane: dict[str, Any]) -> str:
 
 
 def _notes(lane: dict[str, Any]) -> str:
-    return ", ".join(mark for mark in ("paused", "kept") if lane.get(mark))
+    return ", ".join(mark for mark in ("paused", "breaker", "kept") if lane.get(mark))
 
 
+def _processes(row: dict[str, Any]) -> str:
+    """Their numbers; where there is one alone, nothing."""
+    return ", ".join(map(str, row["processes"]))
+
+
+_PROCESSES = TableColumn("processes", _processes, cut="right")
 _LEADS = TableColumn("leads", lambda row: "yes" if row["leads"] else "")
 _SUSPECTS = (
     *columns.numbers("waiting", "running", "alone", "groups"),
@@ -47,10 +58,27 @@ _SUSPECTS = (
 )
 _LIVING = (
     TableColumn("worker", "name", cut="left"),
+    _PROCESSES,
     "state",
     _LEADS,
     TableColumn("in flight", kind="number"),
     TableColumn("heartbeat", _heartbeat),
+)
+_RECEIVERS = (
+    TableColumn("receiver", "name", cut="left"),
+    _PROCESSES,
+    TableColumn("host", cut="left", extra=True),
+    "state",
+    TableColumn("heartbeat", _heartbeat),
+    TableColumn("since", "started_at", kind="time"),
+    TableColumn("sources", cut="right"),
+    TableColumn(
+        "spools",
+        lambda row: ", ".join(row["spooled"]),
+        cut="right",
+        legend="their webhooks wait on the disk of its host",
+    ),
+    TableColumn("trouble", cut="right"),
 )
 _WORKERS = (
     TableColumn("name", cut="left"),
@@ -91,7 +119,7 @@ _LANES: columns.Columns = (
     columns.IN_LINE,
     columns.UNMET,
     TableColumn("oldest due", "oldest", kind="span"),
-    TableColumn("note", _notes, legend=f"kept: {columns.KEPT}"),
+    TableColumn("note", _notes, legend=f"breaker: it is open; kept: {columns.KEPT}"),
 )
 
 
@@ -106,10 +134,10 @@ def status(
     *,
     given: Looking,
 ) -> None:
-    """Show workers, throughput and lanes."""
+    """Show workers, receivers, throughput and lanes."""
     if watch:
         raise given.ask(lambda session: _watch(session, minutes, interval, given))
-    found = given.ask(lambda session: look(session, minutes))
+    found = given.ask(lambda session: look(session, minutes, given.settings.worker.lease))
     given.print(found, _tables(found, minutes))
 
 
@@ -128,9 +156,12 @@ def workers(
     given.print({"workers": rows}, [columns.table(_WORKERS, rows)])
 
 
-async def look(session: "Session", minutes: int) -> dict[str, Any]:
-    """Everything that a status shows, as JSON values."""
-    from inboxd.store import controls, listing, suspects, topics
+async def look(session: "Session", minutes: int, silence: timedelta) -> dict[str, Any]:
+    """Everything that a status shows, as JSON values.
+
+    silence: after which a receiver is taken for dead.
+    """
+    from inboxd.store import breakers, controls, listing, receivers, suspects, topics
 
     events = [
         {"kind": "event", **dict(row), "running": None, "in_line": None, "unmet": None}
@@ -143,16 +174,33 @@ async def look(session: "Session", minutes: int) -> dict[str, Any]:
     living = await listing.workers(session, ended=False, limit=_MOST_WORKERS)
     paused = [dict(row) for row in await controls.read(session.connection, session.sql)]
     names = {(each["kind"], each["name"]) for each in paused}
+    known: list[dict[str, Any]] = [{**row} for row in await breakers.listed(session)]
+    stopped = [each for each in known if state_of(each) not in ("closed", "metrics only")]
+    shut = {use for each in stopped if state_of(each) != "forced closed" for use in each["uses"]}
     for lane in (*events, *commands):
         place = "topic" if lane["kind"] == "event" else "queue"
+        lane["breaker"] = f"{lane['kind']} {lane['type']}" in shut
         lane["paused"] = not names.isdisjoint({("type", lane["type"]), (place, lane[place])})
-    shown = ("id", "name", "state", "leads", "in_flight", "silence")
+    receiving = await receivers.listed(session, silence, _MOST_RECEIVERS)
+    shown = (
+        "id",
+        "name",
+        "process",
+        "host",
+        "state",
+        "leads",
+        "in_flight",
+        "silence",
+        "started_at",
+    )
     return {
         "counted_to": listing.COUNTED,
         "paused": paused,
+        "breakers": stopped,
         "lanes": [*events, *commands],
         "suspects": await suspects.count(session, listing.COUNTED),
         "workers": [{name: row[name] for name in shown} for row in living],
+        "receivers": [dict(row) for row in receiving],
         "progress": await listing.progress(session, _MOST_PROGRESS),
         "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
     }
@@ -189,7 +237,7 @@ async def _watch(
 
     if given.json:
         while True:
-            found = await look(session, minutes)
+            found = await look(session, minutes, given.settings.worker.lease)
             try:
                 print_json(found)
             except BrokenPipeError as gone:
@@ -198,7 +246,7 @@ async def _watch(
     width = None if given.wide else terminal_width()
 
     async def drawn() -> Text:
-        tables = _tables(await look(session, minutes), minutes)
+        tables = _tables(await look(session, minutes, given.settings.worker.lease), minutes)
         return Text("\n\n".join("\n".join(table.lines(width)) for table in tables))
 
     with Live(await drawn(), screen=True, auto_refresh=False) as live:
@@ -210,10 +258,13 @@ async def _watch(
 def _tables(found: dict[str, Any], minutes: int) -> list[Table]:
     """Those that have rows; workers and lanes are always shown."""
     suspects = [found["suspects"]] if found["suspects"]["groups"] else []
+    workers, receivers = together(found["workers"]), together(found["receivers"])
     last = plural(minutes, "minute").removeprefix("1 ")
     shown: list[tuple[str, columns.Columns, Sequence[Any]]] = [
         ("Suspects: commands that ran on a worker when it died", _SUSPECTS, suspects),
-        (f"Workers: {len(found['workers'])}", _LIVING, found["workers"]),
+        ("Breakers that are not closed", BREAKERS, found["breakers"]),
+        (f"Workers: {len(workers)}", _LIVING, workers),
+        (f"Receivers: {len(receivers)}", _RECEIVERS, receivers),
         (f"Done in the last {last}", _DONE, found["throughput"]),
         ("Progress of running commands", _PROGRESS, found["progress"]),
         # Last, because it is the longest: a small screen cuts the end.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli import columns
+from inboxd.cli.breakers import state_of
 from inboxd.cli.completion import declared
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Asking, Looking, examples, named_in
@@ -81,17 +82,24 @@ def show(name: Name, given: Asking) -> None:
     """Show one topic: what was declared, by whom, and what waits in it."""
     from inboxd.errors import UnknownName
     from inboxd.model.spelling import did_you_mean
-    from inboxd.store import listing, topics
+    from inboxd.store import breakers, listing, topics
 
-    found = given.ask(topics.listed)
+    async def look(session: "Session") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        needed = await breakers.listed(session, use=f"topic {name}")
+        return await topics.listed(session), [dict(each) for each in needed]
+
+    found, needed = given.ask(look)
     topic = next((each for each in found if each["topic"] == name), None)
     if topic is None:
         hint = did_you_mean(name, [each["topic"] for each in found]) or "."
         raise UnknownName(
             f"there is no topic {name!r}: nobody declares it, and no event waits in it{hint}"
         )
-    document = {"counted_to": listing.COUNTED, **topic}
-    given.print(document, [Fields(_fields(topic), f"Topic {name}")])
+    document = {"counted_to": listing.COUNTED, **topic, "breakers": needed}
+    fields = _fields(topic)
+    if needed:
+        fields["breakers"] = ", ".join(f"{each['name']} ({state_of(each)})" for each in needed)
+    given.print(document, [Fields(fields, f"Topic {name}")])
 
 
 @app.command(

@@ -17,7 +17,7 @@ from inboxd.errors import UsageError
 from inboxd.model.story import ENDS, Key, Member, StoryNode
 from inboxd.model.wording import plural, span
 
-_KINDS = ("event", "command", "batch")
+_KINDS = ("event", "command", "batch", "receipt")
 _ABOUT = Annotated[
     list[str],
     typer.Argument(

@@ -83,11 +83,12 @@ class Admission:
 
     def is_paused(self, row: ClaimedCommand) -> bool:
         """Whether a command that was leased should not start now."""
-        return not self._parts.controls.allow("queue", row["queue"], row["type"])
+        allow = self._parts.controls.allow_row
+        return not allow("queue", row["queue"], row["type"], row["id"])
 
     def open(self, lanes: Sequence[Lane]) -> list[Lane]:
-        """The lanes that are not paused, and whose queue has room."""
-        if self._parts.controls.paused:
+        """The lanes that are not left alone, and whose queue has room."""
+        if not self._parts.controls.are_quiet:
             lanes = [lane for lane in lanes if self.serves(str(lane.key[0]), str(lane.key[1]))]
         return [lane for lane in lanes if self.has_room(str(lane.key[0]))]
 
@@ -97,6 +98,11 @@ class Admission:
     def startable(self) -> int:
         """How many commands could start at once if they were leased now."""
         return self.limits.concurrency - self.in_flight
+
+    def probe_room(self, type_: str) -> int | None:
+        """How many commands of a type may be leased as probes; None: it is not probed here."""
+        breakers = self._parts.breakers
+        return breakers.room("queue", "", type_) if breakers.probing else None
 
     def begin_page(self) -> None:
         """What has ended since the last page has made room."""
@@ -142,6 +148,8 @@ class Admission:
     def ended(self, row: ClaimedCommand) -> None:
         """A command has ended, or was given back; that makes room for the next page."""
         queue = row["queue"]
+        if self._parts.breakers.held:
+            self._parts.breakers.release("queue", row["id"])
         self.known.discard(row["id"])
         self.in_flight -= 1
         self._leased[queue] -= 1

@@ -9,8 +9,10 @@ from typing import Literal, NamedTuple, TypeVar
 from inboxd.api.context import CommandContext
 from inboxd.api.drafts import CommandDraft, EventDraft, encode
 from inboxd.api.hooks import FailedAttempt
+from inboxd.api.routes import Route
 from inboxd.engine.outcomes import parent_of
 from inboxd.errors import PayloadError
+from inboxd.model.lineage import uuid7
 from inboxd.store.batches import Planned
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.settlements import Parent, Requeue, Settlement
@@ -44,6 +46,24 @@ def succeeded(row: ClaimedCommand, context: CommandContext, value: object, secon
     events = _with_parent(row, context.events) if context.events else ()
     settlement = Settlement(row["id"], row["fence"], "succeeded", seconds, result)
     return Ended(row, settlement, sent, planned, events)
+
+
+def fell_back(row: ClaimedCommand, route: Route, breaker: str, payload: str) -> Ended:
+    """The outcome of one whose breaker is open: another command is sent with its payload."""
+    draft = CommandDraft(
+        uuid7(),
+        route.type,
+        payload,
+        route.schema_version,
+        queue=route.queue,
+        priority=route.priority,
+        tenant=row["tenant"],
+        ordering_key=row["ordering_key"],
+    )
+    told = {"breaker": breaker, "type": route.type, "command_id": str(draft.command_id)}
+    result = encode({"fallback": told})
+    settlement = Settlement(row["id"], row["fence"], "succeeded", 0.0, result)
+    return Ended(row, settlement, _with_parent(row, [draft]))
 
 
 def cancelled(row: ClaimedCommand, seconds: float) -> Ended:

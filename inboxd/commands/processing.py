@@ -168,7 +168,9 @@ class CommandProcessing:
         self.cancel(frozenset(row["id"] for row in rows if row["cancel_requested"]))
         if self._suspended:
             self._runners.release()
-        elif self._parts.controls.paused:  # perhaps since the claim began
+        elif not self._parts.controls.are_quiet:  # perhaps since the claim began
+            for row in rows if self._parts.breakers.probing else ():
+                self._parts.breakers.admit("queue", row["queue"], row["type"], row["id"])
             self._runners.release(self._admission.is_paused)
         self._runners.next_runner()
 

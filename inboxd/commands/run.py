@@ -21,7 +21,7 @@ from inboxd.api.payload import decode, decode_event_command
 from inboxd.api.progress import Say
 from inboxd.api.records import CommandHandler
 from inboxd.commands.bodies import CommandBodies
-from inboxd.commands.ended import Ended, cancelled, succeeded
+from inboxd.commands.ended import Ended, cancelled, fell_back, succeeded
 from inboxd.commands.judge import CommandJudge
 from inboxd.commands.settler import Settler
 from inboxd.commands.step_results import step_result
@@ -30,6 +30,7 @@ from inboxd.engine.execution import HandlerStopped, Task
 from inboxd.engine.losses import LossExemptions
 from inboxd.engine.outcomes import is_ours, name, requeue
 from inboxd.engine.parts import Parts
+from inboxd.engine.target_calls import watch
 from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import InboxdError, LeaseLost, Reject, TooNew
 from inboxd.model.outcome import explain
@@ -173,7 +174,9 @@ class CommandRun:
         limit: float,
         on_wait: Callable[[], None],
     ) -> bool:
-        ended = await self.execute(task, handler, row, own, limit, on_wait)
+        ended = await self._fall_back(handler, row)
+        if ended is None:
+            ended = await self.execute(task, handler, row, own, limit, on_wait)
         written = True
         if own.held is None and row["ordering_key"] is not None and ended.writes:
             # What it sent may be refused: nothing of its key starts before that is known.
@@ -186,6 +189,18 @@ class CommandRun:
             await self._commit(own, ended)
         self._count(row, "succeeded", cast("Settlement", ended.outcome).seconds)
         return written
+
+    async def _fall_back(self, handler: CommandHandler, row: ClaimedCommand) -> Ended | None:
+        """The outcome of a command whose breaker is open, if another is sent instead."""
+        if handler.breaker is None:
+            return None
+        type_ = self._parts.breakers.falls_back(handler, row["id"])
+        if type_ is None:
+            return None
+        raw = row["payload"] if row["body_id"] is None else await self._body(row)
+        self._parts.metrics.breaker_fallbacks.labels(handler.breaker).inc()
+        route = self._registry.resolve(type_)
+        return fell_back(row, route, handler.breaker, "null" if raw is None else raw)
 
     async def execute(
         self,
@@ -208,13 +223,20 @@ class CommandRun:
             raise HandlerStopped(self._halted)
         if row_log.logs_starts():
             row_log.command_starts(row)
+        call = watch(self._parts.breakers, handler, "queue", row["id"])
         try:
             value = await self._parts.executions.run(
                 task, "command", row["id"], handler, payload, context, limit, on_wait
             )
+        except BaseException as error:
+            if call is not None:
+                call.failed(error, handler.retry or self._parts.policy)
+            raise
         finally:
             context.close()
             part.close()
+        if call is not None:
+            call.succeeded()
         part.check()
         return succeeded(row, context, value, monotonic() - started)
 

@@ -1,6 +1,24 @@
-"""The daemon: the composition root, the process around it, a worker inside another program."""
+"""The daemon: the composition root, the process around it, a worker inside another program.
 
-from inboxd.daemon.inside import worker
-from inboxd.daemon.process import run
+What it gives is loaded when it is first used: the supervisor, which lives here too, needs little.
+"""
 
-__all__ = ["run", "worker"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from inboxd.daemon.inside import worker
+    from inboxd.daemon.starting import receive, run
+
+__all__ = ["receive", "run", "worker"]
+
+_HOMES = {"receive": "starting", "run": "starting", "worker": "inside"}
+
+
+# Hidden from type checkers: with a __getattr__ in sight they would accept any misspelt name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if (home := _HOMES.get(name)) is not None:
+            return getattr(import_module(f"inboxd.daemon.{home}"), name)
+        raise AttributeError(f"module 'inboxd.daemon' has no attribute {name!r}")

@@ -18,7 +18,7 @@ from inboxd.errors import Conflict
 from inboxd.registry.registry import Registry
 from inboxd.registry.retry_rules import declared_rules
 from inboxd.settings import Settings
-from inboxd.store import intakes, schedules, topics, workers
+from inboxd.store import breakers, intakes, schedules, topics, workers
 from inboxd.store.connections import Connection
 from inboxd.store.intakes import Intake
 from inboxd.store.listing import COUNTED
@@ -56,6 +56,7 @@ class WorkerDeclaration:
         queues = {type_: handler.queue for type_, handler in commands.items()}
         rules = declared_rules(self.settings, self.registry)
         await workers.declare(connection, self.sql, queues, rules)
+        await breakers.declare(connection, self.sql, self.registry.breaker_uses)
         await schedules.declare(connection, self.sql, self.registry.to_send)
         return await topics.declare(
             connection, self.sql, self.registry.topics.values(), self.registry.subscriptions

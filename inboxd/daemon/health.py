@@ -5,42 +5,47 @@ worker unready, never unhealthy: a restart would not help. Known limit: it tells
 seconds were like, not what the next statement will do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
-from inboxd.admin.http import HealthPart
+from inboxd.admin.server import HealthPart
 from inboxd.daemon.incarnation import Incarnation
 
 
-class DaemonHealth:
-    """Speaks for the current incarnation."""
+class _Program(Protocol):
+    def ready(self) -> Sequence[HealthPart]: ...
 
-    def __init__(self, current: Callable[[], Incarnation | None]) -> None:
-        """Ask `current` for it; None: the first one is not made yet."""
-        self._current = current
+
+class ProcessHealth:
+    """Speaks for all that a process hosts."""
+
+    def __init__(self, programs: Sequence[_Program]) -> None:
+        """Ask these."""
+        self._programs = programs
 
     def live(self) -> Sequence[HealthPart]:
         """The event loop answers, or there would be no answer."""
         return [HealthPart("loop", ok=True)]
 
     def ready(self) -> Sequence[HealthPart]:
-        """Connected, leased, processing, and not draining."""
-        now = self._current()
-        if now is None or not now.ready:
-            return [HealthPart("worker", ok=False, detail="starting")]
-        names = ("events", "commands")
-        parts = [
-            HealthPart(
-                "lease", ok=not now.lease.suspended, detail=f"renewed {now.lease.age():.1f} s ago"
-            ),
-            HealthPart(
-                "worker", ok=not now.draining, detail="draining" if now.draining else "running"
-            ),
-        ]
-        for name, processor in zip(names, now.processors, strict=True):
-            reason = processor.held_back
-            if reason is None and now.standing_still(processor):
-                reason = "waits for the database"
-            parts.append(
-                HealthPart(name, ok=processor.healthy and reason is None, detail=reason or "")
-            )
-        return parts
+        """All that is hosted works."""
+        return [part for program in self._programs for part in program.ready()]
+
+
+def health_of(now: Incarnation | None) -> Sequence[HealthPart]:
+    """Whether the worker is connected, leased, processing, and not draining; None: not made yet."""
+    if now is None or not now.ready:
+        return [HealthPart("worker", ok=False, detail="starting")]
+    names = ("events", "commands")
+    parts = [
+        HealthPart(
+            "lease", ok=not now.lease.suspended, detail=f"renewed {now.lease.age():.1f} s ago"
+        ),
+        HealthPart("worker", ok=not now.draining, detail="draining" if now.draining else "running"),
+    ]
+    for name, processor in zip(names, now.processors, strict=True):
+        reason = processor.held_back
+        if reason is None and now.standing_still(processor):
+            reason = "waits for the database"
+        parts.append(HealthPart(name, ok=processor.healthy and reason is None, detail=reason or ""))
+    return parts

@@ -21,11 +21,14 @@ from uuid import uuid4
 import anyio
 from anyio.abc import TaskGroup
 
+from inboxd.api.breakers import begin
 from inboxd.api.topics import DEFAULT
 from inboxd.commands.processing import CommandProcessing
 from inboxd.daemon.declaring import WorkerDeclaration, declare
 from inboxd.daemon.maintenance import MaintenanceTask, maintenance_tasks
+from inboxd.daemon.process_number import process_number
 from inboxd.engine.batch_folder import BatchFolder
+from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
@@ -35,6 +38,7 @@ from inboxd.engine.lease import Lease
 from inboxd.engine.listener import listen
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Processor
+from inboxd.engine.target_calls import HandlerCall
 from inboxd.engine.wakeup import WakeUp
 from inboxd.errors import InboxdError
 from inboxd.events.processing import EventProcessing
@@ -104,7 +108,8 @@ class Incarnation:
         self._event_work: EventProcessing | None = None
         self._command_work: CommandProcessing | None = None
         self._pools: dict[str, Pool] = {}
-        self._controls = Controls(on_change=self._obey)
+        self._breakers = Breakers(registry, metrics, on_change=self._obey)
+        self._controls = Controls(self._obey, self._breakers)
         self._folder: BatchFolder | None = None
         self._maintenance: list[MaintenanceTask] = []
         self._declared: Names = {}
@@ -168,7 +173,8 @@ class Incarnation:
             )
 
     def reload(self, settings: Settings) -> None:
-        """Take over what may change while running: page sizes, concurrency."""
+        """Take over what may change while running: page sizes, concurrency, paused sources."""
+        self.settings = settings
         if self._command_work is not None:
             self._command_work.reload(settings.commands, settings.queues)
             for processor in self.processors:  # a limit that came or went moves a queue's lanes
@@ -197,10 +203,13 @@ class Incarnation:
                 fleet=self._fleet,
                 folder=BatchFolder(pool, self._sql),
                 controls=self._controls,
+                breakers=self._breakers,
                 exclusive_run=ExclusiveRun(
                     on_change=partial(flags["events"].wake, "timer"), on_rest=self._events_rest
                 ),
             )
+            limits = self._executions.limits
+            begin.set(partial(HandlerCall, self._breakers, limits))
             try:
                 async with anyio.create_task_group() as tasks:
                     await self._live(parts, flags, tasks, on_ready)
@@ -268,6 +277,7 @@ class Incarnation:
             if await self._join(parts.pool):
                 event_work.be_careful()
             await parts.controls.read(parts.pool, self._sql)
+            await parts.breakers.turn(parts.pool, self._sql, self.me.id)
         self.processors = [
             Processor(event_work, flags["events"], self._metrics),
             Processor(command_work, flags["commands"], self._metrics),
@@ -277,13 +287,20 @@ class Incarnation:
         tasks.start_soon(repeat, "progress", 1.0, command_work.progress.write)
         self._show_paused()
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
+        tasks.start_soon(parts.breakers.keep, parts.pool, self._sql, self.me.id)
         tasks.start_soon(parts.folder.run)
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags, self.lease.beat_soon)
         else:
             self._metrics.listener_connected.set(math.nan)  # 0 would be an alert
         self._maintenance = [
-            *maintenance_tasks(parts, flags, self._hold, lambda: command_work.queues)
+            *maintenance_tasks(
+                parts,
+                flags,
+                self._hold,
+                lambda: command_work.queues,
+                lambda: self.settings.inbound.webhooks,
+            )
         ]
         for task in self._maintenance:
             tasks.start_soon(repeat, task.name, task.interval, task.run)
@@ -333,7 +350,7 @@ class Incarnation:
         self._stop.set()
 
     def _obey(self) -> None:
-        """The controls changed: what was resumed may lie before the cursors."""
+        """The controls or breakers changed: what goes on may lie before the cursors."""
         self._show_paused()
         if self._command_work is not None:
             self._command_work.obey()
@@ -341,7 +358,7 @@ class Incarnation:
             processor.sweep()
 
     def _show_paused(self) -> None:
-        for kind in ("type", "topic", "queue", "schedule"):
+        for kind in ("type", "topic", "queue", "schedule", "source"):
             self._metrics.paused.labels(kind).set(len(self._controls.named(kind)))
 
     def _hold(self, reason: str | None) -> None:
@@ -350,6 +367,7 @@ class Incarnation:
 
     async def _show_gauges(self) -> None:
         self._metrics.lease_age.set(self.lease.age())
+        self._breakers.show()
         for kind, rows in self._in_flight().items():
             self._metrics.in_flight.labels(kind).set(rows)
         for name, pool in self._pools.items():
@@ -421,6 +439,7 @@ def _introduce(
         topics=tuple(sorted(registry.topics)),
         subscriptions=tuple(registry.subscriptions),
         served_topics=topics,
+        number=process_number(),
     )
 
 

@@ -23,6 +23,7 @@ from inboxd.maintenance.partitions.retention import Retention
 from inboxd.maintenance.periodic import Run, sparingly
 from inboxd.maintenance.purge import Purger
 from inboxd.maintenance.reaper import Reaper
+from inboxd.maintenance.receipts import release_held
 from inboxd.maintenance.schedules import send_schedules
 from inboxd.maintenance.sessions import end_stalled_sessions
 from inboxd.maintenance.statistics import show_backlog, write_statistics
@@ -32,7 +33,7 @@ from inboxd.maintenance.unhandled.events import EventChoice, settle_events
 from inboxd.maintenance.unhandled.judgement import Judgement
 from inboxd.maintenance.unhandled.lines import UnhandledLines
 from inboxd.model.dedup import Windows
-from inboxd.settings import Queue
+from inboxd.settings import Queue, WebhookSource
 from inboxd.store.pools import borrow
 from inboxd.store.wakeups import HotTable
 
@@ -40,6 +41,8 @@ from inboxd.store.wakeups import HotTable
 _LOOKS_PER_LEASE = 6
 # Seconds between looks for what waits for a declaration: its topics stand still meanwhile.
 _INTAKE = 0.5
+# Seconds between looks for receipts that need be held no more.
+_HELD = 1.0
 # Seconds, at most, between two writings of what was counted.
 _COUNTS = 5.0
 # Of the tasks for what no living worker handles, those that read tables from their beginning.
@@ -62,10 +65,11 @@ def maintenance_tasks(
     flags: Mapping[HotTable, WakeUp],
     hold: Callable[[str | None], None],
     queues: Callable[[], Mapping[str, Queue]],
+    webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
     """Each task as it is repeated; a run that did not fail is noted in the metrics.
 
-    `hold` stops and resumes claims; `queues`: the settings of queues as they are by now.
+    `hold` stops and resumes claims; `queues`, `webhooks`: their settings as they are by now.
     """
     settings, worker = parts.settings, parts.settings.worker
     context = MaintenanceContext(parts.pool, parts.sql, parts.metrics, parts.me.id)
@@ -92,7 +96,7 @@ def maintenance_tasks(
     for each in of_each_worker:
         yield _noted(context, each)
     freed = partial(_wake_all, {"events": flags["events"]})
-    for each in _of_the_leader(parts, context, leadership.leads, freed, intakes):
+    for each in _of_the_leader(parts, context, leadership.leads, freed, intakes, webhooks):
         noted = _noted(context, each)
         yield noted._replace(run=leadership.only(noted.run))
 
@@ -122,6 +126,7 @@ def _of_the_leader(
     leads: Callable[[], Awaitable[bool]],
     freed: Callable[[], Awaitable[None]],
     intakes: Intakes,
+    webhooks: Callable[[], Mapping[str, WebhookSource]],
 ) -> Iterator[MaintenanceTask]:
     """The tasks that one worker does for all; harmless when two do them for a moment.
 
@@ -142,11 +147,17 @@ def _of_the_leader(
     yield task("undeclared schedules", interval, partial(expire_schedules, context))
     yield task("undeclared topics", interval, partial(expire_topics, context))
     yield task("retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go)
+    yield task("held receipts", _HELD, lambda: release_held(context, _held_by(webhooks())))
     yield task("purge", interval, Purger(context, settings.history).purge)
     yield task("duplicates", min(interval, _COUNTS), partial(report_duplicates, context))
     sources = {name: source.window for name, source in settings.dedup.sources.items()}
     windows = Windows(settings.dedup.window, sources)
     yield task("dedup", 1.0, DedupPurger(context, windows).purge)
+
+
+def _held_by(webhooks: Mapping[str, WebhookSource]) -> set[str]:
+    """The sources that the settings hold."""
+    return {name for name, source in webhooks.items() if source.paused == "hold"}
 
 
 def _of_the_unhandled(

@@ -1,11 +1,12 @@
-"""The process: loop, signals, exit codes, HTTP face, service manager.
+"""The process: loop, signals, exit codes, HTTP face, service manager; it hosts programs.
 
-Owns what happens between `inboxd run` and its exit code. Promises: TERM or INT drains until the
-deadline, a second one stops at once, whatever handlers do, HUP reads the settings again; the exit
-codes are those of sysexits.h (docs/cli.md), so that a service manager can tell what a restart may
-mend; a worker that was declared dead comes back, however long the database is away just then. Known
-limit: a process whose loop is blocked past `worker.stall_timeout` ends itself with 70, and its
-commands wait for the reaper.
+Owns what happens between `inboxd run` or `inboxd receive` and its exit code, once for the worker
+(`daemon/hosted_worker.py`) and the receiver, of which it hosts one or both. Promises: TERM or INT
+drains until the deadline, a second one stops at once, whatever handlers do, HUP reads the settings
+again; the exit codes are those of sysexits.h (docs/cli.md), so that a service manager can tell what
+a restart may mend; the programs live for themselves: if one of them fails, the others come to their
+end in order before the process does. Known limit: a process whose loop is blocked past
+`worker.stall_timeout` ends itself with 70, and its commands wait for the reaper.
 """
 
 import asyncio
@@ -13,29 +14,22 @@ import os
 import signal
 import sys
 import threading
-from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
-from pathlib import Path
+from typing import Protocol
 
 import anyio
 import uvloop
 from anyio.abc import TaskGroup
 
-from inboxd.admin.http import serve
-from inboxd.api.hooks import WorkerInfo
-from inboxd.daemon.health import DaemonHealth
-from inboxd.daemon.incarnation import Incarnation
-from inboxd.engine.execution import Executions
-from inboxd.engine.hooks import Hooks, worker_info
-from inboxd.engine.resources import Resources
+from inboxd.admin.http import application
+from inboxd.admin.server import HealthPart, serve
+from inboxd.daemon import sockets
+from inboxd.daemon.health import ProcessHealth
+from inboxd.daemon.sockets import ListenAddress, Listeners
 from inboxd.errors import PluginError, SettingsError
-from inboxd.model.outcome import explain, telling_error
-from inboxd.registry.plugins import accepted, configured, default_policy, load_plugins
-from inboxd.registry.registry import Registry
-from inboxd.settings import Settings, read, reloadable, taken_over
-from inboxd.store.connections import is_passing
-from inboxd.store.plugin_folders import shipped_by
+from inboxd.model.outcome import telling_error
+from inboxd.settings import Settings, reloadable, taken_over
 from inboxd.telemetry import logs
 from inboxd.telemetry.metrics import Metrics
 from inboxd.telemetry.monitor import LoopMonitor
@@ -44,68 +38,94 @@ from inboxd.telemetry.systemd import Notifier
 _log = logs.get_logger(__name__)
 
 _INTERNAL_ERROR = 70
-_TEMPORARY = 75
 # As a shell has it for a process that a signal ended.
 _BY_SIGNAL = 128
-_THREADS = 40
-# What a second signal leaves for goodbyes, and the pause before joining again, in seconds.
+# What a second signal leaves for goodbyes, in seconds.
 _COURTESY = 2.0
-_PAUSE = 1.0
 
 
-def run(settings: Settings, *, config: Path | None = None) -> int:
-    """Run the daemon until it is told to stop; returns the exit code.
+class Program(Protocol):
+    """What a process hosts."""
 
-    `config` is what HUP reads again. Raises InboxdError when it cannot start.
-    """
-    log = settings.log
-    logs.configure(log.level, log.format, rows=log.rows, worker=settings.worker.name)
-    plugins = load_plugins(settings.worker.plugins)
-    daemon = _Daemon(settings, plugins, config)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(daemon.main())
+    async def run(self, on_ready: Callable[[], None]) -> None:
+        """Live until `drain`. Raises InboxdError when it cannot.
+
+        on_ready: called when it works, or waits for nothing but the database.
+        """
+
+    def drain(self) -> Mapping[str, object]:
+        """Come to an end within worker.drain_timeout; what is under way, for the log."""
+
+    def prepare(self, new: Settings) -> Callable[[Settings], None]:
+        """Judge settings that were read again; what takes them over, once all have accepted them.
+
+        Raises SettingsError or PluginError.
+        """
+
+    def ready(self) -> Sequence[HealthPart]:
+        """Whether it works now, from memory."""
 
 
-class _Daemon:
-    """One process; its incarnations follow one another."""
+class Process:
+    """One process and its programs."""
 
-    def __init__(self, settings: Settings, plugins: Registry, config: Path | None) -> None:
-        self._settings = settings
-        self._plugins = plugins
-        self._registry = configured(plugins, settings)
-        self._folders = shipped_by(settings.worker.plugins)
-        self._policy = default_policy(settings)
-        self._config = config
-        self._metrics = Metrics(version("inboxd"))
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        reread: Callable[[], Settings],
+        addresses: Mapping[str, ListenAddress],
+    ) -> None:
+        """Prepare; `host` brings it to life.
+
+        reread: reads the settings for HUP. addresses: where it listens, by the sockets' names.
+        """
+        self.settings = settings
+        self.metrics = metrics
+        # From before the programs run.
+        self.listeners: Listeners = {}
+        self.monitor = LoopMonitor(
+            stall_timeout=settings.worker.stall_timeout.total_seconds(),
+            on_stall=end_at_once,
+            on_lag=metrics.loop_lag.observe,
+        )
+        self._reread = reread
+        self._addresses = addresses
         self._notifier = Notifier()
-        self._incarnation: Incarnation | None = None
-        self._health = DaemonHealth(lambda: self._incarnation)
-        self._resources = Resources(self._registry.lifespans)
-        self._opening: anyio.CancelScope | None = None
+        self._programs: Sequence[Program] = ()
+        self._ended: dict[Program, anyio.Event] = {}
+        self._starting: set[Program] = set()
         self._stopping = False
-        self._has_lived = False
-        self._monitor: LoopMonitor | None = None
+        self._error: BaseException | None = None
 
-    async def main(self) -> int:
-        """Live until stopped."""
-        monitor = self._monitor = LoopMonitor(
-            stall_timeout=self._settings.worker.stall_timeout.total_seconds(),
-            on_stall=_end_at_once,
-            on_lag=self._metrics.loop_lag.observe,
-        )
-        executions = Executions(
-            monitor,
-            threads=_THREADS,
-            processes=os.cpu_count() or 1,
-            patience=self._settings.worker.stall_timeout.total_seconds(),
-            on_stubborn=_end_at_once,
-            resources=self._resources,
-        )
-        with monitor.watch():
+    def host(self, *programs: Program) -> int:
+        """Live until stopped; returns the exit code. At a stop the first one is told first."""
+        self._programs = programs
+        self._starting = {*programs}
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(self._main())
+
+    async def end(self, program: Program, reason: str, code: int) -> None:
+        """End the process though something of `program` goes on, when the others have ended."""
+        self._drain_others(program)
+        timeout = self.settings.worker.drain_timeout.total_seconds()
+        with anyio.move_on_after(timeout, shield=True):
+            for other, ended in self._ended.items():
+                if other is not program:
+                    await ended.wait()
+        end_at_once(reason, code=code)
+
+    async def _main(self) -> int:
+        self._ended = {each: anyio.Event() for each in self._programs}
+        with self.monitor.watch():
             try:
                 async with anyio.create_task_group() as group:
                     await self._start(group)
-                    await self._work(executions, group)
+                    async with anyio.create_task_group() as hosted:
+                        for each in self._programs:
+                            hosted.start_soon(self._live, each)
+                    if self._error is not None:
+                        raise self._error from self._error.__cause__
                     group.cancel_scope.cancel()
             except BaseExceptionGroup as group_error:
                 error = telling_error(group_error)
@@ -116,77 +136,35 @@ class _Daemon:
     async def _start(self, group: TaskGroup) -> None:
         group.start_soon(self._hear_signals, group)
         group.start_soon(self._notifier.feed_watchdog, lambda: True)
-        if self._settings.http.enabled:
-            port = await group.start(serve, self._settings.http, self._metrics, self._health)
-            _log.info("health and metrics", url=f"http://{self._settings.http.host}:{port}")
+        self.listeners = sockets.listen(self._addresses)
+        if own := self.listeners.get(sockets.HTTP):
+            face = application(self.metrics, ProcessHealth(self._programs))
+            await group.start(serve, own, face)
+            _log.info("health and metrics", url=sockets.url(own[0]))
 
-    async def _work(self, executions: Executions, group: TaskGroup) -> None:
-        """Open what plugins need, live, and close it: it outlives incarnations."""
-        resources = self._resources
-        if self._stopping:
-            return
+    async def _live(self, program: Program) -> None:
         try:
-            with anyio.CancelScope() as self._opening:
-                await resources.open(group)
-            if not self._stopping:
-                hooks = Hooks(self._registry.hooks, resources, self._metrics)
-                group.start_soon(hooks.run)
-                try:
-                    await self._live(executions, hooks)
-                finally:
-                    await hooks.finish(self._worker())
-                    resources.left += hooks.left
+            await program.run(partial(self._on_ready, program))
+        except Exception as error:  # noqa: BLE001 - raised when the others have ended
+            self._error = self._error or telling_error(error)
+            self._drain_others(program)
         finally:
-            await resources.close()
-            if resources.left:
-                self._leave_behind(", ".join(resources.left))
+            self._ended[program].set()
 
-    async def _live(self, executions: Executions, hooks: Hooks) -> None:
-        while not self._stopping:
-            incarnation = Incarnation(
-                self._settings,
-                self._registry,
-                self._policy,
-                self._metrics,
-                executions,
-                hooks,
-                self._folders,
-            )
-            self._incarnation = incarnation
-            try:
-                died = await incarnation.run(partial(self._ready, incarnation, hooks))
-            except Exception as error:
-                # At the first start somebody looks on; later the database comes back by itself.
-                if not (self._has_lived and is_passing(telling_error(error))):
-                    raise
-                _log.warning(
-                    "the next life waits for the database",
-                    reason=explain(telling_error(error)).error,
-                )
-                await anyio.sleep(_PAUSE)
-            else:
-                if not died:
-                    return
+    def _drain_others(self, program: Program) -> None:
+        for other in self._programs:
+            if other is not program:
+                other.drain()
 
-    def _worker(self) -> WorkerInfo | None:
-        """What hooks are told of it; None: it was never ready."""
-        if self._incarnation is None or not self._has_lived:
-            return None
-        return worker_info(self._incarnation.me)
+    @property
+    def _is_up(self) -> bool:
+        return not self._starting
 
-    def _ready(self, incarnation: Incarnation, hooks: Hooks) -> None:
-        if not self._has_lived:
-            hooks.start(worker_info(incarnation.me))
-        self._has_lived = True
-        self._notifier.ready()
-        self._notifier.status("processing")
-        _log.info(
-            "ready",
-            worker_id=str(incarnation.me.id),
-            version=incarnation.me.version,
-            events=len(incarnation.me.events),
-            commands=len(incarnation.me.commands),
-        )
+    def _on_ready(self, program: Program) -> None:
+        self._starting.discard(program)
+        if self._is_up:
+            self._notifier.ready()
+            self._notifier.status("processing")
 
     async def _hear_signals(self, group: TaskGroup) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -202,59 +180,44 @@ class _Daemon:
     def _drain(self, reason: str) -> None:
         self._stopping = True
         self._notifier.stopping()
-        timeout = self._settings.worker.drain_timeout.total_seconds()
-        running: Counter[str] = Counter() if self._monitor is None else self._monitor.types()
-        _log.info(
-            "draining",
-            reason=reason,
-            deadline=timeout,
-            running=running.total(),
-            types=dict(running.most_common()),
-        )
-        if self._opening is not None:
-            self._opening.cancel()
-        if self._incarnation is not None:
-            self._incarnation.stop()
+        under_way: dict[str, object] = {}
+        for program in self._programs:
+            under_way |= program.drain()
+        deadline = self.settings.worker.drain_timeout.total_seconds()
+        _log.info("draining", reason=reason, deadline=deadline, **under_way)
 
     def _stop_at_once(self, number: int) -> None:
         """A handler may swallow its cancellation: a thread ends the process all the same."""
         _log.warning("stopping at once")
         last = threading.Timer(
             _COURTESY,
-            _end_at_once,
+            end_at_once,
             [f"a second {signal.Signals(number).name}, and something goes on"],
             {"code": _BY_SIGNAL + number},
         )
         last.daemon = True
         last.start()
 
-    def _leave_behind(self, names: str) -> None:
-        """What ignores its cancellation would keep the process for ever."""
-        error = sys.exception()
-        reason = f"ignores its cancellation: {names}" + (f"; before that: {error}" if error else "")
-        _end_at_once(reason, code=0 if self._stopping else _TEMPORARY)
-
     def _reload(self) -> None:
-        if self._has_lived:
+        if self._is_up:
             self._notifier.reloading()
         try:
-            new = accepted(read(self._config), self._plugins)
-            registry = configured(self._plugins, new)
+            new = self._reread()
+            takeovers = [program.prepare(new) for program in self._programs]
         except (SettingsError, PluginError) as error:
             _log.error("settings are not reloaded", reason=str(error))
         else:
-            changes = reloadable(self._settings, new)
-            self._settings = taken_over(self._settings, new)  # for the next incarnation too
-            logs.set_level(self._settings.log.level, rows=self._settings.log.rows)
-            if self._incarnation is not None:
-                self._incarnation.reload(self._settings)
-                self._incarnation.doubt(new, registry)
+            changes = reloadable(self.settings, new)
+            self.settings = taken_over(self.settings, new)
+            logs.set_level(self.settings.log.level, rows=self.settings.log.rows)
+            for take_over in takeovers:
+                take_over(self.settings)
             _log.info("settings are reloaded", live=changes.live, need_restart=changes.restart)
-        if self._has_lived:  # else it is not ready yet
+        if self._is_up:  # else it is not ready yet
             self._notifier.ready()
 
 
-def _end_at_once(reason: str, code: int = _INTERNAL_ERROR) -> None:
+def end_at_once(reason: str, code: int = _INTERNAL_ERROR) -> None:
     """Called where nothing else can be done: what is held is fenced, and reaped."""
     _log.critical("ending the process", reason=reason)
     sys.stderr.flush()

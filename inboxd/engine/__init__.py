@@ -5,8 +5,9 @@
   `outcomes`; whose failure it is: `losses` (outages), `versions` (payloads too new for this
   worker). What is logged of it: `row_log`. What it counts for: `batch_folder`.
 - For plugins: `resources` (what their lifespans open), `hooks` (whom they want to be told).
-- The worker: `lease` (its heartbeat), `controls` (what is paused), `exclusive_run` (a suspect runs
-  with nothing beside it), `fleet` (the other workers), `parts` (what all of these are given).
+- Targets: `breakers` (which are down), `target_calls` (what they are told of a run).
+- The worker: `lease` (its heartbeat), `controls` (what is left alone), `exclusive_run` (a suspect
+  runs with nothing beside it), `fleet` (the other workers), `parts` (what all of these are given).
 
 Known limit: which rows come, and what a page of them is, is for `inboxd.events` and
 `inboxd.commands`; the engine knows neither.

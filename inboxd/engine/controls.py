@@ -1,4 +1,4 @@
-"""What is paused, as this worker knows it.
+"""What is left alone, as this worker knows it: what is paused, or needs an open breaker.
 
 Owns the current controls, and the loop that keeps them current: they are read when a change is
 notified, and twice a second, so that all workers obey within a second. Promises that nothing is
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import anyio
 
+from inboxd.engine.breakers import Breakers
 from inboxd.model.outcome import explain
 from inboxd.store import controls as store
 from inboxd.store.pools import Pool, borrow
@@ -24,17 +25,42 @@ _EVERY = 0.5
 class Controls:
     """The types, topics and queues that are left alone now."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
-        """Nothing is paused until `read` says so; `on_change` is called when that changes."""
+    def __init__(self, on_change: Callable[[], None], breakers: Breakers) -> None:
+        """Nothing is paused until `read` says so; `on_change` is called when that changes.
+
+        breakers: tell of their changes themselves.
+        """
         self.paused: frozenset[tuple[str, str]] = frozenset()
-        # Grows with each change, for who must look whether there was one.
-        self.version = 0
+        self.breakers = breakers
+        self._changes = 0
         self._on_change = on_change
         self._notified = anyio.Event()
         self._reads = True
 
+    @property
+    def version(self) -> int:
+        """Grows with each change, for who must look whether there was one."""
+        return self._changes + self.breakers.version
+
+    @property
+    def are_quiet(self) -> bool:
+        """Whether nothing is left alone, and nothing is claimed as a probe."""
+        return not self.paused and self.breakers.is_quiet
+
     def allow(self, kind: str, lane: str, type_: str) -> bool:
         """Whether a lane may be claimed; `kind` is what it is a lane of: topic or queue."""
+        if not self.allow_pauses(kind, lane, type_):
+            return False
+        return not self.breakers.shut or self.breakers.allow(kind, lane, type_)
+
+    def allow_row(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
+        """Whether a row that is claimed may begin; of what is probed, a few may."""
+        if not self.allow_pauses(kind, lane, type_):
+            return False
+        return self.breakers.is_quiet or self.breakers.is_admitted(kind, lane, type_, row_id)
+
+    def allow_pauses(self, kind: str, lane: str, type_: str) -> bool:
+        """Whether no operator has paused a lane."""
         paused = self.paused
         return not paused or not ((kind, lane) in paused or ("type", type_) in paused)
 
@@ -43,8 +69,9 @@ class Controls:
         return [name for paused, name in self.paused if paused == kind]
 
     def on_notify(self) -> None:
-        """A change was notified: read at once."""
+        """A change was notified, of pauses or of breakers: read at once."""
         self._notified.set()
+        self.breakers.on_notify()
 
     async def read(self, pool: Pool, sql: Statements) -> None:
         """Take over what the table says."""
@@ -58,7 +85,7 @@ class Controls:
                 resumed=_listed(self.paused - paused),
             )
             self.paused = paused
-            self.version += 1
+            self._changes += 1
             self._on_change()
 
     async def keep(self, pool: Pool, sql: Statements) -> None:

@@ -6,6 +6,7 @@ Promises that all of them speak of the same worker, the same schema and the same
 from dataclasses import dataclass
 
 from inboxd.engine.batch_folder import BatchFolder
+from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
@@ -37,4 +38,5 @@ class Parts:
     fleet: Fleet
     folder: BatchFolder
     controls: Controls
+    breakers: Breakers
     exclusive_run: ExclusiveRun

@@ -29,7 +29,7 @@ class PageOrder:
         stands = row["behind"] or not row["ready"]
         if self.lines and not stands:
             stands = (row["topic"], row["ordering_key"]) in self.lines
-        if not stands and self._is_served(row["topic"], row["type"]):
+        if not stands and self._is_served(row["topic"], row["type"]) and self._may_probe(row):
             return True
         self.stop(row)
         return False
@@ -39,6 +39,11 @@ class PageOrder:
         if found is None:
             found = self._serves[topic, type_] = serves(self.parts, topic, type_)
         return found
+
+    def _may_probe(self, row: ClaimedEvent) -> bool:
+        """Whether it may begin: of what is probed, a few may."""
+        breakers = self.parts.breakers
+        return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
     def requeue(self, row: ClaimedEvent, *, dead: bool) -> None:
         """The event did not succeed: it waits where it is, or it is a dead letter."""

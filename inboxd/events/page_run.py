@@ -21,6 +21,7 @@ from inboxd.engine import row_log
 from inboxd.engine.execution import CooperativeYield, Task
 from inboxd.engine.outcomes import is_ours, parent_of
 from inboxd.engine.parts import Parts
+from inboxd.engine.target_calls import watch
 from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store import bodies
@@ -72,7 +73,7 @@ class PageRun:
 
         A change of the controls ends it too: what is paused now is not begun.
         """
-        controls = self._parts.controls
+        controls, breakers = self._parts.controls, self._parts.breakers
         version = controls.version
         limits = self._settling.limits
         ends = time.monotonic() + limits.page_time.total_seconds()
@@ -81,13 +82,19 @@ class PageRun:
         for portion in bodies.portions(rows, limits.page_bytes):
             payloads = await bodies.read(connection, self._parts.sql, portion)
             for row in await bodies.complete(connection, self._parts.sql, portion):
+                if results.order is None and not self._may_probe(row):
+                    return
                 results.met += 1
                 if results.order is not None and not results.order.may_run(row):
                     continue
                 raw = row["payload"] if row["body_id"] is None else payloads.get(row["body_id"])
                 if starts_are_logged:
                     row_log.event_starts(row)
-                await self._run_one(task, connection, row, raw, results)
+                try:
+                    await self._run_one(task, connection, row, raw, results)
+                finally:
+                    if breakers.held:
+                        breakers.release("topic", row["id"])
                 await cooperative_yield.take()
                 if (
                     len(results.sent) + len(results.emitted) >= _MOST_SENT
@@ -95,6 +102,11 @@ class PageRun:
                     or controls.version != version
                 ):
                     return
+
+    def _may_probe(self, row: ClaimedEvent) -> bool:
+        """Whether an event may begin: of what is probed, a few may."""
+        breakers = self._parts.breakers
+        return not breakers.probing or breakers.admit("topic", row["topic"], row["type"], row["id"])
 
     async def _run_one(
         self,
@@ -161,14 +173,21 @@ class PageRun:
         with bound(
             event_id=row["event_id"], correlation_id=row["correlation_id"] or row["event_id"]
         ):
+            call = watch(self._parts.breakers, handler, "topic", row["id"])
             try:
                 await self._parts.executions.run(
                     task, "event", row["id"], handler, event, context, limit
                 )
+                if call is not None:
+                    call.succeeded()
                 plan = context.plan()
                 if plan is not None:
                     sent.plans.append(plan)
                 sent.drafts += context.drafts
                 sent.events += context.events
+            except BaseException as error:
+                if call is not None:
+                    call.failed(error, self._settling.policy(row["topic"], handler))
+                raise
             finally:
                 context.close()

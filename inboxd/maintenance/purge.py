@@ -13,7 +13,7 @@ import anyio
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.settings import History
-from inboxd.store import purging, workers
+from inboxd.store import breakers, purging, workers
 from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
 
@@ -38,6 +38,7 @@ class Purger:
         history = self._history
         async with borrow(self._context.pool) as connection:
             await workers.forget_ended(connection, self._context.sql)
+            await breakers.forget(connection, self._context.sql)
         await self._remove("stats", history.stats)
         await self._remove("audit", history.audit)
         if history.events is not None and history.commands is not None:

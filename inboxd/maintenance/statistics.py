@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.settings import Queue
-from inboxd.store import intakes, lines, queues, schedules, statistics
+from inboxd.store import intakes, lines, queues, receipts, schedules, statistics
 from inboxd.store.pools import borrow
 
 
@@ -26,7 +26,7 @@ async def write_statistics(context: MaintenanceContext) -> None:
 
 
 async def show_backlog(context: MaintenanceContext, settings: Mapping[str, Queue]) -> None:
-    """Show what is unsettled or blocked, and the last run of each schedule.
+    """Show what is unsettled, blocked or held, and the last run of each schedule.
 
     `settings` are those of the queues.
     """
@@ -38,8 +38,10 @@ async def show_backlog(context: MaintenanceContext, settings: Mapping[str, Queue
         standing = await lines.count_blocked(connection, sql)
         held = await intakes.held(connection, sql)
         sent = await schedules.last_runs(connection, sql)
+        waiting = await receipts.held(connection, sql)
     metrics.show_backlog(events, commands)
     metrics.show_blocked(blocked)
     metrics.show_blocked_lines(standing)
     metrics.held_topics.set(held)
     metrics.show_schedules(sent)
+    metrics.webhooks.show_held((e["source"], e["receipts"], e["held_at"]) for e in waiting)

@@ -17,13 +17,16 @@ from uuid import UUID
 
 Key = tuple[str, int]
 
+# The kind of a receipt: it begins the story of the events that came in it.
+RECEIPT = "receipt"
+
 # How members of a batch end, as it counts them.
 ENDS = ("succeeded", "failed", "cancelled", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One row of a story: an event, a command or a batch.
+    """One row of a story: an event, a command or a batch; or a receipt, which has the number 0.
 
     lane: topic, queue, or "batch" and "workflow". counts: how a batch's members ended. seconds: how
     long it took; of a batch, from its beginning to its end.
@@ -61,6 +64,8 @@ class Member:
     @property
     def name(self) -> str:
         """What it is called: "command 4711", "workflow 3"."""
+        if self.kind == RECEIPT:
+            return f"{RECEIPT} {self.uuid}"
         return f"{self.lane if self.kind == 'batch' else self.kind} {self.id}"
 
 

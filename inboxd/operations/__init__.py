@@ -1,7 +1,8 @@
 """What an operator may do: a module for each subject, shared by the command line and the screens.
 
 `rows` acts on rows that are named, `bulk` on all that match, `batches` on batches and workflows,
-`controls` on types, topics, queues and schedules; `erase` erases what is known of somebody;
+`controls` on types, topics, queues and schedules, `breakers` on breakers; `erase` erases what is
+known of somebody;
 `uninstall` takes inboxd out of a database.
 `failures`, `story` and `audit` are read; `names` judges names that an operator gives.
 
@@ -10,8 +11,9 @@ page by page; it is a legal transition, judged while the rows are locked and ref
 (promise 8); it is audited in the transaction that does it; workers are woken when that commits.
 """
 
-from inboxd.operations.audit import actions
+from inboxd.operations.audit import actions, sent_again
 from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, close_batch, resumable
+from inboxd.operations.breakers import force_breaker, one_breaker
 from inboxd.operations.bulk import ActionPreview, Selection, Terms, act_on_all, preview
 from inboxd.operations.controls import flush, pause, resume, unsubscribe
 from inboxd.operations.failures import Group, failures
@@ -41,6 +43,8 @@ __all__ = [
     "created_by",
     "failures",
     "flush",
+    "force_breaker",
+    "one_breaker",
     "pause",
     "preview",
     "prioritize",
@@ -49,6 +53,7 @@ __all__ = [
     "reschedule",
     "resumable",
     "resume",
+    "sent_again",
     "trace",
     "unknown",
     "unsubscribe",

@@ -12,6 +12,15 @@ from inboxd.store import operations as store
 from inboxd.store.session import Session
 
 
+async def sent_again(
+    session: Session, target: str, url: str, *, actor: str, reason: str | None = None
+) -> None:
+    """Note that a stored request goes to an address, which is noted without its query."""
+    async with session.connection.transaction():
+        where = url.partition("?")[0]
+        await store.record(session, actor, "send", target, reason, 1, to=where)
+
+
 async def actions(session: Session, wanted: store.AuditFilter) -> list[dict[str, Any]]:
     """The entries of the audit that match. Raises UsageError for an action that there is not."""
     if wanted.action is not None:

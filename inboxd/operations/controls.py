@@ -1,5 +1,7 @@
 """What workers leave alone, take up or get no more: pause and resume, flush, unsubscribe.
 
+A webhook source is paused as well: what comes is stored and held, or refused.
+
 Promises: every worker obeys a pause within a second, and what is leased ahead
 of its start is given back. A chunk that is flushed holds what was lined up and what has arrived, as
 if it were due. A subscription that a living worker declares is not ended, since it would be back at
@@ -16,10 +18,11 @@ from inboxd.errors import Conflict, NotFound, UnknownName, UsageError
 from inboxd.model import checks
 from inboxd.model.spelling import did_you_mean
 from inboxd.operations.names import nearest, unknown
-from inboxd.store import chunks, listing, schedules, topics, wakeups
+from inboxd.store import chunks, listing, receipts, schedules, topics, wakeups
 from inboxd.store import controls as store
 from inboxd.store import operations as audit
-from inboxd.store.controls import Kind
+from inboxd.store.controls import Kind, Mode
+from inboxd.store.receipts import HeldSource
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
@@ -27,26 +30,37 @@ _CHUNKS = 10_000  # flushed at once
 
 
 async def pause(
-    session: Session, kind: Kind, name: str, *, actor: str, reason: str | None = None
+    session: Session,
+    kind: Kind,
+    name: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    refuse: bool = False,
 ) -> int:
     """Let workers leave it alone until `resume`; returns how many rows wait there now.
 
-    Raises UsageError for what cannot be a name, UnknownName for a schedule that nobody declared,
-    and Conflict when it is paused already.
+    Of a webhook source, what comes is stored and held; with `refuse` it is answered 503. Raises
+    UsageError for what cannot be a name, or be refused; UnknownName for a schedule that nobody
+    declared, and Conflict when it is paused already.
     """
     _check(kind, name)
+    if refuse and kind != "source":
+        raise UsageError(f"a {kind} cannot be refused: a webhook source can.")
     async with session.connection.transaction():
         if kind == "schedule" and not await schedules.exists(session, name):
             raise UnknownName(
                 f"there is no schedule {name!r}{await nearest(session, 'schedule', name)}; "
                 "`inboxd schedules list` has their names"
             )
-        if not await store.pause(session, kind, name, actor, reason):
+        mode: Mode = "refuse" if refuse else "hold"
+        if not await store.pause(session, kind, name, actor, reason, mode):
             raise Conflict(
                 f"{kind} {name!r} is paused already: `inboxd paused` shows since when and by whom"
             )
         waiting = await _waiting(session, kind, name)
-        await audit.record(session, actor, "pause", f"{kind} {name}", reason, waiting)
+        action: audit.Audited = "refuse" if refuse else "pause"
+        await audit.record(session, actor, action, f"{kind} {name}", reason, waiting)
     return waiting
 
 
@@ -55,23 +69,45 @@ async def resume(
 ) -> int:
     """Let workers take it up again; returns how many rows wait there.
 
-    Raises Conflict when it is not paused.
+    Of a webhook source, what is held is released before it returns, unless the settings of a
+    receiver pause it too. Raises Conflict when it is not paused.
     """
     _check(kind, name)
     async with session.connection.transaction():
-        if await store.resume(session, kind, name) is None:
-            paused = [
-                row["name"]
-                for row in await store.read(session.connection, session.sql)
-                if row["kind"] == kind
-            ]
-            raise Conflict(
-                f"{kind} {name!r} is not paused{did_you_mean(name, paused)}; "
-                "`inboxd paused` lists what is"
-            )
-        waiting = await _waiting(session, kind, name)
+        was_paused = await store.resume(session, kind, name) is not None
+        held = await _held(session, name) if kind == "source" else None
+        if not was_paused and (held is None or held["paused"]):
+            raise Conflict(await _why_not_paused(session, kind, name, held))
+        waiting = held["receipts"] if held else await _waiting(session, kind, name)
         await audit.record(session, actor, "resume", f"{kind} {name}", reason, waiting)
+    if held and not held["paused"]:
+        return await _release(session, name)
     return waiting
+
+
+async def _held(session: Session, source: str) -> HeldSource | None:
+    """What is held of a source, if anything is."""
+    found = await receipts.held(session.connection, session.sql)
+    return next((row for row in found if row["source"] == source), None)
+
+
+async def _release(session: Session, source: str) -> int:
+    """Page by page; what this does not come to, the leader releases."""
+    pages = receipts.release(session.connection, session.sql, source)
+    return sum([count async for count in pages])
+
+
+async def _why_not_paused(session: Session, kind: Kind, name: str, held: HeldSource | None) -> str:
+    if held is not None:
+        return (
+            f"no operator paused the source {name!r}: the settings of a receiver do; set "
+            f'inbound.webhooks.{name}.paused = "no", and send the receiver a HUP'
+        )
+    controls = await store.read(session.connection, session.sql)
+    paused = [row["name"] for row in controls if row["kind"] == kind]
+    return (
+        f"{kind} {name!r} is not paused{did_you_mean(name, paused)}; `inboxd paused` lists what is"
+    )
 
 
 async def flush(
@@ -137,6 +173,9 @@ def _check(kind: str, name: str) -> None:
 
 async def _waiting(session: Session, kind: Kind, name: str) -> int:
     """How many rows this holds back, in lanes and in lines."""
+    if kind == "source":
+        held = await _held(session, name)
+        return held["receipts"] if held else 0
     total = 0
     tables: tuple[tuple[HotTable, str], ...] = (("events", "topic"), ("commands", "queue"))
     for table, lane in tables:

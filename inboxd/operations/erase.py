@@ -1,13 +1,18 @@
 """What is known of a tenant or an entity is erased: payloads, results, errors, keys, bodies.
 
+Of a webhook that brought an event about it, body, headers and address go as a whole; an event that
+is held still goes without a trace, when what waits is to be cancelled.
+
 What stays is a row's skeleton: ids, type, topic or queue, times, status, lineage. So batches,
 counts and stories stay whole, and nobody can read any more whom they were about. An event that is
 still to be processed is a fact and does not change (promise 8): it is settled first, then erased.
 Promises: the search and each erasing step are short; an interrupted erasure has a true entry in the
-audit, and the same command goes on with the rest; one that finds nothing has none; dead letters are
+audit, and the same command goes on with the rest; one that finds nothing has none, unless webhooks
+are received, since what it is about may be in a spool; dead letters are
 dismissed and erased, what waits or runs is only touched when that is asked for.
 Known limits: rows are found by their columns, not by their payloads; what is written while it
-runs is found by the next run; copies elsewhere (exports, backups, logs) are not reached.
+runs is found by the next run; what waits in a spool is left out by its drain, which asks the audit
+(`inbound/spool/erasures.py`); copies elsewhere (exports, backups, logs) are not reached.
 """
 
 from collections import Counter
@@ -72,6 +77,7 @@ async def survey(
     for table in _TABLES:
         for _, status in await store.hot(session, table, subject):
             _counter(about, status)[table] += 1
+    _, about.waiting["held"] = await store.held(session, subject)
     async for table, stretch in store.stretches(session, _TABLES):
         row = await store.count(session, table, subject, stretch)
         about.settled[table] += row["rows"]
@@ -101,18 +107,27 @@ async def erase(
         )
     rows = {table: await store.hot(session, table, subject) for table in _TABLES}
     waits = sum(status != Status.FAILED for table in _TABLES for _, status in rows[table])
+    held, events = await store.held(session, subject)
+    waits += events
     if waits and not unsettled:
         raise Conflict(
             f"{waits} rows about it are still to be processed, or are being; nothing was changed: "
             "let them end, or cancel them as well with --unsettled"
         )
-    entry = await _record(session, subject, terms, 0) if any(rows.values()) else None
+    entry = await _record(session, subject, terms, events) if held or any(rows.values()) else None
+    for first in range(0, len(held), _PAGE):
+        async with session.connection.transaction():
+            await store.erase_held(session, subject, held[first : first + _PAGE])
     for table in _TABLES:
         for page in _pages([id_ for id_, _ in rows[table]]):
             await _settle(session, table, page, unsettled=unsettled)
+    if entry is None and await store.may_be_spooled(session):
+        entry = await _record(session, subject, terms, 0)  # by it a spool leaves out what it has
     about = await _erase_history(session, subject, terms, entry, on_step)
+    about.settled["held"] += events
     left = [len(await store.hot(session, table, subject)) for table in _TABLES]
-    return about, sum(left)
+    _, still_held = await store.held(session, subject)
+    return about, sum(left) + still_held
 
 
 async def _settle(

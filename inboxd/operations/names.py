@@ -15,7 +15,7 @@ from inboxd.store import listing, names, topics
 from inboxd.store.session import Session
 from inboxd.store.wakeups import HotTable
 
-Named = Literal["type", "event type", "command type", "topic", "queue", "schedule"]
+Named = Literal["type", "event type", "command type", "topic", "queue", "schedule", "source"]
 
 _KINDS: dict[Named, tuple[str, ...]] = {
     "type": ("event type", "command type"),

@@ -15,7 +15,8 @@ from uuid import UUID
 import orjson
 
 from inboxd.errors import Conflict, NotFound
-from inboxd.model.story import Key, Member, Sketch, StoryNode
+from inboxd.model.story import RECEIPT, Key, Member, Sketch, StoryNode
+from inboxd.store import receipts
 from inboxd.store import story as store
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
@@ -43,13 +44,16 @@ class Story:
 async def trace(
     session: Session, id: int | UUID, *, kind: str | None = None, rows: int = 200, each: int = 10
 ) -> Story:
-    """The story of an event, a command or a batch, given by its uuid or its number.
+    """The story of an event, a command, a batch or a receipt, given by its uuid or its number.
 
     rows: most rows in the tree; each: most children of one row. Raises NotFound; Conflict, when
     rows of several kinds have the number and `kind` does not say which is meant.
     """
     asked = await _find(session, id, kind)
-    way = _straight(await store.up(session, asked.kind, asked.id, _LEVELS))
+    way = [asked]
+    if asked.kind != RECEIPT:
+        way = _straight(await store.up(session, asked.kind, asked.id, _LEVELS))
+        way += await _receipt_of(session, way[-1])
     top = way[-1]
     sketch = Sketch(top)
     # The way first: what is on it is in the tree whatever else is left out.
@@ -57,7 +61,7 @@ async def trace(
         sketch.add(parent.key, [child])
     await _grow(session, sketch, [member.key for member in reversed(way)], rows, each)
     await _note(session, sketch)
-    earlier = len(way) == _LEVELS and (top.batch_id or top.causation_id) is not None
+    earlier = len(way) >= _LEVELS and (top.batch_id or top.causation_id) is not None
     return Story(asked.key, sketch.draw(), earlier)
 
 
@@ -87,16 +91,34 @@ async def waits_of(session: Session, uuid: UUID) -> list[dict[str, Any]]:
 
 async def _find(session: Session, id: int | UUID, kind: str | None) -> Member:
     found = [_member(row) for row in await store.find(session, id)]
+    if not found and isinstance(id, UUID):
+        found = await _receipt(session, id)
     found = [member for member in found if kind in (None, member.kind)]
     if not found:
         raise NotFound(
-            f"there is no {kind or 'event, command or batch'} {id}: look the id up with "
+            f"there is no {kind or 'event, command, batch or receipt'} {id}: look the id up with "
             "`inboxd events list` or `inboxd commands list`"
         )
     if len(found) > 1:
         kinds = " and ".join(member.kind for member in found)
         raise Conflict(f"{id} is the number of {kinds}: say which, as in `{found[0].kind} {id}`")
     return found[0]
+
+
+async def _receipt_of(session: Session, top: Member) -> list[Member]:
+    """The receipt that an event came in, if it is there still."""
+    if top.origin_kind != RECEIPT or top.causation_id is None:
+        return []
+    return await _receipt(session, top.causation_id)
+
+
+async def _receipt(session: Session, receipt_id: UUID) -> list[Member]:
+    """A receipt as a row of the story; none if there is none."""
+    row = await receipts.one(session, receipt_id)
+    if row is None:
+        return []
+    outcome, at = row["outcome"], row["received_at"]
+    return [Member(RECEIPT, 0, receipt_id, row["source"], row["source"], outcome, 0, at)]
 
 
 def _straight(rows: Sequence[Row]) -> list[Member]:

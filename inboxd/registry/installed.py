@@ -16,7 +16,8 @@ from inboxd.api.records import CommandHandler, EventHandler, Handler
 from inboxd.api.resources import Dependent
 from inboxd.api.topics import DEFAULT
 from inboxd.errors import PluginError
-from inboxd.registry.plugins import GROUP, build_registry, judged, load, origin
+from inboxd.model.entry_points import origin
+from inboxd.registry.plugins import GROUP, build_registry, judged, load
 from inboxd.registry.registry import Registry
 from inboxd.registry.retry_rules import declared_rules
 from inboxd.settings import Settings

@@ -5,7 +5,14 @@ nobody is told of a mistake that only follows from another. Known limit: what is
 section that is left out is told once the other mistake is corrected.
 """
 
-from inboxd.settings import ANY, ScheduleOverride, Settings, TopicOverride, TypeOverride
+from inboxd.settings import (
+    ANY,
+    BreakerOverride,
+    ScheduleOverride,
+    Settings,
+    TopicOverride,
+    TypeOverride,
+)
 
 # Without one of these it cannot be told what a schedule sends, and when.
 _SENT = ("cron", "zone", "event", "command", "payload", "time_field")
@@ -18,6 +25,7 @@ def judgeable(settings: Settings) -> Settings:
             "topics": _topics(settings),
             "types": _types(settings),
             "schedules": _schedules(settings),
+            "breakers": _breakers(settings),
         }
     )
 
@@ -35,6 +43,11 @@ def _types(settings: Settings) -> dict[str, TypeOverride]:
         for name, each in settings.types.items()
         if each.model_fields_set or settings.knows("types", name, "unhandled")
     }
+
+
+def _breakers(settings: Settings) -> dict[str, BreakerOverride]:
+    known = settings.knows
+    return {name: each for name, each in settings.breakers.items() if known("breakers", name)}
 
 
 def _schedules(settings: Settings) -> dict[str, ScheduleOverride]:

@@ -8,7 +8,6 @@ Known limit: a plugin's import runs the plugin's code; one that never returns is
 from __future__ import annotations
 
 import dataclasses
-import linecache
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import NoneType
@@ -21,14 +20,16 @@ from inboxd.api.schedules import ScheduleDeclaration
 from inboxd.api.topics import DEFAULT, TopicDeclaration
 from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, override, policy_from
-from inboxd.model.frames import own_frames
+from inboxd.model.entry_points import origin, why
 from inboxd.model.spelling import did_you_mean
+from inboxd.registry.breakers import with_breakers
 from inboxd.registry.chunk_handlers import misfits
 from inboxd.registry.judgeable import judgeable
 from inboxd.registry.problems import noted, refuse
 from inboxd.registry.registry import Registry, make_registry
 from inboxd.registry.schedules import with_schedules
 from inboxd.registry.topics import check_topics, with_topics
+from inboxd.resilience.rules import BreakerRules
 from inboxd.settings import Reading, Settings, TypeOverride
 
 GROUP = "inboxd.handlers"
@@ -71,6 +72,7 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
     topics: list[tuple[str, TopicDeclaration]] = []
     lifespans: list[Lifespan] = []
     hooks: list[Hook] = []
+    breakers: dict[str, BreakerRules] = {}
     for source, handlers in sources:
         declared = handlers.build()
         found += [f"{source}: {problem}" for problem in declared.problems]
@@ -85,6 +87,12 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
         found += _shared_resources(source, declared.lifespans, lifespans)
         lifespans += declared.lifespans
         hooks += declared.hooks
+        found += [
+            f"{source}: another plugin declares the breaker {name!r}: keep one."
+            for name in declared.breakers
+            if name in breakers
+        ]
+        breakers |= declared.breakers
     checked_topics, problems_of_topics = check_topics(topics)
     found += problems_of_topics
     registry = make_registry(
@@ -97,7 +105,9 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
     found += _schedule_problems(registry, schedules)
     if found:
         raise PluginError("\n- ".join([f"Problems with plugins ({len(found)}):", *found]))
-    return dataclasses.replace(registry, lifespans=tuple(lifespans), hooks=tuple(hooks))
+    return dataclasses.replace(
+        registry, lifespans=tuple(lifespans), hooks=tuple(hooks), breakers=breakers
+    )
 
 
 def with_types(
@@ -189,6 +199,7 @@ def judged(plugins: Registry, settings: Settings) -> tuple[Registry, list[str]]:
     misfits_ = _misfits(registry) if settings.knows("topics") and not wrong else []
     registry = with_types(registry, known.types, default, wrong)
     _check_timeouts(settings, registry, wrong)
+    registry = with_breakers(registry, known.breakers, wrong)
     registry = with_schedules(registry, known.schedules, wrong)
     topics = [name for name in settings.worker.topics if settings.knows("topics", name)]
     registry = serving(registry, topics, wrong, declared=settings.topics)
@@ -288,19 +299,12 @@ def _schedule_problems(
         seen.add(declared.name)
 
 
-def origin(point: EntryPoint) -> str:
-    """Which distribution's entry point it is, for people."""
-    dist = point.dist
-    name = f"{dist.name} {dist.version}" if dist else "unknown distribution"
-    return f"{name}, entry point {point.name} = {point.value}"
-
-
 def load(point: EntryPoint) -> Source:
     """The handlers that an entry point names, with its origin. Raises PluginError."""
     try:
         loaded = point.load()
     except (Exception, SystemExit) as error:
-        told = f"{origin(point)}: import failed: {_why(error, point.module)}"
+        told = f"{origin(point)}: import failed: {why(error, point.module)}"
         raise PluginError(told) from error
     if isinstance(loaded, Handlers):
         return origin(point), loaded
@@ -308,22 +312,6 @@ def load(point: EntryPoint) -> Source:
     raise PluginError(
         f"{origin(point)}: it names a {kind}: let it name the plugin's Handlers object."
     )
-
-
-def _why(error: BaseException, module: str) -> str:
-    """Why an import failed, and at which line: of the plugin, unless it cannot be read itself."""
-    kind = type(error).__name__
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        line = error.text or linecache.getline(error.filename, error.lineno or 0)
-        return f"{kind}: {error.msg}{_at(error.filename, error.lineno, line)}"
-    frames = own_frames(error, module.partition(".")[0])
-    where = _at(frames[-1].filename, frames[-1].lineno, frames[-1].line) if frames else "."
-    return f"{kind}: {error}{where}"
-
-
-def _at(file: str, line: int | None, text: str | None) -> str:
-    shown = f": {text.strip()}" if text and text.strip() else "."
-    return f", at {file}:{line}{shown}"
 
 
 def _claim(

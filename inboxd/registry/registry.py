@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from inboxd.api.hooks import Hook
@@ -18,6 +18,7 @@ from inboxd.api.routes import EventRoute, Route, command_route, event_route
 from inboxd.api.schedules import Schedule, ScheduleDeclaration, checked
 from inboxd.api.topics import DEFAULT, Topic, TopicDeclaration
 from inboxd.registry.chunk_handlers import gather
+from inboxd.resilience.rules import BreakerRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Registry:
     topics: how the declared topics are processed; what is not among them is `single`. chunks: who
     handles the chunks of batch topics here. only: the topics that this worker serves; empty: all.
     to_send: the schedules, as the settings have them. lifespans, hooks: of all plugins, in order.
+    breakers: the rules of those that are declared.
     """
 
     events: Mapping[str, tuple[EventHandler, ...]]
@@ -45,6 +47,7 @@ class Registry:
     to_send: tuple[Schedule, ...] = ()
     lifespans: tuple[Lifespan, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    breakers: Mapping[str, BreakerRules] = field(default_factory=dict)
 
     def changed(
         self,
@@ -60,7 +63,7 @@ class Registry:
             declared_topics=self.declared_topics,
             topics=topics,
         )
-        return replace(made, lifespans=self.lifespans, hooks=self.hooks)
+        return replace(made, lifespans=self.lifespans, hooks=self.hooks, breakers=self.breakers)
 
     def serving(self, topics: Iterable[str]) -> Registry:
         """The same, of a worker that serves these topics only; none: all."""
@@ -101,6 +104,19 @@ class Registry:
     def queues(self) -> list[str]:
         """The queues that the declared commands go to, sorted."""
         return sorted({handler.queue for handler in self.commands.values()})
+
+    @property
+    def breaker_uses(self) -> list[tuple[str, str | None]]:
+        """Each breaker that is declared or needed here, with what needs it; None: nothing."""
+        uses: set[tuple[str, str | None]] = {(name, None) for name in self.breakers}
+        for command in self.commands.values():
+            if command.breaker is not None:
+                uses.add((command.breaker, f"command {command.type}"))
+        for event in (each for found in self.events.values() for each in found):
+            if event.breaker is not None and event.command_type is None:
+                uses.add((event.breaker, f"event {event.type}"))
+                uses.add((event.breaker, f"topic {event.topic or DEFAULT}"))
+        return sorted(uses, key=lambda use: (use[0], use[1] or ""))
 
     def declared(self) -> list[str]:
         """What this worker can do, for comparing workers: a line for each type, sorted."""

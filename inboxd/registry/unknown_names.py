@@ -2,8 +2,9 @@
 
 Owns which those are: queues, which producers name as they like and plugins to come may declare; a
 topic that is declared by the settings alone, if another is called nearly so; and a type of which it
-is only said what becomes of it unhandled, likewise. Known limit: what only producers name is not
-known, so a queue of theirs is told of at each start.
+is only said what becomes of it unhandled, likewise; and what webhook sources send where nobody is
+subscribed. Known limit: what only producers name is not known, so a queue of theirs is told of at
+each start.
 """
 
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ def doubts(settings: Settings, registry: Registry, declared: Names) -> list[Doub
         *_queues(settings, registry, declared),
         *_topics(settings, registry, declared),
         *_types(settings, registry, declared),
+        *_sources(settings, registry, declared),
     ]
 
 
@@ -55,15 +57,36 @@ def _queues(settings: Settings, registry: Registry, declared: Names) -> Iterator
             yield Doubt(f"[queues.{name}]", found)
 
 
+def _sources(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:
+    types = {*registry.events, *declared.get("event type", _NONE)}
+    topics = {DEFAULT, *settings.topics, *_known_topics(registry, declared)}
+    for name, source in settings.inbound.webhooks.items():
+        if not settings.knows("inbound", "webhooks", name):
+            continue
+        for topic in source.topics:
+            if topic not in topics:
+                hint = did_you_mean(topic, topics) or "."
+                found = f"its topic {topic!r} is declared by nobody, so its events wait{hint}"
+                yield Doubt(f"[inbound.webhooks.{name}]", found)
+        if source.type is not None and not source.topics and source.type not in types:
+            hint = did_you_mean(source.type, types) or "."
+            found = f"nobody is subscribed to its type {source.type!r}, so its events wait{hint}"
+            yield Doubt(f"[inbound.webhooks.{name}]", found)
+
+
 def _topics(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:
-    known = {
+    known = _known_topics(registry, declared)
+    for name in settings.topics:
+        if name not in known and (hint := did_you_mean(name, known)):
+            yield Doubt(f"[topics.{name}]", f"no plugin names the topic {name!r}{hint}")
+
+
+def _known_topics(registry: Registry, declared: Names) -> set[str]:
+    return {
         *(each.name for each in registry.declared_topics),
         *(topic for topic, _ in registry.in_topics),
         *declared.get("topic", _NONE),
     }
-    for name in settings.topics:
-        if name not in known and (hint := did_you_mean(name, known)):
-            yield Doubt(f"[topics.{name}]", f"no plugin names the topic {name!r}{hint}")
 
 
 def _types(settings: Settings, registry: Registry, declared: Names) -> Iterator[Doubt]:

@@ -28,6 +28,7 @@ from inboxd.commands.judge import CommandJudge
 from inboxd.commands.run import CommandRun
 from inboxd.commands.settler import Settler
 from inboxd.engine.batch_folder import BatchFolder
+from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions, TimeLimit
@@ -118,6 +119,7 @@ class Stage:
             time_limit=_Unhurried if unhurried else TimeLimit,
         )
         sql, metrics = Statements(settings.database.schema_name), Metrics(version("inboxd"))
+        breakers = Breakers(registry, metrics, on_change=_nothing)  # they are told of, never read
         self.parts = Parts(
             settings=settings,
             sql=sql,
@@ -131,7 +133,8 @@ class Stage:
             me=_nobody(),
             fleet=Fleet(),
             folder=BatchFolder(pool, sql),
-            controls=Controls(on_change=_nothing),
+            controls=Controls(_nothing, breakers),
+            breakers=breakers,
             exclusive_run=ExclusiveRun(on_change=_nothing, on_rest=_nothing),
         )
         self.progress: list[Progress] = []

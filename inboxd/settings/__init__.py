@@ -4,8 +4,18 @@
 `reloadable` says what SIGHUP may change.
 """
 
+from inboxd.settings.breakers import BreakerOverride
 from inboxd.settings.database import Database
 from inboxd.settings.describe import Changes, describe, reloadable, taken_over
+from inboxd.settings.inbound import (
+    CertificateScheme,
+    HmacScheme,
+    Inbound,
+    InboundHttp,
+    InboundSpool,
+    WebhookKey,
+    WebhookSource,
+)
 from inboxd.settings.loading import Reading, load, read
 from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
 from inboxd.settings.overrides import (
@@ -21,6 +31,8 @@ from inboxd.settings.telemetry import Http, Logs
 
 __all__ = [
     "ANY",
+    "BreakerOverride",
+    "CertificateScheme",
     "Changes",
     "Commands",
     "Database",
@@ -28,7 +40,11 @@ __all__ = [
     "DedupSource",
     "Events",
     "History",
+    "HmacScheme",
     "Http",
+    "Inbound",
+    "InboundHttp",
+    "InboundSpool",
     "Logs",
     "Maintenance",
     "Queue",
@@ -40,6 +56,8 @@ __all__ = [
     "TypeOverride",
     "Unhandled",
     "Wakeups",
+    "WebhookKey",
+    "WebhookSource",
     "Worker",
     "describe",
     "load",

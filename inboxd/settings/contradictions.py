@@ -8,6 +8,7 @@ nothing. Known limit: what only the plugins know is checked when they are loaded
 import ipaddress
 from collections.abc import Callable, Iterator
 
+from inboxd.settings.inbound_contradictions import in_webhooks
 from inboxd.settings.sections import Settings
 
 _MAX_HEARTBEAT_SHARE = 4
@@ -23,6 +24,7 @@ def contradictions(settings: Settings) -> Iterator[str]:
             sources = dict.fromkeys(settings.source_of(key) for key in keys)
             place = ", ".join(each for each in sources if each != "default")
             yield from (f"{place}: {found}" if place else found for found in rule(settings))
+    yield from in_webhooks(settings)
 
 
 def _rests_on(*keys: str) -> Callable[[_Rule], _Rule]:
@@ -59,6 +61,61 @@ def _loopback_unless_allowed(settings: Settings) -> Iterator[str]:
         yield (
             f"[http]: host {http.host!r} can be reached from other machines; "
             "use 127.0.0.1, or set allow_remote = true behind a firewall"
+        )
+
+
+@_rests_on("inbound.http.host", "inbound.http.allow_remote", "inbound.http.certificate")
+def _loopback_unless_encrypted(settings: Settings) -> Iterator[str]:
+    http = settings.inbound.http
+    if not (http.allow_remote or http.certificate or _is_loopback(http.host)):
+        yield (
+            f"[inbound.http]: host {http.host!r} can be reached from other machines, and nothing "
+            "is encrypted; use 127.0.0.1 with a proxy that ends TLS, set certificate and "
+            "private_key, or set allow_remote = true where only such a proxy reaches it"
+        )
+
+
+@_rests_on("inbound.http.certificate", "inbound.http.private_key")
+def _listener_has_its_key(settings: Settings) -> Iterator[str]:
+    http = settings.inbound.http
+    if (http.certificate is None) != (http.private_key is None):
+        yield "[inbound.http]: certificate and private_key belong together: set both or neither"
+
+
+@_rests_on("inbound.http.rate_per_address", "inbound.http.burst_per_address")
+def _bursts_have_a_rate(settings: Settings) -> Iterator[str]:
+    http = settings.inbound.http
+    if http.burst_per_address is not None and http.rate_per_address is None:
+        yield "[inbound.http]: burst_per_address needs rate_per_address, or it limits nothing"
+
+
+@_rests_on("inbound.spool.after", "inbound.http.answer_within")
+def _spool_answers_in_time(settings: Settings) -> Iterator[str]:
+    spool = settings.inbound.spool
+    if spool.path is not None and spool.after >= settings.inbound.http.answer_within:
+        yield (
+            "[inbound.spool]: after must be less than inbound.http.answer_within, or requests are "
+            "given up before they are spooled"
+        )
+
+
+@_rests_on("inbound.spool.quota", "inbound.spool.segment_size")
+def _quota_holds_segments(settings: Settings) -> Iterator[str]:
+    spool = settings.inbound.spool
+    if spool.quota < 2 * spool.segment_size:
+        yield (
+            "[inbound.spool]: quota must be at least twice segment_size, since a drained file "
+            "goes as a whole"
+        )
+
+
+@_rests_on("http.port", "http.host", "http.enabled", "inbound.http")
+def _ports_differ(settings: Settings) -> Iterator[str]:
+    http, inbound = settings.http, settings.inbound.http
+    if http.enabled and inbound.enabled and http.port == inbound.port != 0:
+        yield (
+            f"http.port and inbound.http.port are both {http.port}: metrics and webhooks have a "
+            "port each; change one"
         )
 
 

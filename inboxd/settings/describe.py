@@ -26,6 +26,11 @@ _RELOADABLE = frozenset(
         "commands.in_flight_bytes",
     }
 )
+# Tables that are taken over whole.
+_LIVE_TABLES = ("queues.", "inbound.webhooks.")
+# What an empty list stands for, where it is not nothing.
+_ALL = ("worker.plugins", "worker.queues", "worker.topics")
+_OF_SOURCES = {"addresses": "(all)", "topics": "(of the subscriptions)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Changes:
 def describe(settings: Settings) -> list[tuple[str, str, str]]:
     """List every setting as (dotted key, shown value, source), secrets masked."""
     return [
-        (key, _show(value), settings.source_of(key))
+        (key, _show(key, value), settings.source_of(key))
         for key, value in _flatten(settings.model_dump(by_alias=True))
     ]
 
@@ -63,11 +68,12 @@ def taken_over(old: Settings, new: Settings) -> Settings:
         section: getattr(old, section).model_copy(update=values)
         for section, values in sections.items()
     }
-    return old.model_copy(update={**changed, "queues": new.queues})
+    inbound = old.inbound.model_copy(update={"webhooks": new.inbound.webhooks})
+    return old.model_copy(update={**changed, "queues": new.queues, "inbound": inbound})
 
 
 def _is_live(key: str) -> bool:
-    return key in _RELOADABLE or key.startswith("queues.")
+    return key in _RELOADABLE or key.startswith(_LIVE_TABLES)
 
 
 def _flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:
@@ -78,7 +84,7 @@ def _flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, ob
             yield f"{above}{key}", value
 
 
-def _show(value: object) -> str:
+def _show(key: str, value: object) -> str:
     match value:
         case None:
             return "-"
@@ -88,6 +94,25 @@ def _show(value: object) -> str:
         case bool():
             return str(value).lower()
         case tuple():
-            return ", ".join(map(str, value)) or "(all)"
+            return ", ".join(map(_item, value)) or _nothing(key)
         case _:
             return str(value)
+
+
+def _nothing(key: str) -> str:
+    if key in _ALL:
+        return "(all)"
+    return _OF_SOURCES.get(key.rpartition(".")[2], "(none)")
+
+
+def _item(value: object) -> str:
+    """One of a list: a name, or a key of a source, without its secret."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    from_file = value["secret_file"] and f"secret from {value['secret_file']}"
+    said = [
+        from_file or (value["secret"] and "secret") or (value["public_key"] and "public key"),
+        value["not_before"] and f"from {value['not_before'].isoformat()}",
+        value["not_after"] and f"until {value['not_after'].isoformat()}",
+    ]
+    return f"{value['id']} ({', '.join(filter(None, said)) or 'no secret'})"

@@ -11,6 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
+from inboxd.settings.breakers import BreakerOverride
+from inboxd.settings.inbound import WebhookSource
 from inboxd.settings.overrides import (
     Queue,
     ScheduleOverride,
@@ -27,6 +29,7 @@ _NAMED: dict[str, type[BaseModel]] = {
     "queues": Queue,
     "types": TypeOverride,
     "schedules": ScheduleOverride,
+    "breakers": BreakerOverride,
 }
 # An empty value takes away what the plugin of a topic says.
 _NOTHING = {"enum": [""]}
@@ -40,9 +43,12 @@ def json_schema() -> dict[str, Any]:
     for name, section in sections.items():
         own = section["additionalProperties"] if name in _NAMED else section
         own["additionalProperties"] = False
-        _set_defaults(own["properties"], _defaults(name))
+        default = _NAMED[name]() if name in _NAMED else getattr(Settings(), name)
+        _set_defaults(own["properties"], default)
         if name in ("topics", "types"):
             own["properties"]["retry"] |= {"properties": _retry(sections["retry"])}
+    webhook = sections["inbound"]["properties"]["webhooks"]["additionalProperties"]
+    _set_defaults(webhook["properties"], WebhookSource())
     topic = sections["topics"]["additionalProperties"]["properties"]
     for key, field in topic.items():
         topic[key] = _or_nothing(field)
@@ -79,24 +85,17 @@ def _plain(node: Any, definitions: dict[str, Any]) -> Any:
     return plain
 
 
-def _defaults(section: str) -> dict[str, Any]:
-    """What the settings of a section are by default, as the file has it."""
-    model = _NAMED.get(section)
-    own = model() if model is not None else getattr(Settings(), section)
-    dumped: dict[str, Any] = own.model_dump(mode="json", by_alias=True)
-    for name, field in type(own).model_fields.items():
-        key = field.alias or name
-        value = getattr(own, name)
-        if isinstance(value, SecretStr):
-            dumped[key] = value.get_secret_value()
-        elif field.default_factory is not None or value is None:
-            dumped.pop(key, None)
-    return dumped
-
-
-def _set_defaults(fields: dict[str, Any], defaults: dict[str, Any]) -> None:
-    for key, value in defaults.items():
-        fields[key]["default"] = value
+def _set_defaults(fields: dict[str, Any], default: BaseModel) -> None:
+    """Say what the settings of a section are by default, as the file has it."""
+    dumped = default.model_dump(mode="json", by_alias=True)
+    for name, field in type(default).model_fields.items():
+        key, value = field.alias or name, getattr(default, name)
+        if isinstance(value, BaseModel):
+            _set_defaults(fields[key]["properties"], value)
+        elif isinstance(value, SecretStr):
+            fields[key]["default"] = value.get_secret_value()
+        elif field.default_factory is None and value is not None:
+            fields[key]["default"] = dumped[key]
 
 
 def _or_nothing(field: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,12 @@ class History(Section):
         description="How long settled commands are kept, and with them ended batches, at least "
         'a day; or "forever". Shorten it when the disk fills; lengthen it to replay older ones.',
     )
+    receipts: Annotated[Retention, at_least(1, BY_DAYS)] = Field(
+        timedelta(days=30),
+        description="How long webhooks are kept as they came (body, headers, address), at least a "
+        'day; or "forever". Those of events that are not settled stay longer. Shorten it when the '
+        "disk fills, or addresses may not be kept; lengthen it to prove later what was sent.",
+    )
     stats: Duration = Field(
         timedelta(days=90),
         description="How long the statistics per minute are kept. Shorten it when many types make "

@@ -126,7 +126,7 @@ class TopicOverride(Section):
     zone: str | None = Field(
         None, description="The time zone of `cron`, such as Europe/Berlin; unset: UTC."
     )
-    expect: NamesOrCount | None = Field(
+    expect: NamesOrCount = Field(
         None,
         description="Batch: a chunk is due with an event of each of these types, or this many.",
     )

@@ -39,5 +39,16 @@ def find_secrets(environ: Mapping[str, str], docker: Path) -> Iterator[tuple[str
         )
 
 
+def find_webhook_secret(
+    source: str, key: str, environ: Mapping[str, str], docker: Path
+) -> Path | None:
+    """Find the secret file of a webhook source's key, if there is one."""
+    name, credentials = f"webhook_{source}_{key}", environ.get("CREDENTIALS_DIRECTORY")
+    if any(each in name for each in "/\\\0"):  # a name that is wrong, and reported as such
+        return None
+    places = [Path(credentials, name)] if credentials else []
+    return next((each for each in [*places, docker / f"inboxd_{name}"] if each.is_file()), None)
+
+
 def _reason(error: OSError | UnicodeDecodeError) -> str:
     return (error.strerror or "no reason given") if isinstance(error, OSError) else "not UTF-8"

@@ -11,7 +11,9 @@ from typing import Any, Self
 from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from inboxd.settings.breakers import BreakerOverride
 from inboxd.settings.database import Database
+from inboxd.settings.inbound import Inbound
 from inboxd.settings.maintenance import Dedup, History, Maintenance
 from inboxd.settings.overrides import (
     Queue,
@@ -49,8 +51,10 @@ class Settings(BaseSettings):
     retry: RetryDefaults = Field(default_factory=RetryDefaults)
     types: dict[str, TypeOverride] = Field(default_factory=dict)
     schedules: dict[str, ScheduleOverride] = Field(default_factory=dict)
+    breakers: dict[str, BreakerOverride] = Field(default_factory=dict)
     wakeups: Wakeups = Field(default_factory=Wakeups)
     http: Http = Field(default_factory=Http)
+    inbound: Inbound = Field(default_factory=Inbound)
     log: Logs = Field(default_factory=Logs)
     history: History = Field(default_factory=History)
     dedup: Dedup = Field(default_factory=Dedup)

@@ -9,13 +9,14 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
+from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 from pydantic_settings import SettingsError as MalformedVariable
 
 from inboxd.errors import SettingsError
-from inboxd.settings.secrets import find_secrets, read_secret
+from inboxd.settings.secrets import find_secrets, find_webhook_secret, read_secret
 from inboxd.settings.sections import NOTHING_KNOWN, Key, Settings
 
 PREFIX = "INBOXD_"
@@ -63,6 +64,7 @@ def gather(path: Path | None, environ: Mapping[str, str], docker: Path) -> Sourc
     found = Sources()
     base = [_environment(environ, found), *([_toml(path, found)] if path else [])]
     found.layers.extend((base[0], *_secret_layers(base, environ, docker, found), *base[1:]))
+    found.layers[:0] = _webhook_secrets(found, environ, docker)
     return found
 
 
@@ -75,8 +77,28 @@ def at(tree: Any, keys: Iterable[str]) -> Any:
     return tree
 
 
+class _Environment(EnvSettingsSource):
+    """Knows what stands in a table of names, wherever the table is.
+
+    Old versions of pydantic-settings (2.7 to 2.10, at least) look for the name among the settings,
+    find nothing, and leave JSON below it a text: the keys of a webhook source.
+    """
+
+    def next_field(
+        self,
+        field: FieldInfo | Any | None,
+        key: str,
+        case_sensitive: bool | None = None,  # noqa: FBT001 - as it is overridden
+    ) -> FieldInfo | None:
+        """What `key` names in the value of `field`."""
+        annotation = field.annotation if isinstance(field, FieldInfo) else field
+        if get_origin(annotation) is dict:
+            return FieldInfo.from_annotation(get_args(annotation)[-1])
+        return super().next_field(field, key, case_sensitive)
+
+
 def _environment(environ: Mapping[str, str], found: Sources) -> Layer:
-    source = EnvSettingsSource(Settings)
+    source = _Environment(Settings)
     given = {n.lower(): value for n, value in environ.items() if n.upper().startswith(PREFIX)}
     for name, value in [*given.items()]:
         source.env_vars = {name: value}
@@ -125,6 +147,56 @@ def _secret(setting: str, path: Path, found: Sources) -> Iterator[Layer]:
     except SettingsError as error:
         found.problems.append(str(error))
         found.hidden.add(("database", setting))
+
+
+def _webhook_secrets(found: Sources, environ: Mapping[str, str], docker: Path) -> list[Layer]:
+    """The keys of webhook sources, with what their secret files hold.
+
+    A list is given by one place alone, so its keys are filled where it is.
+    """
+    layers = []
+    for name, source in _tables(at(found.merged(), ("inbound", "webhooks"))):
+        where = ("inbound", "webhooks", name, "keys")
+        keys = source.get("keys")
+        files: list[Path] = []
+        if not isinstance(keys, list | tuple):
+            continue
+        try:
+            filled = [_with_secret(name, key, files, environ, docker) for key in keys]
+        except SettingsError as error:
+            found.problems.append(str(error))
+            found.hidden.add(where)
+            continue
+        if files:
+            origin = next(each.name for each in found.layers if at(each.values, where) is not None)
+            place = ", ".join([origin, *map(str, files)])
+            layers.append(Layer(place, {"inbound": {"webhooks": {name: {"keys": filled}}}}))
+    return layers
+
+
+def _tables(tree: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if isinstance(tree, Mapping):
+        yield from ((name, one) for name, one in tree.items() if isinstance(one, Mapping))
+
+
+def _with_secret(
+    source: str, key: Any, files: list[Path], environ: Mapping[str, str], docker: Path
+) -> Any:
+    """The key with its secret, if a file has it; a file that was read is added to `files`."""
+    if not isinstance(key, Mapping) or key.get("public_key") is not None:
+        return key
+    name, given = str(key.get("id", "1")), key.get("secret_file")
+    if given is not None and key.get("secret") is not None:
+        raise SettingsError(
+            f"[inbound.webhooks.{source}]: key {name!r} has secret and secret_file; leave one out"
+        )
+    if key.get("secret") is not None:
+        return key
+    path = Path(str(given)) if given else find_webhook_secret(source, name, environ, docker)
+    if path is None:
+        return key
+    files.append(path)
+    return {**key, "secret": read_secret(path)}
 
 
 def _overlay(below: Tree, above: Mapping[str, Any]) -> Tree:

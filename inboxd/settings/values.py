@@ -159,9 +159,10 @@ Names = Annotated[
     BeforeValidator(_split),
     WithJsonSchema({"anyOf": [_LIST, _TEXT_OF_NAMES]}),
 ]
-# Decoded, so that a number in the environment is one; what is none comes as it is.
+# Decoded, so that a number in the environment is one; what is none comes as it is. `None` stands
+# within: older versions of pydantic-settings do not see a list in `Annotated[...] | None`.
 NamesOrCount = Annotated[
-    tuple[str, ...] | int,
+    tuple[str, ...] | int | None,
     BeforeValidator(_split),
-    WithJsonSchema({"anyOf": [_LIST, {"type": "integer"}, _TEXT_OF_NAMES]}),
+    WithJsonSchema({"anyOf": [_LIST, {"type": "integer"}, _TEXT_OF_NAMES, {"type": "null"}]}),
 ]

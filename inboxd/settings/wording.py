@@ -4,7 +4,8 @@ Promises that no secret is ever part of it. Known limit: which setting was meant
 spelling alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Any, get_args
 
 from pydantic import BaseModel, SecretStr
@@ -20,7 +21,9 @@ _SHOWN = 80  # characters of a wrong value that a message repeats
 def problem(detail: ErrorDetails, layers: Iterable[Layer]) -> str:
     """The message about it."""
     keys = key_of(detail)
-    source = next((layer.name for layer in layers if at(layer.values, keys) is not None), "")
+    if keys[-1:] == ("[key]",):  # the name of a table is wrong
+        keys = keys[:-1]
+    source = next((layer.name for layer in layers if _gives(layer, keys)), "")
     place = f"{source}: " if source else ""
     *section, key = keys or ("",)
     table = f"[{'.'.join(section)}]"
@@ -73,20 +76,43 @@ def _known(section: Iterable[str]) -> list[str]:
 
 
 def _is_secret(keys: Iterable[str]) -> bool:
-    *section, key = keys
-    model = _model(section)
-    field = model.model_fields.get(key) if model else None
-    return field is not None and SecretStr in (field.annotation, *get_args(field.annotation))
+    """Whether it is a secret, or has one within it."""
+    annotation = _annotation(keys)
+    model = _own(_inner(annotation) or annotation)
+    within = [field.annotation for field in model.model_fields.values()] if model else []
+    return any(SecretStr in (each, *get_args(each)) for each in (annotation, *within))
 
 
 def _model(section: Iterable[str]) -> type[BaseModel] | None:
-    # [queues.email] -> Settings -> dict[str, Queue] -> Queue
+    return _own(_annotation(section))
+
+
+def _annotation(keys: Iterable[str]) -> Any:
+    # [queues.email] -> Settings -> dict[str, Queue] -> Queue; a list's number leads to its members
     found: Any = Settings
-    for key in section:
-        fields = getattr(found, "model_fields", None)
-        found = fields[key].annotation if fields and key in fields else get_args(found)[-1:]
-        found = found[0] if isinstance(found, tuple) and found else found
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+    for key in keys:
+        fields = getattr(_own(found), "model_fields", {})
+        found = fields[key].annotation if key in fields else _inner(found)
+    return found
+
+
+def _inner(annotation: Any) -> Any:
+    """What the members of a table or list are."""
+    members = [each for each in get_args(annotation) if each not in (Ellipsis, NoneType)]
+    return members[-1] if members else None
+
+
+def _own(annotation: Any) -> type[BaseModel] | None:
+    """The model that an annotation is, or is beside None."""
+    each = next((one for one in get_args(annotation) if one is not NoneType), annotation)
+    return each if isinstance(each, type) and issubclass(each, BaseModel) else None
+
+
+def _gives(layer: Layer, keys: Sequence[str]) -> bool:
+    """Whether the layer has it; of a list it has all or nothing."""
+    number = next((depth for depth, key in enumerate(keys) if key.isdecimal()), None)
+    whole = at(layer.values, keys[:number])
+    return at(layer.values, keys) is not None or (number is not None and isinstance(whole, list))
 
 
 def _hint(word: str, known: Iterable[str]) -> str:

@@ -6,8 +6,9 @@
   `bodies` (large payloads), `dedup`, `unhandled`.
 - What handlers do: `handler_connection`, `handler_calls`; what they send: `batches`, `emitted`,
   `pages`.
-- Workers: `workers`, `leases`, `wakeups`, `controls`; what they declare: `topics`, `names`,
-  `schedules`.
+- Workers: `workers`, `leases`, `wakeups`, `controls`, `breakers`; what they declare: `topics`,
+  `names`, `schedules`.
+- Webhooks: `receipts`, `receivers` (who receives).
 - Growth: `partitions`, `copying` (exports), `purging`, `statistics`.
 - Operators look: `listing`, `queues`, `batch_listing`, `story`, `diagnosis`; and act:
   `operations`, `producing`, `imports`, `erase`, by a `session`; or try: `rehearsal`.

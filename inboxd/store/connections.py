@@ -53,9 +53,26 @@ def is_passing(error: BaseException) -> bool:
     return _is_without_partition(error) or isinstance(error, PASSING)
 
 
+def is_away(error: BaseException) -> bool:
+    """Whether the database cannot be asked now, rather than refuses: it may come back by itself."""
+    return isinstance(error, LOST) and (error.__cause__ is None or is_passing(error.__cause__))
+
+
 def _is_without_partition(error: BaseException) -> bool:
     return isinstance(error, asyncpg.CheckViolationError) and "no partition" in str(error)
 
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether `error` is about what was to be written: the same would be refused again."""
+    return isinstance(error, _REFUSALS) and not is_passing(error)
+
+
+_REFUSALS = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,
+    asyncpg.RaiseError,
+)
 
 # A silent peer is probed; one that answers none of so many probes, so far apart, is gone.
 _IDLE_SECONDS = 10

@@ -11,17 +11,19 @@ from inboxd.store.connections import Connection
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
 
-Kind = Literal["type", "topic", "queue", "schedule"]
+Kind = Literal["type", "topic", "queue", "schedule", "source"]
+Mode = Literal["hold", "refuse"]
 
 
 class Control(TypedDict):
-    """What is paused, by whom, and why."""
+    """What is paused, by whom, and why. mode: "refuse" of a webhook source that answers 503."""
 
     kind: Kind
     name: str
     paused_at: datetime
     actor: str
     reason: str | None
+    mode: Mode
 
 
 async def read(connection: Connection, sql: Statements) -> list[Control]:
@@ -29,9 +31,11 @@ async def read(connection: Connection, sql: Statements) -> list[Control]:
     return cast("list[Control]", await connection.fetch(sql["read_controls"]))
 
 
-async def pause(session: Session, kind: Kind, name: str, actor: str, reason: str | None) -> bool:
-    """Whether it was not paused already."""
-    added = await session.fetchval("pause", kind, name, actor, reason)
+async def pause(
+    session: Session, kind: Kind, name: str, actor: str, reason: str | None, mode: Mode = "hold"
+) -> bool:
+    """Whether it was not paused already, in that mode."""
+    added = await session.fetchval("pause", kind, name, actor, reason, mode)
     return added is not None
 
 

@@ -9,6 +9,7 @@ would cost each settlement, and what a scan takes instead, is in docs/erasure.md
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from uuid import UUID
 
 from inboxd.store.connections import Row
 from inboxd.store.session import Session
@@ -98,9 +99,39 @@ async def count(session: Session, table: HotTable, subject: Subject, where: Bloc
 async def erase(
     session: Session, table: HotTable, subject: Subject, where: BlockRange, instead: str
 ) -> Row:
-    """Erase them; returns how many rows and bodies. instead: JSON that takes the errors' place."""
+    """Erase them, and the receipts that they came in; returns how many rows and bodies.
+
+    instead: JSON that takes the errors' place.
+    """
     statement = f"erase_{table}"
-    return await session.one(statement, *subject.arguments(), *where.arguments(), instead)
+    row = await session.one(statement, *subject.arguments(), *where.arguments(), instead)
+    if row["receipts"]:
+        await session.execute("erase_receipts", row["receipts"])
+    return row
+
+
+async def may_be_spooled(session: Session) -> bool:
+    """Whether webhooks are received, so that some may wait in a spool."""
+    return bool(await session.fetchval("receives_webhooks"))
+
+
+async def held(session: Session, subject: Subject) -> tuple[list[UUID], int]:
+    """Held receipts with events about the subject, and how many events; all are looked at."""
+    found: list[UUID] = []
+    events = 0
+    above: UUID | None = UUID(int=0)
+    while above is not None:
+        row = await session.one("erase_scan_held", *subject.arguments(), above, _PAGE)
+        found += row["receipts"]
+        events += row["events"]
+        above = row["last"]
+    return found, events
+
+
+async def erase_held(session: Session, subject: Subject, receipts: Sequence[UUID]) -> None:
+    """Take these events out of their receipts, and what the receipts say with them."""
+    await session.execute("erase_held", *subject.arguments(), receipts)
+    await session.execute("erase_receipts", receipts)
 
 
 async def cancel_events(session: Session, ids: Sequence[int]) -> list[int]:

@@ -138,6 +138,12 @@ async def missing_privileges(session: Session, role: str | None = None) -> list[
     return await session.fetch("check_privileges", role, called)
 
 
+async def may_receive(session: Session) -> bool:
+    """Whether this role has what a receiver needs, whatever a worker would need besides."""
+    called = [each.name for each in migrations.functions() if "receiver" in each.roles]
+    return bool(await session.fetchval("may_receive", called))
+
+
 async def worker_role(session: Session) -> str | None:
     """The role that has what a daemon needs, if a grant of it would reach this role."""
     name: str | None = await session.fetchval("worker_role")

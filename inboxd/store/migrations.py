@@ -37,7 +37,8 @@ _OLDEST = re.compile(r"^-- oldest code: (\d+)$", re.MULTILINE)
 _FUNCTIONS_FIRST = re.compile(r"^-- functions: first$", re.MULTILINE)
 # A file that only gives functions' changes a number has none: PostgreSQL answers nothing to that.
 _STATEMENT = re.compile(r"^\s*(?!--)\S", re.MULTILINE)
-_ROLES = re.compile(r"^-- roles: (none|producer|worker|producer, worker)$", re.MULTILINE)
+_ROLE = "(?:producer|receiver|worker)"
+_ROLES = re.compile(rf"^-- roles: (none|{_ROLE}(?:, {_ROLE})*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Migration(Numbered):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFunction:
-    """One function's file. roles: who may call it, besides its owner: producer, worker."""
+    """One function's file. roles: who may call it, besides its owner."""
 
     name: str
     roles: tuple[str, ...]

@@ -159,19 +159,27 @@ async def batches_within(session: Session, batch: int | UUID) -> list[int]:
 
 # All that operators do: the first word of a line's action.
 Audited = Literal[
+    "auto",
     "cancel",
     "close",
+    "discard",
     "dismiss",
+    "drain",
     "drop",
     "erase",
     "export",
     "flush",
+    "force closed",
+    "force open",
     "make",
+    "metrics only",
     "pause",
     "prioritize",
+    "refuse",
     "replay",
     "reschedule",
     "resume",
+    "send",
     "unsubscribe",
 ]
 

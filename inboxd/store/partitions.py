@@ -1,4 +1,4 @@
-"""The partitions of history and bodies, a day each: made ahead, and gone when they have served.
+"""The partitions of history, bodies and receipts, a day each: made ahead, gone when they served.
 
 Owns the statements on partitions. Promises that a partition is written down (`retired`) before it
 is detached, so that whoever finds it detached knows whose doing it was; that only what is written
@@ -21,7 +21,8 @@ from inboxd.errors import PartitionBusy
 from inboxd.store.connections import Connection
 from inboxd.store.statements import Statements
 
-BODIES = "bodies"
+BODIES, RECEIPTS = "bodies", "receipts"
+HISTORY = ("events_history", "commands_history")
 
 # Tries, and seconds between them, of what locks others out while it waits.
 _TRIES, _PAUSE = 40, 0.25
@@ -168,6 +169,12 @@ async def keep_bodies(connection: Connection, sql: Statements, partition: Partit
     ):
         kept += page
     return kept
+
+
+async def keep_receipts(connection: Connection, sql: Statements, partition: Partition) -> int:
+    """Copy what a partition of receipts has of events that are not settled; returns how many."""
+    arguments = partition.low, partition.high
+    return int(await connection.fetchval(sql["keep_receipts"], *arguments))
 
 
 async def needed(connection: Connection, sql: Statements, partition: Partition) -> bool:

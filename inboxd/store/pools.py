@@ -99,7 +99,8 @@ class Pool:
         try:
             if not connection.is_closed():
                 begun = begun and self.wanted
-                if connection.is_in_transaction() is not begun or _is_cancelling(connection):
+                is_as_said = connection.is_in_transaction() is begun
+                if not is_as_said or _is_cancelling(connection) or _has_a_transaction(connection):
                     await _tidy(connection)
         finally:
             if connection.is_closed():
@@ -182,12 +183,18 @@ def _is_cancelling(connection: Connection) -> bool:
     return connection._protocol._is_cancelling()  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - as the driver's own pool does
 
 
+def _has_a_transaction(connection: Connection) -> bool:
+    """Whether the driver takes one for open: also one whose beginning was cancelled."""
+    return connection._top_xact is not None  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+
+
 async def _tidy(connection: Connection) -> None:
     """Wait for a cancellation to end, and undo a transaction; drop what does not obey."""
     try:
         with anyio.fail_after(_PATIENCE, shield=True):
             if _is_cancelling(connection):
                 await connection._protocol._wait_for_cancellation(_PATIENCE)  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+            connection._top_xact = None  # type: ignore[attr-defined]  # noqa: SLF001 - as above
             if not connection.is_closed() and connection.is_in_transaction():
                 await connection.execute("ROLLBACK")
     except (*LOST, asyncpg.PostgresError):

@@ -45,7 +45,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class WrittenEntry:
     """The row that was written; with `duplicate`, the one that was there already.
 
     `conflict`: its dedup key is another event's, so it is a dead letter.
@@ -57,7 +57,7 @@ class Receipt:
     conflict: bool = False
 
 
-async def emit(session: Session, entry: Entry) -> Receipt:
+async def emit(session: Session, entry: Entry) -> WrittenEntry:
     """Insert an event. Raises UsageError when the database refuses a value."""
     return await _call(
         session,
@@ -78,7 +78,7 @@ async def dead_copies(session: Session, event: UUID) -> list[Row]:
     return sorted(rows, key=lambda row: row["id"])
 
 
-async def send(session: Session, entry: Entry) -> Receipt:
+async def send(session: Session, entry: Entry) -> WrittenEntry:
     """Insert a command. Raises UsageError when the database refuses a value."""
     return await _call(
         session,
@@ -90,12 +90,12 @@ async def send(session: Session, entry: Entry) -> Receipt:
     )
 
 
-async def _call(session: Session, statement: str, *arguments: object) -> Receipt:
+async def _call(session: Session, statement: str, *arguments: object) -> WrittenEntry:
     with refusals():
         row = await session.fetchrow(statement, *arguments)
     if row is None:
         raise DatabaseError(f"{statement} answered nothing; run: inboxd check")
-    return Receipt(**row)
+    return WrittenEntry(**row)
 
 
 @contextmanager

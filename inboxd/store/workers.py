@@ -37,6 +37,8 @@ class WorkerIdentity:
     topics: tuple[str, ...] = ()
     subscriptions: tuple[tuple[str, str], ...] = ()
     served_topics: tuple[str, ...] = ()
+    # Of its process under a supervisor.
+    number: int | None = None
 
     @property
     def process(self) -> str:
@@ -97,6 +99,7 @@ async def join(connection: Connection, sql: Statements, me: WorkerIdentity) -> N
         me.topics,
         ["\n".join(pair) for pair in me.subscriptions],
         me.served_topics,
+        me.number,
     )
 
 

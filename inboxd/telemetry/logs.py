@@ -81,17 +81,19 @@ def configure(
     *,
     rows: bool = False,
     worker: str = "",
+    process: int | None = None,
     stream: TextIO | None = None,
 ) -> None:
     """Send all logs to `stream` (standard error); `worker` is added to every line.
 
-    `rows` is as for `set_level`.
+    So is `process`, the number below a supervisor, where there is one; `rows` is as for
+    `set_level`.
     """
     stream = stream or sys.stderr
     as_console = style == "console" or (style == "auto" and stream.isatty())
     render = _renderer(stream) if as_console else _to_json
     handler = logging.StreamHandler(stream)
-    _format(handler, render, _shared_steps(worker))
+    _format(handler, render, _shared_steps(worker, process))
     logging.captureWarnings(capture=True)
     logging.basicConfig(handlers=[handler], force=True)
     set_level(level, rows=rows)
@@ -210,10 +212,12 @@ def set_level(level: Level, *, rows: bool = False) -> None:
         logging.getLogger(name).setLevel("DEBUG" if level == "debug" else "WARNING")
 
 
-def _shared_steps(worker: str) -> list[Processor]:
+def _shared_steps(worker: str, process: int | None = None) -> list[Processor]:
     def add_worker(_: WrappedLogger, __: str, line: EventDict) -> EventDict:
         if worker:
             line.setdefault("worker", worker)
+        if process is not None:
+            line.setdefault("process", process)
         return line
 
     return [

@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector
 
 from inboxd.telemetry.tally import OTHER, Tally
+from inboxd.telemetry.webhooks import WebhookMetrics
 
 MAX_LANES = 500
 _PARTITIONED = ("events_history", "commands_history", "bodies")
@@ -70,12 +71,14 @@ class Metrics:
         self.registry.register(self.tally)
         ProcessCollector(registry=self.registry)
         self._make_waiting()
+        self._make_breakers()
         self._make_pages()
         self._make_lines()
         self._make_care()
         self._make_dedup()
         self._make_growth()
         self._make_process(version)
+        self.webhooks = WebhookMetrics(self.registry)
 
     def declare(
         self,
@@ -146,7 +149,41 @@ class Metrics:
             *("queue", "reason"),
         )
         self.paused = self._gauge(
-            "inboxd_paused", "Types, topics, queues and schedules that are paused.", "kind"
+            "inboxd_paused",
+            "Types, topics, queues, schedules and sources of webhooks that are paused.",
+            "kind",
+        )
+
+    def _make_breakers(self) -> None:
+        """What breakers make of their targets."""
+        self.breaker_state = self._gauge(
+            "inboxd_breaker_state",
+            "What a breaker lets pass: 0 everything (closed), 1 a few probes (half-open), "
+            "2 nothing (open).",
+            "name",
+        )
+        self.breaker_forced = self._gauge(
+            "inboxd_breaker_forced", "1 while an operator forces a breaker open or closed.", "name"
+        )
+        self.breaker_transitions = self._counter(
+            "inboxd_breaker_transitions",
+            "Transitions that this worker made of a breaker, by the state that it has then.",
+            *("name", "to"),
+        )
+        self.breaker_calls = self._counter(
+            "inboxd_breaker_calls",
+            "Calls that a breaker counted: succeeded, failed, or slow.",
+            *("name", "outcome"),
+        )
+        self.breaker_rejected = self._counter(
+            "inboxd_breaker_rejected",
+            "Calls of handlers that an open breaker refused (ctx.breaker).",
+            "name",
+        )
+        self.breaker_fallbacks = self._counter(
+            "inboxd_breaker_fallbacks",
+            "Commands instead of which a breaker's fallback was sent.",
+            "name",
         )
 
     def _make_pages(self) -> None:
@@ -280,7 +317,7 @@ class Metrics:
             "Partitions that could not be exported, and so were not dropped.",
             "table",
         )
-        _from_zero(self.partitions_dropped, *_PARTITIONED)
+        _from_zero(self.partitions_dropped, *_PARTITIONED, "receipts")
         _from_zero(self.export_failures, *_PARTITIONED)
         self.purged = self._counter(
             "inboxd_purged_rows", "Rows removed because of their age.", "table"

@@ -14,7 +14,7 @@ BEGIN
     SELECT r.rows INTO exported FROM {schema}.retired r
      WHERE r.part = wanted AND r.dropped_at IS NULL AND r.high <= now() - interval '1 day' FOR UPDATE;
     IF NOT FOUND OR to_regclass(format('{schema}.%I', wanted)) IS NULL
-       OR EXISTS (SELECT FROM {schema}.partitions WHERE part = wanted) THEN
+       OR EXISTS (SELECT FROM {schema}.every_partition WHERE part = wanted) THEN
         RETURN NULL;
     END IF;
     IF exported IS NOT NULL THEN

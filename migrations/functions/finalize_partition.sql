@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION {schema}.finalize_partition(wanted text) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '50ms' AS $$
 DECLARE
-    of_table text := (SELECT parent FROM {schema}.partitions WHERE part = wanted AND pending);
+    of_table text := (SELECT parent FROM {schema}.every_partition WHERE part = wanted AND pending);
 BEGIN
     IF of_table IS NOT NULL THEN
         EXECUTE format('ALTER TABLE {schema}.%I DETACH PARTITION {schema}.%I FINALIZE', of_table, wanted);

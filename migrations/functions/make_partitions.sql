@@ -1,4 +1,5 @@
--- Make the partitions of bodies and history, one a day (UTC), for some days ahead. Returns how many were made.
+-- Make the partitions of bodies, history and receipts, one a day (UTC), for some days ahead. Returns how many
+-- were made.
 --
 -- By LIKE and ATTACH, which wait for no reader and stop no writer (CREATE … PARTITION OF would lock the parent). No
 -- default partition: it would forbid concurrent detach.
@@ -13,7 +14,8 @@ DECLARE
     part   text;
     made   integer := 0;
 BEGIN
-    FOREACH parent IN ARRAY ARRAY['bodies', 'events_history', 'commands_history'] LOOP
+    FOREACH parent IN ARRAY ARRAY['bodies', 'events_history', 'commands_history', 'receipts'] LOOP
+        CONTINUE WHEN to_regclass('{schema}.' || parent) IS NULL;  -- 0003 comes before the tables of 0006
         FOR day IN SELECT generate_series(current_date - 1, current_date + days_ahead, '1 day')::date LOOP
             part := parent || to_char(day, '_YYYYMMDD');
             CONTINUE WHEN to_regclass('{schema}.' || part) IS NOT NULL;

@@ -1,5 +1,5 @@
 -- Raise that a text is too long, but for what was accepted once.
--- called by: refuse_long, refuse_long_key
+-- called by: refuse_long, refuse_long_key, write_received
 -- roles: none
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.refuse_bytes(name text, size integer) RETURNS void

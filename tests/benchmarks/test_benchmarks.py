@@ -55,6 +55,8 @@ def test_drain(name: str) -> None:
         ("inserts", 20_000, ["--lines=by 1 client"]),
         ("latency", 20, []),
         ("memory", 1_000, []),
+        ("receive", 200, ["--lines=single bodies, one"]),
+        ("spool", 2_000, ["--lines=down"]),
         ("snapshot", 500, ["--lines=, a nap"]),
     ],
 )

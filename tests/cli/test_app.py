@@ -33,7 +33,7 @@ def _commands(group: Any, above: str = "") -> dict[str, set[str]]:
 def test_the_page_has_every_command_and_every_option() -> None:
     sections = re.split(r"^### `inboxd ", PAGE.read_text(), flags=re.MULTILINE)[1:]
     documented = {
-        re.match(r"[a-z ]+[a-z]", section)[0]: set(  # type: ignore[index]
+        re.match(r"[a-z -]+[a-z]", section)[0]: set(  # type: ignore[index]
             re.findall(r"`(--[a-z-]+)", section.partition("\n## ")[0])
         )
         for section in sections
@@ -100,6 +100,7 @@ def test_usage_errors(run_cli: Cli) -> None:
         (errors.NotFound(), 1),
         (errors.Conflict(), 1),
         (errors.UnknownName(), 66),
+        (errors.Unreachable(), 69),
         (errors.SettingsError(), 78),
         (errors.PluginError(), 78),
         (errors.SchemaError(), 78),

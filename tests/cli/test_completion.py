@@ -57,6 +57,18 @@ def test_plugins_that_are_installed(complete: Complete) -> None:
     assert complete("inboxd plugins show testpl") == ["testplugin"]
 
 
+def test_sources_of_webhooks_are_those_of_the_settings(
+    complete: Complete, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "inboxd.toml"
+    path.write_text('[inbound.webhooks.bank]\ntype = "a"\n[inbound.webhooks.bets]\n')
+    monkeypatch.setenv("INBOXD_CONFIG", str(path))
+    assert complete("inboxd webhooks pause b") == ["bank", "bets"]
+    assert complete("inboxd webhooks send --source ba") == ["bank"]
+    path.write_text("[")
+    assert complete("inboxd webhooks resume b") == []
+
+
 @pytest.mark.usefixtures("names")
 def test_names_that_are_declared(complete: Complete) -> None:
     asked = {

@@ -32,6 +32,7 @@ def old_days(database: Database) -> None:
 def test_the_list_says_what_retention_lets_go(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     found = cli("history", "list", "--json").json
     days = {table: seconds / 86_400 for table, seconds in found["retention"].items()}
+    assert days.pop("receipts") == 30
     assert days == {"events_history": 30, "commands_history": 90, "bodies": 90}, "the defaults"
     (due,) = (each for each in found["partitions"] if each["due"])
     assert (due["partition"], due["state"]) == (f"events_history{day(40)}", "attached")
@@ -43,6 +44,7 @@ def test_the_list_says_what_retention_lets_go(cli: Cli, monkeypatch: pytest.Monk
     assert "commands_history: kept for ever" in out
     assert "bodies: kept for ever" in out
     monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "forever")
+    monkeypatch.setenv("INBOXD_HISTORY__RECEIPTS", "forever")
     found = cli("history", "list", "--json").json
     assert set(found["retention"].values()) == {None}
     assert not any(each["due"] for each in found["partitions"])
@@ -117,10 +119,10 @@ def test_what_is_not_over_or_not_there_is_refused(cli: Cli, action: str, tmp_pat
 
 
 def test_what_is_missing_is_made(cli: Cli, sql: Sql) -> None:
-    assert cli("history", "make", "--days", "16", "--json").json == {"made": 6}
+    assert cli("history", "make", "--days", "16", "--json").json == {"made": 8}
     assert cli("history", "make").out == "Made 0 partitions.\n"
     lines = sql("select action, count from inboxd.audit order by id")
-    assert [tuple(line) for line in lines] == [("make", 6), ("make", 0)]
+    assert [tuple(line) for line in lines] == [("make", 8), ("make", 0)]
 
 
 def test_check_says_how_long_history_is_kept(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,4 +139,5 @@ def test_check_says_how_long_history_is_kept(cli: Cli, monkeypatch: pytest.Monke
     monkeypatch.setenv("INBOXD_HISTORY__COMMANDS", "forever")
     assert "events_history 30, commands_history for ever" in said()
     monkeypatch.setenv("INBOXD_HISTORY__EVENTS", "forever")
+    monkeypatch.setenv("INBOXD_HISTORY__RECEIPTS", "forever")
     assert said() == "history is kept for ever, as set"

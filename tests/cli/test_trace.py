@@ -255,7 +255,7 @@ def test_a_number_that_several_kinds_have_needs_its_kind(cli: Cli, sql: Sql) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("4711",), 1, "there is no event, command or batch 4711"),
+        (("4711",), 1, "there is no event, command, batch or receipt 4711"),
         (("batch", "4711"), 1, "there is no batch 4711"),
         ((str(uuid.UUID(int=9)),), 1, "there is no"),
         (("job", "4711"), 2, "'job 4711' is not a row"),

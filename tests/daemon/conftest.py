@@ -1,7 +1,9 @@
 """One worker and one database for each module: a test looks at its own rows only."""
 
+import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 import psycopg
@@ -12,6 +14,7 @@ from inboxd_testplugin import chunked
 from tests.daemon.inbox import TABLES, Inbox
 from tests.support import Config, Database, ExternalServer, Worker, create, drop
 from tests.support.pooler import way_to
+from tests.support.supervising import Supervise, Supervising
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +73,21 @@ def own(database: Database) -> Inbox:
 def _prepare(database: Database) -> None:
     with psycopg.connect(database.dsn, autocommit=True) as connection:
         connection.execute(TABLES)
+
+
+@pytest.fixture
+def supervise(tmp_path: Path) -> Iterator[Supervise]:
+    """Start supervisors, of children that start at once."""
+    started: list[Supervising] = []
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+
+        def start(*, processes: int = 2, **told: object) -> Supervising:
+            for what, value in told.items():
+                (tmp_path / what).write_text(str(value))
+            started.append(Supervising(tmp_path, listener, processes=processes))
+            return started[-1]
+
+        yield start
+        for each in started:
+            each.end()
+            sys.stdout.write(each.output())  # captured, and so shown only if the test failed

@@ -22,7 +22,11 @@ OF_WHAT_IS_THERE = {
     "inboxd_kept_event_age_seconds",
     *("inboxd_blocked_keys", "inboxd_blocked_key_age_seconds", "inboxd_blocked_line_age_seconds"),
     "inboxd_retention_lag_seconds",
+    "inboxd_webhook_last_success_timestamp_seconds",
+    "inboxd_webhook_held_since_timestamp_seconds",
 }
+_BANK = {"type": "bank.paid", "scheme": "bearer", "keys": [{"secret": "a-token-of-16-bytes"}]}
+_INBOUND = {"http": {"enabled": True, "port": 0}, "webhooks": {"bank": _BANK}}
 
 
 def asked() -> list[tuple[str, dict[str, str]]]:
@@ -46,7 +50,9 @@ async def test_every_series_of_the_alerts_is_there_from_the_start(
     """A counter that is born at 1 has never grown, to Prometheus: the first tells nobody."""
     await create_ledger(database)
     leap_day = {"cron": "0 0 29 2 *", "command": "test.wait"}
-    worker = await start_worker({"retry": {"attempts": 1}, "schedules": {"leap": leap_day}})
+    worker = await start_worker(
+        {"retry": {"attempts": 1}, "schedules": {"leap": leap_day}, "inbound": _INBOUND}
+    )
     families = list(text_string_to_metric_families((await worker.get("/metrics"))[1]))
     families = [family for family in families if family.name.startswith("inboxd_")]
     samples = [sample for family in families for sample in family.samples]

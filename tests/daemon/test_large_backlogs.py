@@ -148,3 +148,23 @@ async def test_a_paused_type(database: Database, hold: Hold, keyed: bool) -> Non
     )
     waits = "waiting" if keyed else "pending"
     assert [tuple(row) for row in left] == [(waits, 1_000_000, 0)]
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "keyed"])
+async def test_a_type_behind_an_open_breaker(database: Database, hold: Hold, keyed: bool) -> None:
+    async def crowd() -> None:
+        await database.execute(
+            "update inboxd.breakers set mode = 'open', version = version + 1 where name = 'target'"
+        )
+        await database.execute(
+            CROWD.replace("test.wait", "test.target").replace('{"wait": 3600}', "{}"),
+            "default",
+            keyed,
+        )
+
+    await hold(crowd, {})
+    left = await database.fetch(
+        "select status, count(*), max(fence) from inboxd.commands group by 1"
+    )
+    waits = "waiting" if keyed else "pending"
+    assert [tuple(row) for row in left] == [(waits, 1_000_000, 0)]

@@ -1,7 +1,5 @@
 """The database's disk is full: what cannot be written waits, and nothing is lost."""
 
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,22 +15,20 @@ from tests.support import (
     StartWorker,
     create_migrated,
     eventually,
-    shared_folder,
     temporary_server,
 )
+from tests.support.disk import fill_up, move_tables, small_disk
 
 pytestmark = pytest.mark.anyio
+
+TABLES = ("events", "commands", "bodies", "events_history", "commands_history")
 
 
 @pytest.fixture
 def disk() -> Iterator[Path]:
     """A file system of 100 MB."""
-    with shared_folder() as folder:
-        mount = ["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(folder)]
-        if subprocess.run(mount, check=False, capture_output=True).returncode:
-            pytest.skip("no file system can be mounted here: that needs root")
+    with small_disk() as folder:
         yield folder
-        subprocess.run(["umount", "--lazy", folder], check=True)  # noqa: S607
 
 
 @pytest.fixture
@@ -46,26 +42,8 @@ def restartable_server(disk: Path) -> Iterator[Server]:
 def restartable_database(restartable_server: Server, disk: Path) -> Database:
     """A migrated database on it."""
     database = create_migrated(restartable_server)
-    owner = (restartable_server.home / "cluster").stat()
-    os.chown(disk, owner.st_uid, owner.st_gid)
-    anyio.run(database.execute, f"create tablespace small location '{disk}'")
-    for table in ("events", "commands", "bodies", "events_history", "commands_history"):
-        anyio.run(_move, database, table)
+    anyio.run(move_tables, database, restartable_server, disk, TABLES)
     return database
-
-
-async def _move(database: Database, table: str) -> None:
-    """Move a table, its partitions, and all of their indexes to the small disk."""
-    relations = await database.fetch(
-        "with recursive part(oid) as (select $1::regclass::oid union all"
-        " select inhrelid from pg_inherits join part on inhparent = part.oid)"
-        " select oid::regclass::text as name, 'table' as kind from part union all"
-        " select indexrelid::regclass::text, 'index' from pg_index join part"
-        " on indrelid = part.oid",
-        f"inboxd.{table}",
-    )
-    for row in relations:
-        await database.execute(f"alter {row['kind']} {row['name']} set tablespace small")
 
 
 @pytest.mark.parametrize("seed", seeds(long=3))
@@ -87,7 +65,7 @@ async def test_a_disk_that_is_full_again_and_again(
             for _ in range(60):  # enough that settling it needs room that is not there
                 await storm.write(producer)
         ballast = disk / "ballast"
-        await anyio.to_thread.run_sync(_fill, ballast)
+        await anyio.to_thread.run_sync(fill_up, ballast)
         try:
             # Not met at all where a vacuum has just made room within the tables.
             with suppress(AssertionError):
@@ -111,14 +89,3 @@ async def _meets(crew: Crew, before: int) -> bool:
 def _met(crew: Crew) -> int:
     """How often the workers were told that the disk is full."""
     return sum(worker.output().count("could not extend file") for worker in crew.workers)
-
-
-def _fill(ballast: Path) -> None:
-    """Take every block there is, at once."""
-    with ballast.open("wb") as file:
-        taken = 0
-        for size in (1 << 24, 1 << 20, 1 << 12):
-            with suppress(OSError):
-                while True:
-                    os.posix_fallocate(file.fileno(), taken, size)
-                    taken += size

@@ -27,14 +27,17 @@ from hypothesis.stateful import (
 )
 
 from inboxd import operations
+from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
 from inboxd.errors import Conflict
 from inboxd.model.lane import Lane
+from inboxd.registry.registry import make_registry
 from inboxd.settings import Database as Settings
 from inboxd.store import commands, controls
 from inboxd.store.connections import Connection, connect
 from inboxd.store.session import Session
 from inboxd.store.settlements import Requeue, Settlement
+from inboxd.telemetry.metrics import Metrics
 from tests.machine.groups import UNSETTLED, Group, Groups, Member
 from tests.support import Database
 from tests.support.rows import SQL, join
@@ -264,7 +267,8 @@ class Machine(RuleBasedStateMachine):
     def claim(self, pick: int) -> None:
         """A worker claims what may run, and nothing that waits or is paused."""
         rows = self.site.run(controls.read(self.site.connection, SQL))
-        known = Controls(on_change=lambda: None)
+        nobody = Breakers(make_registry({}, {}), Metrics("0"), on_change=lambda: None)
+        known = Controls(lambda: None, nobody)
         known.paused = frozenset((row["kind"], row["name"]) for row in rows)
         assert known.allow("queue", str(_LANE[0]), str(_LANE[1])) == (not self.paused)
         if self.paused:

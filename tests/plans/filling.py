@@ -15,6 +15,7 @@ WORKER = UUID(int=1)
 _OTHERS = (
     *("dedup", "duplicates", "stats", "audit", "replays", "bodies"),
     *("batches", "batch_progress", "dependencies", "steps"),
+    *("receipts", "held_receipts", "held_sources"),
 )
 TABLES = ("events", "commands", "events_history", "commands_history")
 
@@ -116,6 +117,13 @@ insert into inboxd.dependencies (needs, waiting)
     select gen_random_uuid(), gen_random_uuid() from generate_series(1, {rows});
 insert into inboxd.batch_progress (batch_id, succeeded)
     select 1000000000 + n % 3, 1 from generate_series(1, {rows}) n;
+insert into inboxd.receipts (receipt_id, received_at, source, outcome, event_ids, body_bytes)
+    select id, inboxd.receipt_time(id), 'big', 'stored', '{{}}', 0
+      from (select inboxd.new_uuid() as id from generate_series(1, {rows})) ids;
+insert into inboxd.held_sources values ('held') on conflict do nothing;
+insert into inboxd.held_receipts (source, receipt_id, events)
+    select 'held', inboxd.new_uuid(), jsonb_build_array(jsonb_build_object('event_id',
+           gen_random_uuid(), 'type', 'few', 'payload', '{{}}')) from generate_series(1, {rows});
 insert into inboxd.bodies (payload) select '{{}}' from generate_series(1, {rows});
 with flow as (
     insert into inboxd.batches (name, kind, closed_at, size) values ('flow', 'workflow', now(), 20)
@@ -183,6 +191,8 @@ async def look_up(database: Database, known: Known) -> None:
         key = "event_id" if table.startswith("events") else "command_id"
         find = f"select {key} from inboxd.{table} where type = 'big' limit 1 offset 100"
         known.uuids[table] = await database.fetchval(find)
+    find = "select receipt_id from inboxd.receipts limit 1 offset 100"
+    known.uuids["receipts"] = await database.fetchval(find)
     find = "select b.id, array_agg(s.member) from inboxd.steps s join inboxd.batches b"
     find += " on b.id = s.batch_id where b.name = 'flow' group by b.id order by b.id desc limit 1"
     ((known.flow, known.steps),) = await database.fetch(find)

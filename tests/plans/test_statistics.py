@@ -28,6 +28,8 @@ FROM_THE_BEGINNING = frozenset(
         *("survey_events", "survey_commands", "survey_arrivals", "survey_heads", "survey_lines"),
         *("lanes_events", "lanes_commands", "lanes_events, daemon", "lanes_commands, daemon"),
         "count_keys",
+        *("held_sources", "erase_scan_held", "list_receipts"),
+        *("list_receipts of a source", "list_receipts, the next page"),
         *(
             "count_blocked_lines",
             "blocked_lines",
@@ -57,7 +59,7 @@ _WHOLE = frozenset(
 )
 _READS = re.compile(
     r"\b(?:FROM|JOIN|USING|UPDATE|INTO) inboxd\.(?:events|commands|bodies|dedup|duplicates|replays"
-    r"|batches|batch_progress|dependencies|steps|story)"
+    r"|batches|batch_progress|dependencies|steps|story|receipts|held_receipts)"
 )
 
 

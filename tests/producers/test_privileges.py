@@ -152,9 +152,14 @@ async def test_others_may_not_call_the_functions(database: Database) -> None:
             await connection.execute(f"RESET ROLE; DROP ROLE {role}")
 
 
-async def test_the_documented_grants_are_enough_for_a_role_of_ones_own(database: Database) -> None:
+def _documented() -> list[str]:
+    """The grants for a producer's role, and for a receiver's."""
     page = (Path(__file__).parents[2] / "docs" / "producers.md").read_text(encoding="utf-8")
-    (grants,) = re.findall(r"```sql\n(GRANT USAGE.*?)```", page, re.DOTALL)
+    return re.findall(r"```sql\n(GRANT USAGE.*?)```", page, re.DOTALL)
+
+
+async def test_the_documented_grants_are_enough_for_a_role_of_ones_own(database: Database) -> None:
+    grants, _ = _documented()
     role = f"inboxd_test_{uuid4().hex[:12]}"
     async with database.connect() as connection:
         await connection.execute(f"CREATE ROLE {role}")
@@ -173,6 +178,19 @@ async def test_the_documented_grants_are_enough_for_a_role_of_ones_own(database:
             assert await _rights(connection, role) == producers
         finally:
             await connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+async def test_the_documented_grants_are_those_of_a_receiver(database: Database) -> None:
+    _, grants = _documented()
+    role = f"inboxd_test_{uuid4().hex[:12]}"
+    async with database.connect() as connection:
+        await connection.execute(f"CREATE ROLE {role}")
+        try:
+            await connection.execute(grants.replace("my_receiver", role))
+            receivers = await _rights(connection, "inboxd_receiver")
+            assert await _rights(connection, role) == receivers != set()
+        finally:
+            await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 async def _rights(connection: asyncpg.Connection, role: str) -> set[tuple[str, ...]]:

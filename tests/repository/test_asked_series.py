@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from inboxd.daemon.merged import FAMILIES
 from inboxd.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "deploy" / "alerts.yaml"
 METRICS = ROOT / "docs" / "metrics.md"
-# What Prometheus itself adds to each series.
-OF_THE_SCRAPE = {"instance", "job"}
+# What Prometheus itself adds to each series, and a supervisor.
+OF_THE_SCRAPE = {"instance", "job", "process"}
 
 _SERIES = re.compile(r"(inboxd_\w+)(?:\{([^}]*)\})?")
 _MATCHER = re.compile(r'(\w+)(?:=~|!~|!=|=)"[^"]*"')
@@ -25,12 +26,13 @@ def labels_of() -> dict[str, set[str]]:
     """The labels of each series, by its name in PromQL."""
     metrics = Metrics("1.2.3")
     found = {"inboxd_build_info": {"version", "python"}}
-    for metric in (*vars(metrics).values(), *metrics.tally.describe()):
+    own = (*vars(metrics).values(), *vars(metrics.webhooks).values())
+    for metric in (*own, *metrics.tally.describe()):
         name = getattr(metric, "_name", getattr(metric, "name", ""))
         if name:
             labels = set(metric._labelnames)
             found |= {name: labels, f"{name}_total": labels, f"{name}_bucket": labels | {"le"}}
-    return found
+    return found | {name: set(labels) for name, _, labels, _ in FAMILIES}
 
 
 LABELS = labels_of()

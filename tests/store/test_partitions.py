@@ -13,7 +13,7 @@ from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit
 
 pytestmark = pytest.mark.anyio
 
-PARENTS = ["bodies", "commands_history", "events_history"]
+PARENTS = ["bodies", "commands_history", "events_history", "receipts"]
 
 
 def _today() -> str:
@@ -53,10 +53,10 @@ async def test_missing_ones_are_made_once(database: Database) -> None:
     await _drop(database, 5, parents=["events_history"])
     async with daemon_session(database) as session:
         assert await partitions.days_ahead(session, SQL) == 2
-        assert await partitions.make(session, SQL, 14) == 4
+        assert await partitions.make(session, SQL, 14) == 5
         assert await partitions.make(session, SQL, 14) == 0
         assert await partitions.days_ahead(session, SQL) == 14
-        assert await partitions.make(session, SQL, 15) == 3
+        assert await partitions.make(session, SQL, 15) == 4
 
 
 async def test_one_that_a_person_detached_counts_for_nothing_and_is_not_touched(
@@ -90,7 +90,7 @@ async def test_what_is_called_like_no_day_is_no_partition(database: Database, pa
 async def test_one_that_is_dropped_meanwhile_is_not_listed_without_its_range(
     database: Database,
 ) -> None:
-    ranges = "select count(*), count(low), count(high) from inboxd.partitions"
+    ranges = "select count(*), count(low), count(high) from inboxd.every_partition"
     there = await database.fetchval(ranges)
     async with database.connect() as looks, looks.transaction(isolation="repeatable_read"):
         await looks.execute("select from inboxd.audit")  # its snapshot shows what is dropped now
@@ -107,7 +107,7 @@ async def test_they_have_the_indexes_of_their_parents(database: Database) -> Non
         " from pg_class c where relkind = 'r' and relispartition"
         " and relnamespace = 'inboxd'::regnamespace"
     )
-    assert len(rows) == 3 * 16
+    assert len(rows) == 4 * 16
     assert {row["relname"] for row in rows if row["own"] != row["wanted"]} == set()
 
 
@@ -188,7 +188,7 @@ async def test_what_ends_while_there_is_no_partition_is_settled_once_there_is_on
         return bool(await database.fetchval(running) == 4)
 
     await eventually(under_way)
-    await _drop(database, 0, parents=["commands_history", "events_history"])
+    await _drop(database, 0, parents=["commands_history", "events_history", "receipts"])
     await eventually(lambda: _is_held(worker))
     await worker.logged("no partition of relation")
     left = "select (select count(*) from inboxd.events) + (select count(*) from inboxd.commands)"

@@ -187,6 +187,27 @@ async def test_a_cancelled_statement_does_not_meet_the_next_user(database: Datab
             assert await connection.fetchval("select 1") == 1
 
 
+async def test_a_transaction_whose_beginning_was_cancelled_is_not_taken_for_open(
+    database: Database,
+) -> None:
+    async with _pool(database, pooler=True) as pool:
+        async with borrow(pool) as connection:
+            assert await connection.fetchval("select 1") == 1
+
+        async def begin() -> None:
+            async with borrow(pool):
+                raise AssertionError("it was cancelled before")
+
+        task = asyncio.create_task(begin())
+        await asyncio.sleep(0)  # BEGIN is on its way
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with borrow(pool) as again:
+            assert again is connection
+            assert await again.fetchval("select 1") == 1
+
+
 async def test_nobody_answers(database: Database) -> None:
     nowhere = settings_of(Database("x", "postgresql://nobody@127.0.0.1:1/nothing"))
     async with open_pool(nowhere, "test", 1, plans={}) as pool:

@@ -94,12 +94,15 @@ class Database:
 
 
 @contextmanager
-def temporary_server(*, binaries: Path | None = _BINARIES, **settings: str) -> Iterator[Server]:
+def temporary_server(
+    *, binaries: Path | None = _BINARIES, durable: bool = _DURABLE, **settings: str
+) -> Iterator[Server]:
     """An embedded server in a folder that is gone afterwards; `settings` are PostgreSQL's.
 
-    binaries: the folder of another one's programs.
+    binaries: the folder of another one's programs. durable: on a disk, with fsync.
     """
-    folder = Path(tempfile.mkdtemp(prefix="inboxd-test-", dir=_fast_folder()))
+    place = None if durable else _fast_folder()
+    folder = Path(tempfile.mkdtemp(prefix="inboxd-test-", dir=place))
     try:
         with (
             held_port() as held,
@@ -107,7 +110,7 @@ def temporary_server(*, binaries: Path | None = _BINARIES, **settings: str) -> I
                 folder,
                 port=held.getsockname()[1],
                 settings=_SETTINGS | settings,
-                durable=_DURABLE,
+                durable=durable,
                 binaries=binaries,
             ) as server,
         ):
@@ -119,7 +122,7 @@ def temporary_server(*, binaries: Path | None = _BINARIES, **settings: str) -> I
 
 def _fast_folder() -> Path | None:
     """Where files cost least; None: where temporary files go anyway."""
-    if _DURABLE or "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
+    if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
         return None
     return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ENOUGH else None
 

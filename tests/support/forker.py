@@ -14,10 +14,11 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-# What `inboxd run` imports, also what it imports late.
+# What `inboxd run` and `receive` import, also late.
 _IMPORTS = (
     "inboxd.cli.app",
-    "inboxd.daemon.process",
+    "inboxd.daemon.receiver",
+    "inboxd.daemon.starting",
     "anyio._backends._asyncio",
     "uvicorn.lifespan.off",
     "uvicorn.loops.uvloop",

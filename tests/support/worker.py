@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -48,11 +48,18 @@ class Worker:
     """One worker process. Public attributes: `url` of its HTTP face, `log`, `process`."""
 
     def __init__(
-        self, folder: Path, dsn: str, config: Config | None = None, *, forked: bool = True
+        self,
+        folder: Path,
+        dsn: str,
+        config: Config | None = None,
+        *,
+        forked: bool = True,
+        command: Sequence[str] = ("run",),
     ) -> None:
         """Start it at once; `config` has sections of settings that differ from the tests' own.
 
         forked: without an interpreter of its own, as most tests do, since that is fast.
+        command: what it is told, before its settings.
         """
         held = held_port()
         port = held.getsockname()[1]
@@ -61,7 +68,7 @@ class Worker:
         settings = folder / f"worker-{port}.toml"
         base = {**_FAST, "database": {"dsn": dsn}, "http": {"port": port}}
         settings.write_text(_toml(base, config or {}))
-        arguments = ["run", "-c", str(settings)]
+        arguments = [*command, "-c", str(settings)]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")}
         self.process: subprocess.Popen[bytes] | Forked
         # The process inherits what holds its port: it is nobody else's for as long as it lives.
@@ -181,4 +188,6 @@ def _inline(value: object) -> str:
     if isinstance(value, Mapping):
         pairs = (f"{json.dumps(key)} = {_inline(item)}" for key, item in value.items())
         return "{ " + ", ".join(pairs) + " }"
-    return json.dumps(value)  # JSON's strings, numbers, booleans and lists are TOML's too
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value)  # JSON's strings, numbers and booleans are TOML's too

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from time import monotonic
 
 from inboxd.commands.admission import Admission
-from inboxd.commands.sources.key_runs import Key, KeyRuns
+from inboxd.commands.sources.key_runs import KeyRuns, QueueKey
 from inboxd.model.key_round_robin import KeyRoundRobin
 from inboxd.model.lane import Lane
 from inboxd.store import limits
@@ -79,7 +79,7 @@ class KeyFinder:
 
     def add(self, keys: Iterable[str]) -> None:
         """These may have something: their turn comes after that of all others."""
-        self.turns.add(key for key in keys if not self._key_runs.full(Key(self._queue, key)))
+        self.turns.add(key for key in keys if not self._key_runs.full(QueueKey(self._queue, key)))
 
     def gave(self, keys: Sequence[str], claimed: Claimed, *, cut: bool) -> None:
         """A claim asked these keys; cut: it may not have come to the turn of the last of them."""

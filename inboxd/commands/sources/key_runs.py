@@ -24,7 +24,7 @@ from inboxd.store.rows import ClaimedCommand
 _TOO_LATE = 1.0
 
 
-class Key(NamedTuple):
+class QueueKey(NamedTuple):
     """An ordering key of a queue."""
 
     queue: str
@@ -33,7 +33,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    key: Key
+    key: QueueKey
     strict: bool
     rest: deque[ClaimedCommand]
     started_at: float
@@ -59,9 +59,9 @@ class KeyRuns:
     # The run of each row that has started.
     _runs: dict[int, _Run] = field(default_factory=dict)
     # How many of each key run here.
-    _running: Counter[Key] = field(default_factory=Counter)
+    _running: Counter[QueueKey] = field(default_factory=Counter)
     # Runs for which more was asked; such a run waits for the answer even when it has nothing left.
-    _expecting: dict[Key, _Run] = field(default_factory=dict)
+    _expecting: dict[QueueKey, _Run] = field(default_factory=dict)
     # Runs that left a place of their key, with the number of outcomes handed over by then: their
     # keys are asked again once those are written. The numbers only grow.
     ended: deque[tuple[_Run, int]] = field(default_factory=deque)
@@ -69,7 +69,7 @@ class KeyRuns:
     def __bool__(self) -> bool:
         return bool(self._runs)
 
-    def full(self, key: Key) -> bool:
+    def full(self, key: QueueKey) -> bool:
         """Whether so many of a key run here that no more may."""
         return self._running[key] >= self.at_once(key.queue)
 
@@ -87,7 +87,7 @@ class KeyRuns:
         first: list[ClaimedCommand] = []
         back: list[ClaimedCommand] = []
         for queue_and_key, line in lines.items():
-            key = Key(*queue_and_key)
+            key = QueueKey(*queue_and_key)
             run = self._expecting.pop(key, None)
             if run is None:
                 at_once = self.at_once(key.queue)
@@ -183,7 +183,7 @@ class KeyRuns:
                 removed.append(row)
         return removed
 
-    def written(self, through: int) -> Iterator[Key]:
+    def written(self, through: int) -> Iterator[QueueKey]:
         """The keys to ask again: the database knows by now that something of theirs has ended.
 
         through: how many of the outcomes that were handed over are written.

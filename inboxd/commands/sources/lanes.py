@@ -8,7 +8,7 @@ from inboxd.commands.admission import Admission
 from inboxd.commands.sources.source import Sightings, advance
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Survey, soonest
-from inboxd.model.lane import Lanes
+from inboxd.model.lane import Lane, Lanes
 from inboxd.model.priority_order import Ask, PriorityOrder
 from inboxd.store import commands
 from inboxd.store.connections import Connection
@@ -42,7 +42,16 @@ class PlainLanes:
         """One claim for all lanes of a level."""
         limited = self._admission.limited  # may have grown since the survey
         known = [lane for lane in self._lanes.ordered() if lane.key[0] not in limited]
-        return self._order.together(self._admission.open(known))
+        lanes = self._admission.open(known)
+        # Few are leased of what is probed: such a lane is asked by itself.
+        probed = [lane for lane in lanes if self._room_of(lane) is not None]
+        alone = [ask for lane in probed for ask in self._order.together([lane])]
+        if probed:
+            lanes = [lane for lane in lanes if lane not in probed]
+        return [*alone, *self._order.together(lanes)]
+
+    def _room_of(self, lane: Lane) -> int | None:
+        return self._admission.probe_room(str(lane.key[1]))
 
     async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease from those lanes whose queue still has room."""
@@ -52,6 +61,11 @@ class PlainLanes:
         if not lanes:
             return []
         room = {queue: free for queue, free in room.items() if free > 0}
+        probes = self._room_of(lanes[0])
+        if probes is not None:
+            most = min(most, probes)
+            if most <= 0:
+                return []
         with self._parts.metrics.claim_duration.labels("command").time():
             async with borrow(self._parts.pool) as connection:
                 rows = await commands.claim(

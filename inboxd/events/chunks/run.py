@@ -23,6 +23,7 @@ from inboxd.engine import row_log
 from inboxd.engine.execution import Task
 from inboxd.engine.outcomes import is_ours
 from inboxd.engine.parts import Parts
+from inboxd.engine.target_calls import watch
 from inboxd.errors import (
     Defer,
     NoHandler,
@@ -91,12 +92,17 @@ class ChunkRun:
                 course.failed(error, own=own, alone=True)
             elif not may_halve(chunk.handler, error):
                 return mark.back(written, error) if part is chunk.whole else error
+            elif not course.successes and self._is_open(chunk.handler):
+                return mark.back(written, error)  # its target is down: halves would fail as well
             else:
                 course.failed(error, own=own, alone=False)
                 todo += reversed(part.halves())
             if course.is_hopeless(more=bool(todo)):
                 return course.error if course.told else mark.back(written, course.error)
         return None
+
+    def _is_open(self, handler: ChunkHandler) -> bool:
+        return handler.runs.breaker in self._parts.breakers.shut
 
     def _is_its_own(self, error: BaseException, row: ClaimedEvent, handler: ChunkHandler) -> bool:
         """Whether an error is about the events themselves: a verdict, or a time of their own."""
@@ -187,11 +193,18 @@ class ChunkRun:
         lend = savepoint.lender(runs.executor)
         context = EventContext(row, lend, self._parts.registry, _handler_log)
         with bound(topic=info.topic, key=info.key, correlation_id=context.correlation_id):
+            call = watch(self._parts.breakers, runs, "topic", row["id"])
             try:
                 await self._parts.executions.run(
                     task, "event", row["id"], runs, events, context, self.limit(handler)
                 )
+                if call is not None:
+                    call.succeeded()
                 plan = context.plan()
+            except BaseException as error:
+                if call is not None:
+                    call.failed(error, self._settling.policy(handler.topic, runs))
+                raise
             finally:
                 events.end()
                 context.close()

@@ -80,8 +80,18 @@ class SingleSource:
         return bool(self._lanes.ordered())
 
     async def claim(self, connection: Connection, most: int) -> LaneClaim | None:
-        """Take due events from the cursors on."""
-        lanes = self._open()
+        """Take due events from the cursors on; what is probed comes first, and is few."""
+        lanes, probed = self._open(), self._probed()
+        if probed and (room := min(most, *(room for _, room in probed))) > 0:
+            found = await self._claim(connection, [lane for lane, _ in probed], room)
+            if found is not None:
+                return found
+        others = [lane for lane in lanes if all(lane is not each for each, _ in probed)]
+        return await self._claim(connection, others, most)
+
+    async def _claim(
+        self, connection: Connection, lanes: list[Lane], most: int
+    ) -> LaneClaim | None:
         while lanes:
             topics = (str(lane.key[0]) for lane in lanes)
             allowed = await self._limits.allow(connection, topics, most)
@@ -101,8 +111,19 @@ class SingleSource:
         return serves(self._parts, str(lane[0]), str(lane[1]))
 
     def _open(self) -> list[Lane]:
-        """The lanes that are not paused."""
+        """The lanes that are not left alone."""
         lanes = self._lanes.ordered()
-        if self._parts.controls.paused:
+        if not self._parts.controls.are_quiet:
             return [lane for lane in lanes if self._serves(lane.key)]
         return lanes
+
+    def _probed(self) -> list[tuple[Lane, int]]:
+        """The lanes whose breaker this worker probes, with how many may begin."""
+        breakers = self._parts.breakers
+        if not breakers.probing:
+            return []
+        rooms = (
+            (lane, breakers.room("topic", str(lane.key[0]), str(lane.key[1])))
+            for lane in self._open()
+        )
+        return [(lane, room) for lane, room in rooms if room is not None]

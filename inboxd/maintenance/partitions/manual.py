@@ -13,7 +13,7 @@ from inboxd.maintenance.partitions.export import Exporter
 from inboxd.maintenance.partitions.removal import PartitionRemoval, pins
 from inboxd.store import operations as audit
 from inboxd.store import partitions
-from inboxd.store.partitions import BODIES, Partition
+from inboxd.store.partitions import BODIES, RECEIPTS, Partition
 from inboxd.store.session import Session
 
 _OVER = timedelta(days=1).total_seconds()
@@ -57,6 +57,8 @@ def _judge(partition: Partition, rest: Sequence[Partition], *, to_drop: bool) ->
     if partition.age < _OVER:
         raise Conflict(f"{partition.part} is not over for a day yet: nothing was done")
     if not to_drop:
+        if partition.parent == RECEIPTS:
+            raise Conflict(f"{partition.part}: only history is exported, not receipts")
         if partition.parent == BODIES:
             raise Conflict(f"{partition.part}: payloads are exported with the rows they belong to")
         if partition.state != "attached":

@@ -3,7 +3,8 @@
 Owns the order of the steps, each of which another worker can go on from when this one is killed.
 Promises: what fails to be exported stays; bodies that a living row needs (a dead letter, say) are
 copied forward before their partition is detached, and looked for once more when nobody can reach it
-any more, before it is dropped; what is needed after all is attached again. No advisory lock need be
+any more, before it is dropped; what is needed after all is attached again. Receipts whose events
+are not settled are copied to kept_receipts. No advisory lock need be
 shared with replays: a body's place moves with its row, under the row's lock, and one look in one
 snapshot sees every row. Known limit: between detaching and attaching again, which only a
 transaction that was open for days can bring about, such a body is not found.
@@ -15,7 +16,7 @@ from datetime import timedelta
 from inboxd.maintenance.partitions.export import Exporter
 from inboxd.store import partitions
 from inboxd.store.connections import Connection
-from inboxd.store.partitions import BODIES, Partition
+from inboxd.store.partitions import BODIES, HISTORY, RECEIPTS, Partition
 from inboxd.store.statements import Statements
 
 # Bodies are needed by what was settled a day later at the most; what was settled later still is
@@ -28,7 +29,7 @@ def pins(partition: Partition, found: Sequence[Partition]) -> list[str]:
     if partition.parent != BODIES:
         return []
     return [
-        each.part for each in found if each.parent != BODIES and each.low < partition.high + _LATE
+        each.part for each in found if each.parent in HISTORY and each.low < partition.high + _LATE
     ]
 
 
@@ -60,6 +61,8 @@ class PartitionRemoval:
             if partition.parent == BODIES:
                 if not await self._keep_bodies(partition):
                     return False
+            elif partition.parent == RECEIPTS:
+                await self._keep_receipts(partition)
             elif self._exporter is not None and not exported:
                 rows = await self._exporter.export(*where)
                 exported = True
@@ -79,6 +82,11 @@ class PartitionRemoval:
             self._tell("copied bodies forward", partition=partition.part, rows=kept)
         return not await partitions.needed(self._connection, self._sql, partition)
 
+    async def _keep_receipts(self, partition: Partition) -> None:
+        kept = await partitions.keep_receipts(self._connection, self._sql, partition)
+        if kept:
+            self._tell("copied receipts", partition=partition.part, rows=kept)
+
     async def _drop(self, partition: Partition, *, exported: bool) -> bool:
         """Drop a detached partition, unless it is needed."""
         gone: bool | None = False
@@ -95,4 +103,4 @@ class PartitionRemoval:
         """Whether a detached partition is needed by nobody."""
         if partition.parent == BODIES:
             return not await partitions.needed(self._connection, self._sql, partition)
-        return exported or self._exporter is None
+        return exported or self._exporter is None or partition.parent == RECEIPTS

@@ -19,7 +19,7 @@ from inboxd.maintenance.partitions.removal import PartitionRemoval, pins
 from inboxd.settings import Settings
 from inboxd.store import partitions
 from inboxd.store.connections import Connection, connect
-from inboxd.store.partitions import BODIES, Partition
+from inboxd.store.partitions import BODIES, HISTORY, RECEIPTS, Partition
 from inboxd.store.statements import Statements
 from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
@@ -41,7 +41,12 @@ def kept(settings: Settings) -> Kept:
     """How long the rows of each table are kept; None: for ever."""
     events, commands = settings.history.events, settings.history.commands
     bodies = None if events is None or commands is None else max(events, commands)
-    return {"events_history": events, "commands_history": commands, BODIES: bodies}
+    return {
+        "events_history": events,
+        "commands_history": commands,
+        BODIES: bodies,
+        RECEIPTS: settings.history.receipts,
+    }
 
 
 def exporter(settings: Settings) -> Exporter | None:
@@ -101,7 +106,7 @@ def trims(
     found: Sequence[Partition], types: Mapping[str, timedelta]
 ) -> Iterator[tuple[Partition, list[str]]]:
     """Partitions with the types whose rows are to be removed from them, the oldest first."""
-    history = [each for each in found if each.parent != BODIES and each.state == "attached"]
+    history = [each for each in found if each.parent in HISTORY and each.state == "attached"]
     for each in sorted(history, key=lambda each: each.low):
         due = {type_ for type_, age in types.items() if each.age >= age.total_seconds()}
         if left := sorted(due.difference(each.trimmed)):

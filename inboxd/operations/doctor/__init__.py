@@ -9,7 +9,17 @@ Known limit: it judges with the settings that the command reads (lease, queues).
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from inboxd.errors import DatabaseError, SchemaError
-from inboxd.operations.doctor import fleet, schema, server, tables, thresholds, work
+from inboxd.operations.doctor import (
+    fleet,
+    receipts,
+    schema,
+    server,
+    sources,
+    tables,
+    targets,
+    thresholds,
+    work,
+)
 from inboxd.operations.doctor.finding import Finding, Levels, Verdict, worst
 from inboxd.operations.doctor.look import Check, Look
 from inboxd.settings import Settings
@@ -42,8 +52,10 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         work.undeclared_topics,
         work.intakes,
         work.paused,
+        targets.breakers,
     ),
     "workers": (fleet.workers, fleet.listening, fleet.silenced, fleet.clock),
+    "webhooks": (sources.sources, fleet.receiving, receipts.doubtful, receipts.held),
     "tables": (tables.vacuum, tables.oldest_snapshot, tables.locks, tables.sizes),
     "server": (server.server, server.slots),
 }

@@ -12,7 +12,7 @@ from inboxd.model.wording import plural, span
 from inboxd.operations.doctor import thresholds
 from inboxd.operations.doctor.finding import Finding, Verdict
 from inboxd.operations.doctor.look import Look
-from inboxd.store import listing
+from inboxd.store import listing, receivers
 from inboxd.store.connections import Row
 from inboxd.store.wakeups import Flag
 
@@ -55,6 +55,48 @@ def _silent(row: Row, verdict: Verdict) -> Finding:
         row["silence"],
         "seconds",
     )
+
+
+async def receiving(look: Look) -> AsyncIterator[Finding]:
+    """The processes that receive webhooks, and those that fell silent within an hour."""
+    silence = look.settings.worker.lease
+    found = await receivers.listed(look.session, silence, _MOST_WORKERS)
+    gone = [row for row in found if row["state"] == "dead"]
+    for row in gone[: thresholds.SHOWN]:
+        yield Finding(
+            "receivers",
+            Verdict.WARNING,
+            f"{row['name']} (pid {row['pid']} on {row['host']}) has been silent for "
+            f"{span(row['silence'])}; it received {', '.join(row['sources']) or 'nothing'}",
+            "look at it: what is sent to it now is lost where the sender does not send again; "
+            "start one, if it is not meant to be gone",
+            row["silence"],
+            "seconds",
+        )
+    spooling = [row for row in found if row["spooled"] or row["trouble"]]
+    for row in spooling[: thresholds.SHOWN]:
+        yield _spooling(row)
+    living = {name for row in found if row["state"] != "dead" for name in row["sources"]}
+    unreceived = sorted(look.settings.inbound.webhooks.keys() - living)
+    if unreceived:
+        remedy = (
+            "start `inboxd receive`, or set inbound.http.enabled where `inboxd run` is to do it"
+        )
+        told = f"nobody receives {', '.join(unreceived)}"
+        yield Finding("receivers", Verdict.WARNING, told, remedy, len(unreceived))
+    if not (gone or unreceived or spooling):
+        told = plural(len(found), "process") if found else "none"
+        yield Finding("receivers", Verdict.OK, told, figure=len(found))
+
+
+def _spooling(row: Row) -> Finding:
+    who = f"{row['name']} (pid {row['pid']} on {row['host']})"
+    if row["trouble"]:
+        remedy = "see to the disk, then restart that receiver; until then it answers 503 in outages"
+        return Finding("receivers", Verdict.CRITICAL, f"{who}: {row['trouble']}", remedy)
+    found = f"{who} spools {', '.join(row['spooled'])}: other hosts may overtake it meanwhile"
+    remedy = "nothing, for a few seconds after an outage; else `inboxd spool list` on that host"
+    return Finding("receivers", Verdict.NOTICE, found, remedy, len(row["spooled"]))
 
 
 async def listening(look: Look) -> AsyncIterator[Finding]:

@@ -177,7 +177,11 @@ def _departs(parent: str, part: str, row: Row) -> Finding:
 async def retention(look: Look) -> AsyncIterator[Finding]:
     """Whether history goes when the settings say so."""
     history = look.settings.history
-    keep = {"events_history": history.events, "commands_history": history.commands}
+    keep = {
+        "events_history": history.events,
+        "commands_history": history.commands,
+        "receipts": history.receipts,
+    }
     late = []
     if any(keep.values()):  # else nothing is late, and bounds need not be read
         late = [

@@ -41,6 +41,8 @@ RUNNING_SECONDS = Levels(notice=3600, warning=86_400, critical=None)
 # Since a topic was declared whose events are still being taken in: it stands still meanwhile.
 INTAKE_SECONDS = Levels(notice=0, warning=300, critical=3600)
 PAUSED_SECONDS = Levels(notice=0, warning=86_400, critical=None)
+# What waits in a spool: it is drained within seconds once the database is back.
+SPOOLED_SECONDS = Levels(notice=0, warning=300, critical=3600)
 FOLD_SECONDS = Levels(notice=10, warning=60, critical=600)
 
 # Silence of a worker, and commands in the hands of a dead one, in leases.
@@ -52,3 +54,12 @@ NOTIFICATION_SHARE = Levels(notice=0.1, warning=0.5, critical=0.9)
 CONNECTION_SHARE = Levels(notice=0.7, warning=0.85, critical=0.95)
 SLOT_BYTES = Levels(notice=0, warning=1 << 30, critical=50 << 30)
 DEDUP_ROWS = Levels(notice=200_000_000, warning=None, critical=None)
+
+# Days before the end of a webhook source's last key, or of the listener's certificate.
+EXPIRES_DAYS = 14
+# Senders of webhooks keep below this at best.
+WEBHOOK_BODY_BYTES = 20_000
+# How new a contradiction or a broken body is that a sender is asked about.
+DOUBTFUL_FRESH_SECONDS = 86_400
+# The first receipt that waits for its source to be resumed.
+HELD_SECONDS = Levels(notice=0, warning=3600, critical=None)

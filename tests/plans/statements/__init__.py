@@ -5,9 +5,14 @@ on empty ones, to make plans.
 """
 
 from tests.plans.statements.case import SQL, Case
-from tests.plans.statements.daemon import DAEMON
+from tests.plans.statements.daemon import DAEMON as _DAEMON
 from tests.plans.statements.handlers import HANDLER
-from tests.plans.statements.operators import OPERATOR
+from tests.plans.statements.operators import OPERATOR as _OPERATOR
 from tests.plans.statements.producers import PRODUCER
+from tests.plans.statements.receivers import LOOKS, RECEIVER
+
+# Receivers have sessions as the daemon has.
+DAEMON = {**_DAEMON, **RECEIVER}
+OPERATOR = {**_OPERATOR, **LOOKS}
 
 __all__ = ["DAEMON", "HANDLER", "OPERATOR", "PRODUCER", "SQL", "Case"]

@@ -13,6 +13,7 @@ from inboxd.model.lane import BEGINNING, Lane
 from inboxd.model.lineage import Lineage
 from inboxd.store import (
     batches,
+    breakers,
     chunks,
     commands,
     controls,
@@ -206,6 +207,19 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_pkey",),
     ),
     "read_controls": (lambda c, k: controls.read(c, SQL), ()),
+    "read_breakers": (lambda c, k: breakers.read(c, SQL, k.worker), ()),
+    "declare_breakers": (
+        lambda c, k: breakers.declare(c, SQL, [("brevo", "command mail.send")]),
+        (),
+    ),
+    "open_breaker": (
+        lambda c, k: breakers.open_(c, SQL, "brevo", 1, 5.0, 1, "no"),
+        (),
+    ),
+    "close_breaker": (lambda c, k: breakers.close(c, SQL, "brevo", 1), ("breakers_pkey",)),
+    "take_probe": (lambda c, k: breakers.take_probe(c, SQL, "brevo", k.worker, 9.0), ()),
+    "keep_probe": (lambda c, k: breakers.keep_probe(c, SQL, "brevo", 1, k.worker, 9.0), ()),
+    "forget_breakers": (lambda c, k: breakers.forget(c, SQL), ()),
     "claim_schedule": (lambda c, k: c.fetch(SQL["claim_schedule"], ["hourly"]), ()),
     "mark_schedules": (lambda c, k: schedules.mark_undeclared(c, SQL), ()),
     "lanes_events, daemon": (

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from inboxd.settings import Queue
 from inboxd.store import (
+    breakers,
     erase,
     lines,
     listing,
@@ -59,6 +60,11 @@ _DEAD = ("commands_failed",)
 
 
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "list_breakers": (operator(lambda s, k: breakers.listed(s, use="command test.noop")), ()),
+    "force_breaker": (
+        operator(lambda s, k: breakers.force(s, "brevo", "open", "me", None)),
+        ("breakers_pkey",),
+    ),
     "blocked_lines": (
         operator(lambda s, k: lines.blocked(s, None, 10)),
         ("events_blocking", "events_heads", "events_lines"),
@@ -310,6 +316,10 @@ OPERATOR |= {
     "list_events": (run("list_events", *_ANY, 10, True, True), ("events_pkey",)),
     "list_chunks": (run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
     "doctor_intakes": (run("doctor_intakes"), ()),
+    "doctor_receipts": (
+        run("doctor_receipts", ["broken:few", "broken:big"], 10_000),
+        ("events_failures",),
+    ),
     "lock_batch": (run("lock_batch", _flow, None), ("batches_pkey",)),
     "show_batch": (run("show_batch", _flow, None), ("batches_pkey",)),
     "sample_commands": (

@@ -30,7 +30,7 @@ from inboxd import (
     Reject,
     Retry,
 )
-from inboxd_testplugin import chaos, chunked, emitting, grouping, keyed, leaving, ordered
+from inboxd_testplugin import breaking, chaos, chunked, emitting, grouping, keyed, leaving, ordered
 
 handlers = Handlers("testplugin")
 leaving.add_to(handlers)
@@ -40,6 +40,7 @@ grouping.add_to(handlers)
 ordered.add_to(handlers)
 chunked.add_to(handlers)
 emitting.add_to(handlers)
+breaking.add_to(handlers)
 
 QUICK = Fixed(base="100ms", attempts=3, jitter="none")
 

@@ -449,6 +449,29 @@ def test_names_that_nothing_declares_may_be_right_all_the_same(registry: Registr
     assert "'elsewhere'" in found[1].found
 
 
+def test_what_a_webhook_source_sends_where_nobody_is_subscribed(registry: Registry) -> None:
+    sources = {
+        "known": {"type": "a.created"},
+        "elsewhere": {"type": "z.known", "topics": ["default", "loyalty"]},
+        "several": {"type_from": "pointer:/type"},
+        "unknown": {"type": "a.creatd"},
+        "nowhere": {"type": "a.created", "topics": ["loyalti"]},
+    }
+    settings = Settings.model_validate({"inbound": {"webhooks": sources}})
+    found = doubts(settings, registry, {"topic": frozenset({"loyalty"})})
+    waits = "so its events wait; did you mean"
+    assert [(each.setting, each.found) for each in found] == [
+        (
+            "[inbound.webhooks.unknown]",
+            f"nobody is subscribed to its type 'a.creatd', {waits} 'a.created'?",
+        ),
+        (
+            "[inbound.webhooks.nowhere]",
+            f"its topic 'loyalti' is declared by nobody, {waits} 'loyalty'?",
+        ),
+    ]
+
+
 def test_resources_of_two_plugins_of_one_name_are_refused() -> None:
     async def coins() -> AsyncIterator[int]:
         yield 7

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from inboxd.daemon.merged import FAMILIES
 from inboxd.telemetry import tally as tally_module
 from inboxd.telemetry.metrics import MAX_LANES, CommandBacklog, EventBacklog, Metrics
 from inboxd.telemetry.tally import OTHER, Statistic, Tally
@@ -38,7 +39,7 @@ def own_families(metrics: Metrics) -> list[Metric]:
     return [f for f in metrics.registry.collect() if f.name.startswith("inboxd_")]
 
 
-_OF_ROWS = ("inboxd_page_rows", "inboxd_chunk_events")
+_OF_ROWS = ("inboxd_page_rows", "inboxd_chunk_events", "inboxd_webhook_page_receipts")
 _OF_TIME = ("_duration_seconds", "_lag_seconds", "_age_seconds", "_timestamp_seconds")
 
 
@@ -57,12 +58,15 @@ def test_page_lists_every_metric_with_type_labels_and_meaning(metrics: Metrics) 
         name = f"{family.name}_total" if family.type == "counter" else family.name
         shown = ", ".join(f"`{label}`" for label in labels[family.name]) or "-"
         expected[name] = f"{family.type} | {shown} | {family.documentation}"
+    for name, kind, (label,), text in FAMILIES:  # a supervisor's
+        expected[name] = f"{kind} | `{label}` | {text}"
     assert rows == expected
 
 
 def _labels(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
     # Families do not tell their labels until they have samples, so ask the metrics themselves.
-    known = [*vars(metrics).values(), *metrics.tally.describe()]
+    own = (*vars(metrics).values(), *vars(metrics.webhooks).values())
+    known = [*own, *metrics.tally.describe()]
     build = ("inboxd_build_info", ("version", "python"))
     named = [(getattr(m, "_name", getattr(m, "name", "")), m) for m in known]
     return [build, *((name, tuple(m._labelnames)) for name, m in named if name)]

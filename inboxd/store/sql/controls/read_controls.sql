@@ -1,5 +1,5 @@
 -- Everything that is paused.
 -- parameters: none
--- returns: kind, name, paused_at, actor, reason
+-- returns: kind, name, paused_at, actor, reason, mode
 -- locks: nothing
-SELECT kind, name, paused_at, actor, reason FROM {schema}.controls ORDER BY kind, name
+SELECT kind, name, paused_at, actor, reason, mode FROM {schema}.controls ORDER BY kind, name

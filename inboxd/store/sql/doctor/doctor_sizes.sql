@@ -2,20 +2,25 @@
 -- parameters: none
 -- returns: name, partitions (0: it has none), rows, bytes (indexes included)
 -- locks: nothing
+-- The catalogue is read once, and not looked up for each partition.
 WITH RECURSIVE part(root, oid) AS (
     SELECT c.oid, c.oid FROM pg_class c
      WHERE c.relnamespace = to_regnamespace('{schema}') AND NOT c.relispartition
        AND (c.relkind = 'p' OR c.relname IN ('dedup', 'duplicates', 'stats'))
     UNION ALL
     SELECT part.root, i.inhrelid FROM part JOIN pg_inherits i ON i.inhparent = part.oid
+), relation AS MATERIALIZED (
+    SELECT c.oid, c.relname, c.reltuples, c.relpages::bigint AS pages FROM pg_class c
+     WHERE c.relnamespace = to_regnamespace('{schema}')
+), weight AS MATERIALIZED (
+    SELECT i.indrelid AS oid, sum(x.pages)::bigint AS pages
+      FROM pg_index i JOIN relation x ON x.oid = i.indexrelid GROUP BY i.indrelid
 )
 SELECT r.relname AS name, count(*) FILTER (WHERE c.oid <> r.oid) AS partitions,
        coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint AS rows,
-       (sum(c.relpages::bigint + weight.pages) * current_setting('block_size')::bigint)::bigint AS bytes
+       (sum(c.pages + coalesce(w.pages, 0)) * current_setting('block_size')::bigint)::bigint AS bytes
   FROM part
-  JOIN pg_class r ON r.oid = part.root
-  JOIN pg_class c ON c.oid = part.oid
- CROSS JOIN LATERAL (
-     SELECT coalesce(sum(x.relpages), 0)::bigint AS pages
-       FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid WHERE i.indrelid = c.oid) weight
+  JOIN relation r ON r.oid = part.root
+  JOIN relation c ON c.oid = part.oid
+  LEFT JOIN weight w ON w.oid = c.oid
  GROUP BY r.relname ORDER BY r.relname

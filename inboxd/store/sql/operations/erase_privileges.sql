@@ -3,7 +3,8 @@
 -- returns: privilege, object
 -- locks: nothing
 SELECT privilege, object
-  FROM (VALUES ('UPDATE', 'events_history'), ('UPDATE', 'commands_history'), ('DELETE', 'bodies'),
+  FROM (VALUES ('UPDATE', 'events_history'), ('UPDATE', 'commands_history'), ('DELETE', 'bodies'), ('UPDATE', 'receipts'),
+               ('UPDATE', 'kept_receipts'), ('UPDATE', 'held_receipts'),
                ('SELECT', 'bodies'), ('DELETE', 'events'), ('DELETE', 'commands'), ('UPDATE', 'audit'))
        AS needed(privilege, object)
  WHERE NOT has_table_privilege(format('{schema}.%I', object)::regclass, privilege)

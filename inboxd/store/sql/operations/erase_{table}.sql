@@ -2,10 +2,10 @@
 -- errors, keys, and what names whom they are about. Ids, type, times, status and lineage stay.
 -- parameters: null for any: $1 text tenant, $2 text entity_type, $3 text entity_id; $4 and $5 timestamptz the
 --             partition's bounds, $6 and $7 tid from (included) and to (not); $8 jsonb what the errors say instead
--- returns: rows, bodies
+-- returns: rows, bodies, receipts (uuid[]: those that the rows came in)
 -- locks: the rows, their bodies
 WITH found AS MATERIALIZED (
-    SELECT h.id, h.finished_at, h.body_id, h.body_at FROM {schema}.{table}_history h
+    SELECT h.id, h.finished_at, h.body_id, h.body_at, h.origin_kind, h.causation_id FROM {schema}.{table}_history h
      WHERE h.finished_at >= $4 AND h.finished_at < $5 AND h.ctid >= $6 AND h.ctid < $7
        AND ($1::text IS NULL OR h.tenant = $1) AND ($2::text IS NULL OR h.entity_type = $2)
        AND ($3::text IS NULL OR h.entity_id = $3)
@@ -20,4 +20,5 @@ WITH found AS MATERIALIZED (
      WHERE h.id BETWEEN f.id AND f.id AND h.finished_at = f.finished_at AND h.finished_at >= $4 AND h.finished_at < $5
     RETURNING 1
 )
-SELECT (SELECT count(*) FROM erased) AS rows, (SELECT count(*) FROM gone) AS bodies
+SELECT (SELECT count(*) FROM erased) AS rows, (SELECT count(*) FROM gone) AS bodies,
+       ARRAY(SELECT DISTINCT f.causation_id FROM found f WHERE f.origin_kind = 'receipt') AS receipts

@@ -1,7 +1,7 @@
--- How many days ahead history and bodies have partitions, today counting as 0; -1: none for today.
+-- How many days ahead history, bodies and receipts have partitions, today counting as 0; -1: none for today.
 -- A table of the right name that is detached, or whose detaching has begun, takes no rows: it does not count.
 -- parameters: none
--- returns: integer, the least of the three tables
+-- returns: integer, the least of the four tables
 -- locks: nothing
 SELECT min(days)::integer FROM (
     SELECT coalesce(min(day) FILTER (WHERE NOT EXISTS (
@@ -9,6 +9,6 @@ SELECT min(days)::integer FROM (
                 WHERE i.inhrelid = to_regclass('{schema}.' || parent || to_char(
                           (now() AT TIME ZONE 'UTC')::date + day, '_YYYYMMDD'))
                   AND i.inhparent = to_regclass('{schema}.' || parent) AND NOT i.inhdetachpending)), 400) - 1 AS days
-      FROM unnest(ARRAY['bodies', 'events_history', 'commands_history']) AS parent
+      FROM unnest(ARRAY['bodies', 'events_history', 'commands_history', 'receipts']) AS parent
      CROSS JOIN generate_series(0, 399) AS day
      GROUP BY parent) AS ahead

@@ -1,4 +1,4 @@
--- The tables that are called like a partition of history or bodies, and are none: a person detached them.
+-- The tables that are called like a partition of history, bodies or receipts, and are none: a person detached them.
 -- What retention detached is written down (`retired`), and is left out.
 -- parameters: none
 -- returns: part, ahead (its day, in days from today, the nearest to come first), attach, rename (statements)
@@ -8,7 +8,7 @@ WITH alike AS (
            make_date(name.is[2]::integer, name.is[3]::integer, 1) + name.is[4]::integer - 1 AS day
       FROM pg_class c
      CROSS JOIN regexp_match(
-         c.relname, '^(bodies|events_history|commands_history)_([12]\d{3})(0[1-9]|1[0-2])([0-3]\d)$') AS name("is")
+         c.relname, '^(bodies|events_history|commands_history|receipts)_([12]\d{3})(0[1-9]|1[0-2])([0-3]\d)$') AS name("is")
      WHERE c.relnamespace = to_regnamespace('{schema}') AND c.relkind IN ('r', 'p') AND NOT c.relispartition
        AND name.is IS NOT NULL
        AND NOT EXISTS (SELECT FROM {schema}.retired r WHERE r.part = c.relname AND r.dropped_at IS NULL)

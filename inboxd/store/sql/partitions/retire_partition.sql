@@ -5,7 +5,7 @@
 -- returns: nothing
 -- locks: the row
 INSERT INTO {schema}.retired AS old (part, parent, low, high)
-SELECT part, parent, low, high FROM {schema}.partitions WHERE part = $1
+SELECT part, parent, low, high FROM {schema}.every_partition WHERE part = $1
 ON CONFLICT (part) DO UPDATE
    SET low = excluded.low, high = excluded.high, retired_at = now(), rows = NULL, bytes = NULL,
        file = NULL, exported_at = NULL, dropped_at = NULL

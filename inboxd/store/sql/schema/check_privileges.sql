@@ -1,5 +1,5 @@
 -- What a role lacks of what the daemon needs, each with the statement that grants it.
--- They are those that the worker's role is granted, by migrations/0002_roles.sql and the functions' files.
+-- They are those that the worker's role is granted, by migrations/0002_roles.sql and its successors, and the functions' files.
 -- Partitions are reached through their parents; what is made later is made by the schema's owner.
 -- parameters: $1 text role (null: this one), $2 text[] functions
 -- returns: privilege, object, remedy (SQL); no row when nothing is missing
@@ -15,13 +15,15 @@ WITH whose(role) AS (SELECT coalesce($1::name, current_user)
     ('replays', 'SELECT INSERT UPDATE DELETE'), ('story', 'SELECT'),
     ('dedup', 'SELECT UPDATE DELETE'), ('duplicates', 'SELECT UPDATE DELETE'),
     ('audit', 'SELECT INSERT'), ('schema_migrations', 'SELECT'), ('schema_functions', 'SELECT'),
-    ('plugin_migrations', 'SELECT'),
+    ('plugin_migrations', 'SELECT'), ('breakers', 'SELECT INSERT UPDATE DELETE'),
     ('controls', 'SELECT INSERT UPDATE DELETE'), ('schedules', 'SELECT INSERT UPDATE DELETE'),
     ('limits', 'SELECT INSERT UPDATE DELETE'), ('leases', 'SELECT UPDATE'),
     ('retired', 'SELECT INSERT UPDATE DELETE'), ('trimmed', 'SELECT INSERT UPDATE DELETE'),
     ('partitions', 'SELECT'),
     ('topics', 'SELECT INSERT UPDATE DELETE'), ('subscriptions', 'SELECT INSERT UPDATE DELETE'),
-    ('intakes', 'SELECT INSERT UPDATE DELETE')
+    ('intakes', 'SELECT INSERT UPDATE DELETE'), ('receivers', 'SELECT INSERT UPDATE DELETE'),
+    ('receipts', 'SELECT'), ('kept_receipts', 'SELECT'), ('held_receipts', 'SELECT'), ('held_sources', 'SELECT'),
+    ('every_partition', 'SELECT')
 ), changed(object, columns) AS (VALUES  -- what became of a row; what it says is not the daemon's to change
     ('events', 'mode, status, attempts, crashes, run_at, errors, fingerprint, updated_at, position, head'),
     ('commands', 'priority, status, attempts, crashes, fence, run_at, deadline, worker_id, started_at, line_at, '

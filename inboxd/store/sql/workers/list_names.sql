@@ -1,6 +1,6 @@
 -- The names that somebody has declared, for telling what was meant by one that nobody did.
 -- parameters: none
--- returns: kind (event type, command type, topic, topic of settings, queue, schedule), name
+-- returns: kind (event type, command type, topic, topic of settings, queue, schedule, breaker, source: of webhooks), name
 -- locks: nothing
 SELECT kind || ' type' AS kind, type AS name FROM {schema}.declared_types
 UNION
@@ -15,5 +15,11 @@ UNION
 SELECT 'queue', queue FROM {schema}.declared_types WHERE queue IS NOT NULL
 UNION
 SELECT 'schedule', name FROM {schema}.schedules
+UNION
+SELECT 'breaker', name FROM {schema}.breakers
+UNION
+SELECT 'source', unnest(sources) FROM {schema}.receivers
+UNION
+SELECT 'source', source FROM {schema}.held_sources
 UNION ALL
 VALUES ('topic', 'default'), ('queue', 'default')

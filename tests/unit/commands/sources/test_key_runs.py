@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from inboxd.commands.sources import key_runs as module
-from inboxd.commands.sources.key_runs import Key, KeyRuns
+from inboxd.commands.sources.key_runs import KeyRuns, QueueKey
 
-A, B = Key("q", "a"), Key("q", "b")
+A, B = QueueKey("q", "a"), QueueKey("q", "b")
 
 
 def one(_queue: str) -> int:
@@ -27,7 +27,7 @@ def begin(runs: KeyRuns, *names: str, through: int = 0) -> list[int]:
     return ids(first)
 
 
-def ended(runs: KeyRuns) -> list[tuple[Key, int]]:
+def ended(runs: KeyRuns) -> list[tuple[QueueKey, int]]:
     """The keys that have room, each with the outcome that must be written first."""
     return [(run.key, number) for run, number in runs.ended]
 
@@ -50,7 +50,7 @@ def end(runs: KeyRuns, number: int, *, well: bool) -> tuple[int | None, list[int
 def test_one_of_a_key_starts_as_another_succeeds() -> None:
     runs = KeyRuns(one)
     assert begin(runs, "a1", "b2", "a3", "a4") == [1, 2]
-    assert (runs.full(A), runs.full(Key("q", "c"))) == (True, False)
+    assert (runs.full(A), runs.full(QueueKey("q", "c"))) == (True, False)
     assert end(runs, 1, well=True) == (3, [])
     assert end(runs, 3, well=True) == (4, [])
     assert not runs.ended, "a has not come to its end"

@@ -1,0 +1,172 @@
+"""A match's result comes in; the selections on it and their bets are settled; winners are paid.
+
+Owns one event, and the commands that follow from it. Promises: the results of a match are taken one
+after the other, as they came, and the first final one counts; a match is settled in pages, each a
+short transaction; a bet is settled once, when its last selection is, or when one is lost, with one
+notification for it and one payment if it is won, whatever fails or dies between. That rests on the
+commands being written in the transaction that settles the bet, and on the bets of a page being
+locked, always in one order, *before* a later statement reads what has become of their other
+selections: of two matches that end together, the later transaction sees both.
+Known limit: a result that corrects a final one changes nothing; it is kept for people to look at.
+"""
+
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from inboxd import CommandContext, Event, EventContext, Exponential, Handlers
+
+# Selections that one transaction settles: some tens of milliseconds.
+PAGE = 1_000
+
+handlers = Handlers("bets")
+handlers.topic(
+    "match-results",
+    mode="sequential",
+    key="/matchExternalId",
+    retry=Exponential(base="500ms", cap="1m", attempts=20),
+)
+
+
+class MatchResult(BaseModel):
+    """What the provider sends, once."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    match_external_id: str
+    home_score: int = Field(ge=0)
+    away_score: int = Field(ge=0)
+    status: Literal["live", "finished", "abandoned"]
+    provider_event_id: str
+
+
+class SettleMatch(BaseModel):
+    """Settle a page of the selections on a match whose result is final."""
+
+    match_id: str
+
+
+class NotifyCustomer(BaseModel):
+    """Tell a customer how a bet ended."""
+
+    bet_id: int
+    customer_id: int
+    status: Literal["won", "lost", "refunded"]
+
+
+class PayOut(BaseModel):
+    """Pay what a bet won, or a stake back. `amount` travels as text: JSON's numbers are floats."""
+
+    bet_id: int
+    customer_id: int
+    amount: Decimal
+
+
+@handlers.event("match.result", topic="match-results")
+async def take_result(event: Event[MatchResult], ctx: EventContext) -> None:
+    """Write what the result says; have the match settled when it is final."""
+    result = event.payload
+    values = (
+        *(result.match_external_id, result.home_score, result.away_score),
+        *(result.status, result.provider_event_id),
+    )
+    is_news = await ctx.connection.fetchval(
+        """
+        INSERT INTO betting.results AS r
+               (match_id, home_score, away_score, status, provider_event_id)
+        VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (match_id) DO UPDATE
+           SET home_score = excluded.home_score, away_score = excluded.away_score,
+               status = excluded.status, provider_event_id = excluded.provider_event_id,
+               updated_at = clock_timestamp()
+         WHERE r.status = 'live'
+        RETURNING true
+        """,
+        *values,
+    )
+    if not is_news:
+        await ctx.connection.execute(
+            """
+            INSERT INTO betting.corrections
+                   (match_id, home_score, away_score, status, provider_event_id)
+            VALUES ($1, $2, $3, $4, $5)
+            """,
+            *values,
+        )
+    elif result.status != "live":
+        match = result.match_external_id
+        ctx.send(SettleMatch(match_id=match), ordering_key=match)
+
+
+@handlers.command("bets.settle_match", queue="settlement", timeout="1m")
+async def settle_match(command: SettleMatch, ctx: CommandContext) -> None:
+    """Settle a page of selections, then the bets that hang on them; go on with the next page."""
+    match = command.match_id
+    bets = await ctx.connection.fetch(
+        """
+        UPDATE betting.selections s
+           SET status = CASE
+               WHEN r.status = 'abandoned' THEN 'void'
+               WHEN s.pick = CASE sign(r.home_score - r.away_score)
+                             WHEN 1 THEN 'home' WHEN 0 THEN 'draw' ELSE 'away' END THEN 'won'
+               ELSE 'lost' END
+          FROM betting.results r,
+               (SELECT bet_id FROM betting.selections
+                 WHERE match_id = $1 AND status = 'pending' ORDER BY bet_id LIMIT $2) AS page
+         WHERE r.match_id = $1 AND s.match_id = $1 AND s.bet_id = page.bet_id
+        RETURNING s.bet_id
+        """,
+        match,
+        PAGE,
+    )
+    if bets:
+        await _settle_bets(ctx, sorted(row["bet_id"] for row in bets))
+    if len(bets) == PAGE:
+        ctx.send(SettleMatch(match_id=match), ordering_key=match)
+
+
+async def _settle_bets(ctx: CommandContext, bets: list[int]) -> None:
+    await ctx.connection.execute(
+        "SELECT FROM betting.bets WHERE bet_id = ANY ($1) ORDER BY bet_id FOR UPDATE", bets
+    )
+    # A new statement, which sees what others have committed before they let go of these bets.
+    settled = await ctx.connection.fetch(
+        """
+        UPDATE betting.bets b
+           SET status = v.status, settled_at = clock_timestamp(),
+               payout = CASE WHEN v.status <> 'lost' THEN round(b.stake * v.odds, 2) END
+          FROM (SELECT s.bet_id,
+                       CASE WHEN bool_or(s.status = 'lost') THEN 'lost'
+                            WHEN bool_or(s.status = 'pending') THEN 'pending'
+                            WHEN bool_or(s.status = 'won') THEN 'won'
+                            ELSE 'refunded' END AS status,
+                       betting.product(s.odds) FILTER (WHERE s.status = 'won') AS odds
+                  FROM betting.selections s WHERE s.bet_id = ANY ($1) GROUP BY s.bet_id) AS v
+         WHERE b.bet_id = v.bet_id AND b.status = 'pending' AND v.status <> 'pending'
+        RETURNING b.bet_id, b.customer_id, b.status, b.payout
+        """,
+        bets,
+    )
+    for bet in settled:
+        bet_id, customer_id = bet["bet_id"], bet["customer_id"]
+        ctx.send(NotifyCustomer(bet_id=bet_id, customer_id=customer_id, status=bet["status"]))
+        if bet["payout"] is not None:
+            ctx.send(PayOut(bet_id=bet_id, customer_id=customer_id, amount=bet["payout"]))
+
+
+@handlers.command("bets.notify_customer", queue="notifications")
+async def notify_customer(command: NotifyCustomer, _ctx: CommandContext) -> str:
+    """Here the command's result; on a platform a message."""
+    return f"Customer {command.customer_id}: your bet {command.bet_id} is {command.status}."
+
+
+@handlers.command("bets.pay_out", queue="payments", retry=Exponential(base="2s", attempts=25))
+async def pay_out(command: PayOut, ctx: CommandContext) -> None:
+    """Here a row; on a platform a call, with the command's id as its idempotency key."""
+    await ctx.connection.execute(
+        "INSERT INTO betting.payments (payment_id, bet_id, customer_id, amount)"
+        " VALUES ($1, $2, $3, $4)",
+        *(ctx.command_id, command.bet_id, command.customer_id, command.amount),
+    )

@@ -1,0 +1,113 @@
+"""The platform's bets: placed before the matches, and judged afterwards.
+
+Owns the SQL of the demo. Promises: what is due is computed from the results that were sent, without
+the plugin's own statements.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from bets.stage.provider import Result
+
+Connection = Any  # asyncpg's
+
+_PLACE = """
+    INSERT INTO betting.bets (bet_id, customer_id, stake)
+    SELECT n, n % 5000, 1 + n % 50 FROM generate_series(1, $1::integer) n
+"""
+# One to four matches of each bet; each pick is one of three, at odds that tell nothing.
+_SELECT = """
+    INSERT INTO betting.selections (bet_id, match_id, pick, odds)
+    SELECT n, 'match-' || ((n * 7919 + s * 104729 + s * s * 31) % $2),
+           (ARRAY['home', 'draw', 'away'])[1 + (n / 3 + s * n) % 3], 1.5 + (n + s) % 40 / 10.0
+      FROM generate_series(1, $1::integer) n, generate_series(0, 3) s
+     WHERE s <= n % 4
+    ON CONFLICT DO NOTHING
+"""
+_DUE = """
+    CREATE TEMPORARY TABLE due AS
+    WITH ended AS (
+        SELECT m.id, CASE WHEN m.home > m.away THEN 'home' WHEN m.home < m.away THEN 'away'
+                          ELSE 'draw' END AS outcome
+          FROM unnest($1::text[], $2::integer[], $3::integer[]) AS m(id, home, away)
+    )
+    SELECT s.bet_id, CASE WHEN bool_and(s.pick = e.outcome) THEN 'won' ELSE 'lost' END AS status
+      FROM betting.selections s JOIN ended e ON e.id = s.match_id
+     GROUP BY s.bet_id
+"""
+_IDLE = """
+    SELECT NOT EXISTS (SELECT FROM inboxd.events) AND NOT EXISTS (SELECT FROM inboxd.commands)
+"""
+_VERDICT = """
+    WITH told AS (
+        SELECT (payload ->> 'bet_id')::bigint AS bet_id, count(*) AS times
+          FROM inboxd.commands_history WHERE type = 'bets.notify_customer' GROUP BY 1
+    ), paid AS (
+        SELECT (payload ->> 'bet_id')::bigint AS bet_id, count(*) AS times
+          FROM inboxd.commands_history WHERE type = 'bets.pay_out' GROUP BY 1
+    )
+    SELECT count(*) FILTER (WHERE b.status = 'won') AS won,
+           count(*) FILTER (WHERE b.status = 'lost') AS lost,
+           count(*) FILTER (WHERE b.status IS DISTINCT FROM d.status) AS wrong_status,
+           count(*) FILTER (WHERE coalesce(t.times, 0) <> 1) AS wrong_told,
+           count(*) FILTER (WHERE coalesce(p.times, 0) <> (d.status = 'won')::integer)
+           AS wrong_paid,
+           sum(t.times)::bigint AS told, sum(p.times)::bigint AS paid,
+           (SELECT count(*) FROM betting.payments) AS payments
+      FROM betting.bets b
+      LEFT JOIN due d USING (bet_id) LEFT JOIN told t USING (bet_id) LEFT JOIN paid p USING (bet_id)
+"""
+_RECEIPTS = """
+    SELECT count(*) AS receipts, count(*) FILTER (WHERE stored_at - received_at > interval '1 s')
+           AS late, coalesce(extract(epoch FROM max(stored_at - received_at)), 0) AS latest
+      FROM inboxd.receipts
+"""
+
+
+class Verdict(NamedTuple):
+    """How it ended; `faults`: what is not as it should be."""
+
+    numbers: dict[str, Any]
+    faults: list[str]
+
+
+def draw_results(matches: int) -> list[Result]:
+    """How the matches end, in the order in which they do."""
+    chance = random.Random(2026)
+    results = [
+        Result(f"match-{number}", chance.randint(0, 3), chance.randint(0, 3))
+        for number in range(matches)
+    ]
+    chance.shuffle(results)
+    return results
+
+
+async def place(connection: Connection, bets: int, matches: int) -> None:
+    """Have the bets placed, before any match has ended."""
+    await connection.execute(_PLACE, bets)
+    await connection.execute(_SELECT, bets, matches)
+    await connection.execute("ANALYZE betting.bets, betting.selections")
+
+
+async def is_idle(connection: Connection) -> bool:
+    """Whether nothing is left to do."""
+    return bool(await connection.fetchval(_IDLE))
+
+
+async def judge(connection: Connection, results: Sequence[Result]) -> Verdict:
+    """Compare what came of the bets with what was due."""
+    columns = zip(*((each.match, each.home, each.away) for each in results), strict=True)
+    await connection.execute(_DUE, *map(list, columns))
+    numbers = {
+        **await connection.fetchrow(_VERDICT),
+        **await connection.fetchrow(_RECEIPTS),
+    }
+    wrong = {
+        "bets have the wrong status": numbers["wrong_status"],
+        "bets have not exactly one notification command": numbers["wrong_told"],
+        "bets have not the payment commands that are due": numbers["wrong_paid"],
+        "results have no receipt, or two": abs(numbers["receipts"] - len(results)),
+        "payments were made too much or too little": abs(numbers["payments"] - numbers["won"]),
+    }
+    return Verdict(numbers, [f"{count:,} {what}" for what, count in wrong.items() if count])

@@ -1,0 +1,109 @@
+"""inboxd as its operator runs it: a worker, and a receiver that is restarted in place.
+
+Owns the processes. Promises: each is ready when `running` gives it, and gone when the block ends,
+whatever happened in it; what it wrote is shown when it fails.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from anyio.abc import Process
+
+_READY_SECONDS = 30.0
+_DRAIN_SECONDS = 30.0
+_LOOK_SECONDS = 0.05
+_LOG_LINES = 20
+
+
+class ProcessError(Exception):
+    """inboxd did not do what was asked; the message ends with what it wrote."""
+
+
+class Program:
+    """One `inboxd …` with the settings of a file, and those of the environment before them."""
+
+    def __init__(self, *arguments: str, config: Path, log: Path, port: int, **given: str) -> None:
+        """Start nothing yet; `port` is that of its health."""
+        self._command = [sys.executable, "-m", "inboxd", *arguments, "-c", str(config)]
+        self._log = log
+        self._port = port
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")}
+        self._environment: Mapping[str, str] = {
+            **inherited,
+            **given,
+            "INBOXD_HTTP__PORT": str(port),
+        }
+
+    async def done(self) -> None:
+        """Run it to its end. Raises ProcessError."""
+        process = await self._start()
+        async with process:
+            if await process.wait() != 0:
+                raise self.failure("failed")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Process]:
+        """Run it inside the block. Raises ProcessError when it does not get ready."""
+        process = await self._start()
+        try:
+            with anyio.move_on_after(_READY_SECONDS) as waiting:
+                while not await anyio.to_thread.run_sync(self._is_ready):
+                    if process.returncode is not None:
+                        raise self.failure(f"ended with exit code {process.returncode}")
+                    await anyio.sleep(_LOOK_SECONDS)
+            if waiting.cancelled_caught:
+                raise self.failure(f"was not ready within {_READY_SECONDS:.0f} seconds")
+            yield process
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _stop(process)
+
+    def failure(self, what: str) -> ProcessError:
+        """An error that shows the end of the log."""
+        lines = self._log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        return ProcessError("\n".join([f"{' '.join(self._command[1:])} {what}; its end:", *lines]))
+
+    async def _start(self) -> Process:
+        # A session of its own: Ctrl-C reaches the demo, which then stops it in order.
+        with self._log.open("ab") as log:
+            return await anyio.open_process(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+    def _is_ready(self) -> bool:
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=2)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def restart(receiver: Process) -> None:
+    """Start it again in place, as an upgrade does: its socket stays."""
+    receiver.send_signal(signal.SIGUSR2)
+
+
+async def _stop(process: Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+    with anyio.move_on_after(_DRAIN_SECONDS) as draining:
+        await process.wait()
+    if draining.cancelled_caught:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,139 @@
+"""Results come in, on a real database: `pip install 'inboxd[embedded]' pytest`."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from bets import plugin
+from inboxd import Handlers
+from inboxd.testing import TestInbox
+
+
+@pytest.fixture
+def inboxd_handlers() -> Handlers:
+    """Only these, whatever else is installed."""
+    return plugin.handlers
+
+
+def place(inbox: TestInbox, bet: int, *selections: tuple[str, str, str], stake: str = "10") -> None:
+    """Each selection: match, pick, odds."""
+    inbox.execute(
+        "INSERT INTO betting.bets (bet_id, customer_id, stake) VALUES ($1, 7, $2)",
+        *(bet, Decimal(stake)),
+    )
+    for match, pick, odds in selections:
+        inbox.execute(
+            "INSERT INTO betting.selections (bet_id, match_id, pick, odds) VALUES ($1, $2, $3, $4)",
+            *(bet, match, pick, Decimal(odds)),
+        )
+
+
+def result(
+    inbox: TestInbox, match: str, score: str, *, status: str = "finished", number: int = 1
+) -> None:
+    home, away = score.split(":")
+    inbox.emit(
+        "match.result",
+        {
+            "matchExternalId": match,
+            "homeScore": int(home),
+            "awayScore": int(away),
+            "status": status,
+            "providerEventId": f"{match}-{number}",
+        },
+    )
+    inbox.drain()
+
+
+def status(inbox: TestInbox) -> dict[int, str]:
+    rows = inbox.fetch("SELECT bet_id, status FROM betting.bets ORDER BY 1")
+    return {row["bet_id"]: row["status"] for row in rows}
+
+
+def told(inbox: TestInbox) -> list[tuple[Any, ...]]:
+    rows = inbox.fetch(
+        "SELECT (payload ->> 'bet_id')::bigint, payload ->> 'status' FROM inboxd.commands_history"
+        " WHERE type = 'bets.notify_customer' AND status = 'succeeded' ORDER BY 1"
+    )
+    return [tuple(row.values()) for row in rows]
+
+
+def paid(inbox: TestInbox) -> list[tuple[Any, ...]]:
+    rows = inbox.fetch("SELECT bet_id, amount FROM betting.payments ORDER BY 1")
+    return [tuple(row.values()) for row in rows]
+
+
+def test_a_bet_of_two_selections_is_won_after_both_results(inbox: TestInbox) -> None:
+    place(inbox, 123, ("liverpool-city", "home", "2.10"), ("real-barcelona", "draw", "3.50"))
+
+    result(inbox, "liverpool-city", "2:1")
+    assert status(inbox) == {123: "pending"}
+    assert not told(inbox)
+
+    result(inbox, "real-barcelona", "1:1")
+    assert status(inbox) == {123: "won"}
+    assert told(inbox) == [(123, "won")]
+    assert paid(inbox) == [(123, Decimal("73.50"))]
+
+
+def test_a_bet_is_lost_with_its_first_lost_selection_and_told_once(inbox: TestInbox) -> None:
+    place(inbox, 1, ("a", "home", "2"), ("b", "home", "2"))
+
+    result(inbox, "a", "0:1")
+    result(inbox, "b", "1:0")
+
+    assert status(inbox) == {1: "lost"}
+    assert told(inbox) == [(1, "lost")]
+    assert not paid(inbox)
+
+
+def test_what_was_abandoned_counts_for_nothing(inbox: TestInbox) -> None:
+    place(inbox, 1, ("a", "home", "2"))
+    place(inbox, 2, ("a", "home", "2"), ("b", "away", "1.5"))
+
+    result(inbox, "a", "0:0", status="abandoned")
+    result(inbox, "b", "0:1")
+
+    assert status(inbox) == {1: "refunded", 2: "won"}
+    assert paid(inbox) == [(1, Decimal(10)), (2, Decimal(15))]
+
+
+def test_a_running_score_settles_nothing(inbox: TestInbox) -> None:
+    place(inbox, 1, ("a", "home", "2"))
+
+    result(inbox, "a", "1:0", status="live")
+    assert status(inbox) == {1: "pending"}
+
+    result(inbox, "a", "1:1", number=2)
+    assert status(inbox) == {1: "lost"}
+
+
+def test_the_first_final_result_counts_and_another_is_kept(inbox: TestInbox) -> None:
+    place(inbox, 1, ("a", "home", "2"))
+
+    result(inbox, "a", "1:0")
+    result(inbox, "a", "0:1", number=2)
+
+    assert status(inbox) == {1: "won"}
+    assert told(inbox) == [(1, "won")]
+    corrections = inbox.fetch("SELECT match_id, provider_event_id FROM betting.corrections")
+    assert [tuple(row.values()) for row in corrections] == [("a", "a-2")]
+
+
+def test_a_result_of_a_match_that_nobody_bet_on_is_kept(inbox: TestInbox) -> None:
+    result(inbox, "a", "1:0")
+    assert inbox.fetchval("SELECT status FROM betting.results") == "finished"
+
+
+def test_a_match_is_settled_in_pages(inbox: TestInbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "PAGE", 3)
+    for bet in range(1, 8):
+        place(inbox, bet, ("a", "home", "2"))
+
+    result(inbox, "a", "1:0")
+
+    assert set(status(inbox).values()) == {"won"}
+    assert [bet for bet, _ in told(inbox)] == list(range(1, 8))
+    runs = "SELECT count(*) FROM inboxd.commands_history WHERE type = 'bets.settle_match'"
+    assert inbox.fetchval(runs) == 3

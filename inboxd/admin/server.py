@@ -1,0 +1,135 @@
+"""The HTTP server of a process's own face: three pages, few requests, little memory.
+
+Owns the server and the pages' paths. Promises that a cancelled server has closed its connections
+within seconds. Known limit: no login and no TLS, so it listens on loopback by default.
+*See:* `daemon/sockets.py`, which gives the sockets, and `admin/http.py` the pages.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import anyio
+import orjson
+import uvicorn
+from anyio.abc import TaskStatus
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+# Probes and scrapes come one by one; more connections than this are a mistake or an attack.
+_MAX_CONNECTIONS = 64
+_SHUTDOWN_SECONDS = 1
+# What a connection without a request gets at the end, for one that is on its way: half a second.
+_LAST_LOOKS = 50
+_LOOK_SECONDS = 0.01
+# As the sockets have it: the server sets it again.
+_BACKLOG = 4096
+
+Page = Callable[[Request], Awaitable[Response]]
+
+
+class HealthPart(NamedTuple):
+    """One thing that health depends on; `detail`: what is wrong, or how it is."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+async def serve(
+    listeners: Sequence[socket.socket],
+    application: Starlette,
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve on sockets that listen already, until cancelled; closes them."""
+    server = _Server(_config(application))
+    async with anyio.create_task_group() as group:
+        group.start_soon(_leave_when_cancelled, server, listeners)
+        # The kernel accepts already; the server takes over what it queued.
+        task_status.started()
+        with anyio.CancelScope(shield=True):
+            await server.serve(sockets=[*listeners])
+        group.cancel_scope.cancel()
+
+
+def pages(metrics: Page, live: Page, ready: Page) -> Starlette:
+    """Build the application alone, without a socket."""
+    routes = [Route("/metrics", metrics), Route("/healthz", live), Route("/readyz", ready)]
+    paths = [route.path for route in routes]
+
+    async def refuse(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        headers = error.headers if isinstance(error, HTTPException) else None
+        return _json({"error": _REFUSALS.get(status, "refused"), "paths": paths}, status, headers)
+
+    return Starlette(routes=routes, exception_handlers={HTTPException: refuse})
+
+
+_REFUSALS = {404: "no such path", 405: "only GET and HEAD are served here"}
+
+
+def report(parts: Sequence[HealthPart], *, ok: bool) -> Response:
+    """Answer a probe."""
+    body = {"ok": ok, "parts": [part._asdict() for part in parts]}
+    return _json(body, 200 if ok else 503, {"cache-control": "no-store"})
+
+
+def _json(body: object, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(body), status, headers, media_type="application/json")
+
+
+def _config(app: Starlette) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",  # which uvicorn brings along; a few probes a minute need nothing faster
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,  # the daemon's own logging takes uvicorn's lines
+        log_level=logging.WARNING,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+    )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the daemon has its own."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _leave_when_cancelled(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _answer_the_last(server, listeners)
+        server.should_exit = True
+
+
+async def _answer_the_last(server: uvicorn.Server, listeners: Sequence[socket.socket]) -> None:
+    """Accept no more, and let those answer that were accepted: the server cuts off who is silent.
+
+    Where others hold the sockets too, later connections are theirs.
+    """
+    for each in listeners:
+        asyncio.get_running_loop().remove_reader(each)
+    await anyio.sleep(_LOOK_SECONDS)  # asyncio has accepted some, for which it needs its servers
+    for accepting in getattr(server, "servers", ()):  # none, if it has not begun
+        accepting.close()
+    for _ in range(_LAST_LOOKS):
+        await anyio.sleep(_LOOK_SECONDS)
+        if not server.server_state.connections:
+            return

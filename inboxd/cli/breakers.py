@@ -1,0 +1,112 @@
+"""`inboxd breakers`: which targets are down, and what an operator makes of them."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from inboxd.cli import columns
+from inboxd.cli.completion import declared
+from inboxd.cli.groups import CommandGroup
+from inboxd.cli.options import Acting, Asking, Looking, examples
+from inboxd.cli.output import Fields, TableColumn
+from inboxd.model.wording import span
+
+if TYPE_CHECKING:
+    from inboxd.resilience.rules import Mode
+
+app = CommandGroup(no_args_is_help=True, help="Look at circuit breakers, and force them.")
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="The breaker.",
+        show_default=False,
+        autocompletion=declared("breaker"),
+    ),
+]
+
+
+def state_of(row: Mapping[str, Any]) -> str:
+    """What it lets pass, in a word or two."""
+    if row["mode"] == "auto":
+        return str(row["state"]).replace("_", "-")
+    return "metrics only" if row["mode"] == "metrics_only" else f"forced {row['mode']}"
+
+
+def _rest(row: Mapping[str, Any]) -> str | None:
+    return span(row["rest"]) if row["mode"] == "auto" and row["state"] == "open" else None
+
+
+LIST = (
+    TableColumn("breaker", "name", cut="left"),
+    TableColumn("state", state_of),
+    TableColumn("for", _rest, legend="until it is tried again"),
+    TableColumn("breaks", "opens", kind="number", legend="breaks in a row"),
+    TableColumn("since", "changed_at", kind="time"),
+    TableColumn("why", "reason", cut="right"),
+    TableColumn("needed by", lambda row: ", ".join(row["uses"]), cut="right", extra=True),
+)
+
+
+@app.command("list", epilog=examples("inboxd breakers list", "inboxd breakers list --json"))
+def list_(given: Looking) -> None:
+    """List breakers: their states, since when and why."""
+    from inboxd.store import breakers
+
+    rows = [dict(row) for row in given.ask(breakers.listed)]
+    given.print({"breakers": rows}, [columns.table(LIST, rows)])
+
+
+@app.command(
+    "show", epilog=examples("inboxd breakers show brevo", "inboxd breakers show brevo --json")
+)
+def show(name: Name, given: Asking) -> None:
+    """Show one breaker: its state, why it opened last, who forced it, and what needs it."""
+    from inboxd.operations import one_breaker
+
+    row: dict[str, Any] = dict(given.ask(lambda session: one_breaker(session, name)))
+    fields = {
+        "state": state_of(row),
+        "tried again in": _rest(row),
+        "breaks in a row": row["opens"],
+        "tried by": row["prober"],
+        "since": row["changed_at"],
+        "opened because": row["reason"],
+        "forced last by": row["actor"],
+        "forced because": row["forced_for"],
+        "needed by": ", ".join(row["uses"]) or None,
+    }
+    given.print(row, [Fields(fields, f"Breaker {name}")])
+
+
+@app.command("open", epilog=examples("inboxd breakers open brevo --reason 'they asked us to'"))
+def open_(name: Name, given: Acting) -> None:
+    """Force a breaker open: what needs it waits, until you say otherwise."""
+    _force(name, "open", given)
+
+
+@app.command("close", epilog=examples("inboxd breakers close brevo"))
+def close(name: Name, given: Acting) -> None:
+    """Force a breaker closed: everything passes, whatever fails."""
+    _force(name, "closed", given)
+
+
+@app.command("metrics-only", epilog=examples("inboxd breakers metrics-only brevo"))
+def metrics_only(name: Name, given: Acting) -> None:
+    """Let a breaker count calls, and stop nothing."""
+    _force(name, "metrics_only", given)
+
+
+@app.command("auto", epilog=examples("inboxd breakers auto brevo"))
+def auto(name: Name, given: Acting) -> None:
+    """Leave a breaker to its calls again; one that was forced open is tried first."""
+    _force(name, "auto", given)
+
+
+def _force(name: str, mode: "Mode", given: Acting) -> None:
+    from inboxd.operations import force_breaker
+
+    row = dict(given.do(force_breaker, name, mode))
+    given.tell({"breaker": name, **row}, f"Breaker {name}: {state_of(row)}")

@@ -1,0 +1,50 @@
+"""Processes as a person counts them: those that one supervisor started are one row.
+
+Known limit: two supervisors of one name on one host are shown as one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def together(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """One row for each name, of the workers or receivers that have numbers under a supervisor.
+
+    It has `processes`, their numbers, and what they have together; `silence` is the longest.
+    """
+    groups: dict[object, list[Row]] = {}
+    for row in rows:
+        own = row["id"] if row["process"] is None else (row["name"], row["host"])
+        groups.setdefault(own, []).append(row)
+    return [_as_one(group) for group in groups.values()]
+
+
+def _as_one(group: list[Row]) -> dict[str, Any]:
+    first = dict(group[0])
+    numbers = sorted(row["process"] for row in group if row["process"] is not None)
+    one = {
+        **first,
+        "processes": numbers,
+        "state": _states(group),
+        "silence": max(row["silence"] for row in group),
+        "started_at": min(row["started_at"] for row in group),
+    }
+    if "in_flight" in first:
+        one["in_flight"] = sum(row["in_flight"] for row in group)
+        one["leads"] = any(row["leads"] for row in group)
+    if "sources" in first:
+        for name in ("sources", "spooled"):
+            one[name] = sorted({source for row in group for source in row[name]})
+        one["trouble"] = next((row["trouble"] for row in group if row["trouble"]), None)
+    return one
+
+
+def _states(group: list[Row]) -> str:
+    """The state of all, or how many have which."""
+    states = Counter(str(row["state"]) for row in group)
+    if len(states) == 1:
+        return str(group[0]["state"])
+    return ", ".join(f"{count} {state}" for state, count in states.most_common())

@@ -1,0 +1,84 @@
+"""`inboxd webhooks replay`: a request that came once is sent again, to any address.
+
+Promises: the body is sent byte by byte as it came; it is signed anew where the settings have a key
+of its source that may sign, since a receiver refuses an old signature as stale; its id stays, so
+that a receiver which has it takes it for a duplicate. Who sent what where is in the audit.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inboxd.cli.options import Acting, actor, read_id
+from inboxd.cli.receipts import body_of, headers_of, receipt_of
+from inboxd.cli.webhook_send import Seconds, print_answer, verifier_for
+from inboxd.errors import UsageError
+
+if TYPE_CHECKING:
+    from inboxd.settings import Settings
+    from inboxd.store.receipts import ReceiptRow
+    from inboxd.store.session import Session
+
+
+def replay(
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT|RECEIPT",
+            help="The receipt's id, or the number or id of one of its events.",
+            show_default=False,
+        ),
+    ],
+    url: Annotated[str, typer.Option(metavar="URL", help="Where to send it.", show_default=False)],
+    *,
+    original: Annotated[
+        bool,
+        typer.Option("--original", help="With the headers as they came, not signed anew."),
+    ] = False,
+    timeout: Seconds = 30,
+    given: Acting,
+) -> None:
+    """Send a stored request again, to any address: signed anew if there is a key, or as it came."""
+    from inboxd.cli.posting import parts_of, post
+
+    wanted, who = read_id(which), actor()
+    parts_of(url)
+
+    async def look(session: "Session") -> "ReceiptRow":
+        from inboxd import operations
+
+        row = await receipt_of(session, wanted, raw=True)
+        body_of(row)
+        target = f"receipt {row['receipt_id']}"
+        await operations.sent_again(session, target, url, actor=who, reason=given.reason)
+        return row
+
+    row = given.ask(look)
+    body, kept = body_of(row), headers_of(row)
+    signed = {} if original else _signed(given.settings, row, body, kept)
+    headers = {"content-type": row["content_type"], **kept, **signed}
+    told = {
+        "receipt": str(row["receipt_id"]),
+        "source": row["source"],
+        "signed": "anew" if signed else "as it came",
+    }
+    sent = {name: value for name, value in headers.items() if value is not None}
+    print_answer(given, post(url, body, sent, timeout), told)
+
+
+def _signed(
+    settings: "Settings", row: "ReceiptRow", body: bytes, kept: Mapping[str, str]
+) -> dict[str, str]:
+    """The headers of a new signature; none, where the settings have no key that may sign."""
+    source = settings.inbound.webhooks.get(row["source"])
+    if source is None:
+        return {}
+    verifier = verifier_for(row["source"], source)
+    kind, _, name = (verifier.default_dedup_key or "").partition(":")
+    id_ = kept.get(name) if kind == "header" else None
+    try:
+        return verifier.sign(body, id_ or str(row["receipt_id"]), time.time())
+    except UsageError:
+        return {}

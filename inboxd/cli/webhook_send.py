@@ -1,0 +1,179 @@
+"""`inboxd webhooks send`, `inboxd webhooks openapi`: what needs no database.
+
+Promises: what is sent is signed as the sender would sign it, with the first of its keys that counts
+now; no secret is printed.
+"""
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
+
+import typer
+
+from inboxd.cli.exits import Exit
+from inboxd.cli.options import Asking, Config, load_settings
+from inboxd.cli.output import Document, Fields, Part, json_text
+from inboxd.errors import SettingsError, UnknownName, UsageError
+from inboxd.model.spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from inboxd.cli.posting import Posted
+    from inboxd.settings import Settings, WebhookSource
+    from inboxd.signatures import Verifier
+
+
+def source_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Completes the sources of the settings."""
+    from inboxd.settings import read
+
+    config = context.params.get("config") or context.find_root().params.get("config")
+    try:
+        names = read(config).settings.inbound.webhooks
+    except Exception:  # noqa: BLE001 - a shell's prompt is no place for an error
+        return []
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+SourceOption = Annotated[
+    str,
+    typer.Option(
+        "--source",
+        metavar="NAME",
+        help="The source, as the settings name it.",
+        show_default=False,
+        autocompletion=source_names,
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Where to; else this source at the settings' listener."),
+]
+Seconds = Annotated[
+    float,
+    typer.Option("--timeout", metavar="SECONDS", min=0.1, max=600, help="How long to wait."),
+]
+Headers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header", metavar="NAME:VALUE", help="A header more; may be given several times."
+    ),
+]
+
+
+def send(
+    source: SourceOption,
+    file: Annotated[
+        str,
+        typer.Option("--file", metavar="FILE|-", help="The body; -: standard input."),
+    ],
+    *,
+    url: Url = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The message's id; else a new one.")
+    ] = None,
+    header: Headers = None,
+    timeout: Seconds = 30,
+    given: Asking,
+) -> None:
+    """Sign a sample as the source's sender would, send it, and print the answer."""
+    from inboxd.cli.posting import post
+    from inboxd.inbound.openapi import MEDIA_TYPES
+
+    settings = given.settings
+    one = source_of(settings, source)
+    where = url or address_of(settings, source)
+    more = dict(map(_read_header, header or ()))
+    body = _read(file)
+    signed = verifier_for(source, one).sign(body, id or f"msg_{uuid4().hex}", time.time())
+    headers = {"content-type": MEDIA_TYPES[one.body], **signed, **more}
+    print_answer(given, post(where, body, headers, timeout), {"source": source})
+
+
+def openapi(config: Config = None) -> None:
+    """Print the OpenAPI document of the receiver: addresses, signatures, answers."""
+    from importlib.metadata import version
+
+    from inboxd.inbound.openapi import openapi as document
+
+    inbound = load_settings(config).inbound
+    made = document(inbound.http, inbound.webhooks, version("inboxd"))
+    typer.echo(json_text(made, indent=True))
+
+
+def source_of(settings: "Settings", name: str) -> "WebhookSource":
+    """The source of that name. Raises UnknownName."""
+    sources = settings.inbound.webhooks
+    if name not in sources:
+        hint = did_you_mean(name, list(sources))
+        raise UnknownName(
+            f"the settings have no source {name!r}{hint}; add [inbound.webhooks.{name}], or name "
+            "their file with -c"
+        )
+    return sources[name]
+
+
+def address_of(settings: "Settings", name: str) -> str:
+    """Where the settings' listener receives it. Raises UsageError."""
+    from inboxd.inbound.openapi import base_url
+
+    http = settings.inbound.http
+    if http.port == 0:
+        raise UsageError("inbound.http.port is 0, any free port: name the address with --url.")
+    return f"{base_url(http)}/in/{name}"
+
+
+def verifier_for(name: str, source: "WebhookSource") -> "Verifier":
+    """What signs for it. Raises SettingsError, which names it."""
+    from inboxd.inbound.compiling import verifier_of
+
+    try:
+        return verifier_of(source)
+    except SettingsError as error:
+        raise SettingsError(f"[inbound.webhooks.{name}]: {error}") from error
+
+
+def print_answer(given: Asking, answer: "Posted", more: Mapping[str, Any]) -> None:
+    """Print what came back; end with 1 if a sender would not take it for a success."""
+    value = _value(answer.body)
+    document = {**more, "url": answer.url, "status": answer.status, "answer": value}
+    fields = {
+        **more,
+        "url": answer.url,
+        "status": f"{answer.status} {answer.reason}".strip(),
+        "retry after": answer.headers.get("retry-after"),
+    }
+    told: list[Part] = [Fields(fields)]
+    if value not in (None, ""):
+        told.append(value if isinstance(value, str) else Document("answer", value))
+    given.print(document, told)
+    if not answer.is_success:
+        raise typer.Exit(Exit.PROBLEMS)
+
+
+def _read(file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file}: cannot read it ({error.strerror}); check --file.") from None
+
+
+def _read_header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise UsageError(f"{text!r} is not a header: write --header 'NAME: VALUE'.")
+    return name.strip().lower(), value.strip()
+
+
+def _value(body: bytes) -> Any:
+    """An answer as JSON, or else as text."""
+    import orjson
+
+    try:
+        return orjson.loads(body) if body else None
+    except orjson.JSONDecodeError:
+        return body.decode("utf-8", "replace")

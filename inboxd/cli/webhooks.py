@@ -1,0 +1,299 @@
+"""`inboxd webhooks`: what came over HTTP, what became of it, and what is held back.
+
+Promises: bodies and headers are shown only when asked for. Known limit: what became of a receipt is
+looked up, not stored, so a list by it looks through receipts one page after the other, and stops
+after ten thousand.
+*See:* `webhook_send.py`, `webhook_replay.py`, which send.
+"""
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from inboxd.cli import columns
+from inboxd.cli.groups import CommandGroup, Options
+from inboxd.cli.options import (
+    Acting,
+    Force,
+    Looking,
+    Since,
+    actor,
+    examples,
+    read_id,
+    read_since,
+    read_uuid,
+)
+from inboxd.cli.output import Document, Fields, Part, TableColumn
+from inboxd.cli.receipts import body_of, events_of, headers_of, readable, receipt_of
+from inboxd.cli.webhook_replay import replay
+from inboxd.cli.webhook_send import openapi, send, source_names, source_of
+from inboxd.model.wording import plural
+
+if TYPE_CHECKING:
+    from inboxd.store.receipts import ReceiptRow
+    from inboxd.store.session import Session
+
+_LOOKED_AT = 10_000  # receipts, for a list by what became of them
+_PAGE = 500
+_EVENTS_SHOWN = 20
+
+
+class State(StrEnum):
+    """What became of a receipt."""
+
+    PENDING = "pending"
+    RESENT = "resent"
+    FAILED = "failed"
+
+
+app = CommandGroup(
+    no_args_is_help=True,
+    help="Look at webhooks that came, pause their sources, send samples, send again.",
+)
+
+Source = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Only of this source.", autocompletion=source_names, show_default=False
+    ),
+]
+SourceName = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="As the settings name it.",
+        show_default=False,
+        autocompletion=source_names,
+    ),
+]
+Which = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECEIPT|EVENT",
+        help="The receipt's id, or the number or id of one of its events.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReceiptPaging(Options):
+    """Which part of a list."""
+
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=10_000, help="Most receipts to list.")
+    ] = 20
+    after: Annotated[
+        str | None, typer.Option(metavar="ID", help="Go on behind this receipt: the last one.")
+    ] = None
+
+
+def _of_events(row: Any) -> str:
+    """How many of its events have which status."""
+    told = ", ".join(f"{count} {status}" for status, count in row["statuses"].items())
+    return told or f"{len(row['event_ids'])}"
+
+
+_LIST = (
+    TableColumn("receipt", "receipt_id"),
+    "source",
+    TableColumn("received", "received_at", kind="time"),
+    TableColumn("state", "became"),
+    TableColumn("outcome"),
+    TableColumn("events", _of_events, cut="right"),
+    TableColumn("bytes", "body_bytes", kind="number", extra=True),
+    TableColumn("key", "key_id", cut="right", extra=True),
+    TableColumn("address", cut="right", extra=True),
+)
+
+
+@app.command(
+    "list",
+    epilog=examples(
+        "inboxd webhooks list --source bank --since 2h",
+        "inboxd webhooks list --state failed --json",
+    ),
+)
+def list_(
+    *,
+    source: Source = None,
+    state: Annotated[
+        list[State] | None,
+        typer.Option(
+            metavar="STATE",
+            help="Only what is pending, resent (handled) or failed; may be given several times.",
+        ),
+    ] = None,
+    since: Since = None,
+    page: ReceiptPaging,
+    given: Looking,
+) -> None:
+    """List receipts, newest first, with what became of their events."""
+    after = None if page.after is None else read_uuid(page.after)
+    begin = None if since is None else read_since(since)
+
+    async def look(session: "Session") -> "tuple[list[ReceiptRow], UUID | None]":
+        found: list[ReceiptRow] = []
+        seen, last = 0, None
+        async for row in _receipts(session, source, after, page.limit):
+            seen += 1
+            if begin is not None and row["received_at"] < begin:
+                return found, None
+            last = row["receipt_id"]
+            if state and row["became"] not in state:
+                continue
+            found.append(row)
+            if len(found) == page.limit:
+                return found, last
+        # At the bound the search was broken off; below it that was all.
+        return found, last if seen >= _LOOKED_AT else None
+
+    rows, next_ = given.ask(look)
+    given.print({"receipts": rows, "next": next_}, [columns.table(_LIST, rows)])
+
+
+async def _receipts(
+    session: "Session", source: str | None, after: UUID | None, limit: int
+) -> "AsyncIterator[ReceiptRow]":
+    """Receipts page by page, up to `_LOOKED_AT`."""
+    from inboxd.store import receipts
+
+    size, seen = min(limit, _PAGE), 0
+    while seen < _LOOKED_AT:
+        rows = await receipts.page(session, source, after=after, limit=size)
+        for row in rows:
+            yield row
+        if len(rows) < size:
+            return
+        seen, after, size = seen + len(rows), rows[-1]["receipt_id"], _PAGE
+
+
+@app.command(
+    epilog=examples(
+        "inboxd webhooks show 0193a5f2-7c1e-7000-8000-5f2c1e0d9a7b --payload",
+        "inboxd webhooks show 4711 --raw > body.json",
+    )
+)
+def show(
+    which: Which,
+    *,
+    payload: Annotated[bool, typer.Option("--payload", help="Show headers and body, too.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write the body alone, byte by byte as it came.")
+    ] = False,
+    given: Looking,
+) -> None:
+    """Show one receipt: when and from where it came, and what became of its events."""
+    wanted = read_id(which)
+
+    async def look(session: "Session") -> "tuple[ReceiptRow, list[dict[str, Any]]]":
+        row = await receipt_of(session, wanted, raw=payload or raw)
+        return row, await events_of(session, row["event_ids"][:_EVENTS_SHOWN])
+
+    row, events = given.ask(look)
+    if raw and not given.json:
+        sys.stdout.buffer.write(body_of(row))
+        sys.stdout.buffer.flush()
+        return
+    document = {key: value for key, value in row.items() if key not in {"body", "headers"}}
+    document["events"] = events
+    if payload or raw:
+        document |= {"headers": headers_of(row), "body": readable(row.get("body"))}
+    given.print(document, _parts(row, events, payload=payload))
+
+
+_EVENTS = (
+    *(TableColumn("event", "id", kind="number"), "type", "topic", "status"),
+    TableColumn("event id", "event_id", extra=True),
+)
+
+
+def _parts(row: "ReceiptRow", events: list[dict[str, Any]], *, payload: bool) -> Iterator[Part]:
+    yield Fields(
+        {
+            "receipt": row["receipt_id"],
+            "source": row["source"],
+            "received": row["received_at"],
+            "state": row["became"],
+            "outcome": row["outcome"],
+            "events": _of_events(row),
+            "held": "until its source is resumed" if row["held"] else None,
+            "body": f"{row['body_bytes']} bytes" + ("" if row["has_body"] else ", not kept"),
+            "content type": row["content_type"],
+            "address": row["address"],
+            "key": row["key_id"],
+        }
+    )
+    if events:
+        yield columns.table(_EVENTS, events)
+    if (left := len(row["event_ids"]) - _EVENTS_SHOWN) > 0:
+        yield f"({plural(left, 'event')} more; `inboxd trace` has them)"
+    if payload:
+        yield Document("headers", headers_of(row))
+        yield Document("body", readable(row.get("body")))
+
+
+@app.command(
+    epilog=examples(
+        "inboxd webhooks pause bank --reason 'its handler is being mended'",
+        "inboxd webhooks pause bank --refuse",
+    )
+)
+def pause(
+    source: SourceName,
+    *,
+    refuse: Annotated[
+        bool,
+        typer.Option(
+            "--refuse",
+            help="Answer 503: what the sender does not send again is lost. Else all is stored.",
+        ),
+    ] = False,
+    force: Force = False,
+    given: Acting,
+) -> None:
+    """Store what comes of a source, and let its events wait until it is resumed."""
+    from inboxd import operations
+
+    if not force:
+        source_of(given.settings, source)
+    who, why = actor(), given.reason
+    held = given.ask(
+        lambda session: operations.pause(
+            session, "source", source, actor=who, reason=why, refuse=refuse
+        )
+    )
+    now = "what comes is answered 503" if refuse else "what comes is stored and waits"
+    told = f"Paused: source {source}, {now}; {plural(held, 'receipt')} held"
+    mode = "refuse" if refuse else "hold"
+    given.tell({"paused": {"source": source, "mode": mode}, "held": held}, told)
+
+
+@app.command(epilog=examples("inboxd webhooks resume bank"))
+def resume(source: SourceName, given: Acting) -> None:
+    """Let the events of a source be written again: first those that are held, in order."""
+    from inboxd import operations
+
+    released = given.do(operations.resume, "source", source)
+    told = f"Resumed: source {source}, {plural(released, 'held receipt')} released"
+    given.tell({"resumed": {"source": source}, "released": released}, told)
+
+
+app.command(
+    epilog=examples(
+        "inboxd webhooks send --source bank --file result.json",
+        "inboxd webhooks send --source hub --file push.json --header 'X-GitHub-Event: push'",
+    )
+)(send)
+app.command(
+    epilog=examples(
+        "inboxd webhooks replay 4711 --url http://127.0.0.1:8798/in/bank",
+        "inboxd webhooks replay 0193a5f2-7c1e-7000-8000-5f2c1e0d9a7b --url https://test.example/in",
+    )
+)(replay)
+app.command(epilog=examples("inboxd webhooks openapi > webhooks.json"))(openapi)

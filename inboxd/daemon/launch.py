@@ -1,0 +1,90 @@
+"""From the command line to the supervisor: the settings become a plan, and this process follows it.
+
+Owns the one place where the supervisor's program begins. The settings and their libraries are read
+here and left behind by an exec, since the supervisor lives long and needs few of them.
+Promises: the process keeps its number, so a service manager's main process stays the one that it
+has started; the sockets are bound before, so that a wrong address is the command line's own error.
+*See:* `daemon/supervisor.py`, which runs next.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+from inboxd.daemon import sockets
+from inboxd.daemon.plan import ASKED_FOR_PLAN, SUPERVISOR, SupervisorPlan, read, write
+from inboxd.daemon.sockets import ListenAddress
+from inboxd.daemon.upgrade import SIGNALS
+from inboxd.settings import Settings
+
+_OPTION = "--processes"
+
+
+def supervise(
+    settings: Settings, addresses: Mapping[str, ListenAddress], processes: int
+) -> NoReturn:
+    """Become the supervisor of so many processes of this command line. Raises SettingsError."""
+    plan = _plan(settings, addresses, processes)
+    if asked := os.environ.get(ASKED_FOR_PLAN):
+        _try(os.environ[SUPERVISOR])
+        Path(asked).write_text(write(plan))
+        sys.exit(0)
+    listeners = sockets.listen(plan.addresses)
+    environ = dict(os.environ) | {SUPERVISOR: write(plan)}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # they wait for the supervisor's handlers
+    environ |= sockets.hand_over(listeners)
+    os.execve(plan.supervisor[0], list(plan.supervisor), environ)  # noqa: S606 - a shell is not wanted
+
+
+def _try(handed_over: str) -> None:
+    """See that this program's supervisor can be imported, and reads what it would be given."""
+    import_module("inboxd.daemon.supervisor")
+    read(handed_over)
+
+
+def _plan(
+    settings: Settings, addresses: Mapping[str, ListenAddress], processes: int
+) -> SupervisorPlan:
+    given = sys.argv[1:]
+    python = [sys.executable, *_start(given)]
+    # -P: a script does not import from the current folder, as -m does.
+    how = ["-m"] if "-m" in python else ["-P", "-m"]
+    stall_timeout = settings.worker.stall_timeout.total_seconds()
+    return SupervisorPlan(
+        supervisor=[sys.executable, *how, "inboxd.daemon.supervisor"],
+        program=[*python, *given],
+        command=[*python, *_without_option(given)],
+        processes=processes,
+        addresses=addresses,
+        # Longer than worker.stall_timeout: the child has time to name the handler that blocks.
+        patience=1.5 * stall_timeout,
+        worker=settings.worker.name,
+        log_level=settings.log.level,
+        log_format=settings.log.format,
+    )
+
+
+def _start(given: list[str]) -> list[str]:
+    """How this program was started: by its script or by -m, with the interpreter's own options."""
+    before = len(sys.orig_argv) - len(given)
+    if before > 1 and sys.orig_argv[before:] == given:
+        return sys.orig_argv[1:before]
+    return ["-m", "inboxd"]  # by another program, which called `main`
+
+
+def _without_option(given: list[str]) -> list[str]:
+    """The arguments of a process that supervises nobody."""
+    left: list[str] = []
+    rest = iter(given)
+    for each in rest:
+        if each == _OPTION:
+            next(rest, None)
+        elif not each.startswith(f"{_OPTION}="):
+            left.append(each)
+    return left

@@ -1,0 +1,87 @@
+"""The metrics of all children as one page: each sample with the number of its process.
+
+Promises: a valid page of Prometheus' text format: each family once, with one HELP and one TYPE, and
+no two samples alike, since no two pages have the same number. Samples of different processes are
+not added up: the label `process` tells them apart, as `instance` tells apart workers, so the
+queries are the same.
+Known limit: it reads what our own children write (HELP, TYPE and the samples of a family follow
+one another), not all that the format allows.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+# Of the supervisor itself: name, type, labels, help.
+FAMILIES = (
+    (
+        "inboxd_processes",
+        "gauge",
+        ("state",),
+        "Processes of a supervisor: `ready`, `starting`, `leaving`, or `waiting` to start again.",
+    ),
+    (
+        "inboxd_process_restarts_total",
+        "counter",
+        ("process",),
+        "Processes that ended, or were killed by the watchdog, and were started again.",
+    ),
+    (
+        "inboxd_process_unanswered_total",
+        "counter",
+        ("process",),
+        "Questions for metrics or health that a process did not answer in time.",
+    ),
+)
+
+
+@dataclass(slots=True)
+class _Family:
+    comments: list[str] = field(default_factory=list)
+    samples: list[str] = field(default_factory=list)
+
+
+def merged(pages: Mapping[int, str]) -> str:
+    """Merge the pages of processes, by their numbers."""
+    families: dict[str, _Family] = {}
+    for number, page in pages.items():
+        for family, comments, samples in _families(page):
+            of_all = families.setdefault(family, _Family(comments))
+            of_all.samples += (_labelled(sample, number) for sample in samples)
+    return "".join(
+        f"{line}\n" for each in families.values() for line in (*each.comments, *each.samples)
+    )
+
+
+def own(figures: Mapping[str, Mapping[str, int]]) -> str:
+    """Write the supervisor's families; figures: by name, then by their label's value."""
+    lines = []
+    for name, kind, (label,), text in FAMILIES:
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+        lines += (f'{name}{{{label}="{key}"}} {value}' for key, value in figures[name].items())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _families(page: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """The name of each family of a page, its comments, its samples."""
+    name, comments, samples = "", list[str](), list[str]()
+    for line in page.split("\n"):  # not splitlines: a label may hold another end of a line
+        if not line.startswith("#"):
+            samples += [line] if line else []
+        elif (of := line.split(" ", 3)[2]) != name:
+            if name:
+                yield name, comments, samples
+            name, comments, samples = of, [line], []
+        else:
+            comments.append(line)
+    if name:
+        yield name, comments, samples
+
+
+def _labelled(sample: str, number: int) -> str:
+    name, brace, labels = sample.partition("{")
+    if brace and " " not in name:
+        return f'{name}{{process="{number}",{labels}'
+    name, _, value = sample.partition(" ")
+    return f'{name}{{process="{number}"}} {value}'

@@ -1,0 +1,258 @@
+"""The receiver that a process hosts: composed, watched, and ended in order.
+
+Owns the composition: listener, application, group commit, connections, spool. Promises: a database
+that is away keeps nobody from starting: the receiver listens, and spools, or answers 503 until it
+is back; at a stop it accepts nothing more, answers what is under way, then leaves; settings that
+are read again are taken over whole or not at all, without a connection that is lost.
+Known limit: what is answered 503 (there is no spool, or no room in it) is lost if the sender does
+not send it again.
+*See:* `daemon/process.py`, which hosts it; `daemon/receiver_watch.py`, what it asks the database;
+`inbound/application.py`, one request.
+"""
+
+import gc
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from importlib.metadata import version
+from uuid import uuid4
+
+import anyio
+
+from inboxd.admin.server import HealthPart
+from inboxd.daemon import sockets
+from inboxd.daemon.process import Process
+from inboxd.daemon.process_number import process_number
+from inboxd.daemon.receiver_watch import ReceiverWatch
+from inboxd.errors import SettingsError
+from inboxd.inbound.application import Receiver
+from inboxd.inbound.certificate import tls
+from inboxd.inbound.compiling import compile_sources
+from inboxd.inbound.group_commit import GroupCommit, Write, WriteSome
+from inboxd.inbound.listener import InboundListener, listen
+from inboxd.inbound.page_writer import page_writer
+from inboxd.inbound.sources import Sources
+from inboxd.inbound.spool.erasures import without_erased
+from inboxd.inbound.spool.spool import Spool, spooling
+from inboxd.settings import Database, Settings
+from inboxd.store import controls, receipts
+from inboxd.store.pools import Pool, borrow, open_pool
+from inboxd.store.receivers import ReceiverIdentity, SpoolSight
+from inboxd.store.statements import Statements
+from inboxd.telemetry import logs
+
+_log = logs.get_logger(__name__)
+
+# A page that hangs is given up, and tried once more, before its requests are answered.
+_PAGE_SHARE = 0.7
+_STATEMENT_SHARE = 0.6
+_CONNECT_SHARE = 0.5
+# New objects, beyond those that have gone, between two looks for cycles.
+_GARBAGE = 20_000
+# Seconds for the answers that a drain leaves to its listener at least.
+_LAST_ANSWERS = 1.0
+
+
+class HostedReceiver:
+    """The receiver of one process."""
+
+    def __init__(self, process: Process) -> None:
+        """Compile the sources. Raises SettingsError or PluginError."""
+        self._process = process
+        self._settings = process.settings
+        self._sources = compile_sources(self._settings.inbound)
+        self._metrics = process.metrics.webhooks
+        self._watch: ReceiverWatch | None = None
+        self._spool: Spool | None = None
+        self._app: Receiver | None = None
+        self._listener: InboundListener | None = None
+        self._stop = anyio.Event()
+
+    def ready(self) -> Sequence[HealthPart]:
+        """Whether it listens, and could ask the database once.
+
+        Not whether it can now: no other receiver could either, and the first request that can be
+        stored again is not to wait for a probe.
+        """
+        if self._listener is None or self._watch is None:
+            return [HealthPart("receiver", ok=False, detail="starting")]
+        if self._stop.is_set():
+            return [HealthPart("receiver", ok=False, detail="draining")]
+        if self._spool is not None:
+            trouble = self._spool.state.trouble
+            ok, detail = trouble is None, "" if trouble is None else str(trouble)
+            return [
+                HealthPart("receiver", ok=True, detail=self._watch.last_answer),
+                HealthPart("spool", ok=ok, detail=detail),
+            ]
+        return [HealthPart("receiver", ok=self._watch.has_answered, detail=self._watch.last_answer)]
+
+    def drain(self) -> Mapping[str, object]:
+        """Accept nothing more, answer what is under way, leave."""
+        self._stop.set()
+        return {"requests": 0 if self._app is None else self._app.in_flight.requests}
+
+    def prepare(self, new: Settings) -> Callable[[Settings], None]:
+        """Compile the sources of settings that were read again, and look at the certificate."""
+        sources = compile_sources(new.inbound)
+        http = self._settings.inbound.http
+        tls(http.certificate, http.private_key)
+
+        def take_over(settings: Settings) -> None:
+            self._settings, self._sources = settings, sources
+            if self._app is not None:
+                self._app.take_over(sources)
+            if self._watch is not None:
+                self._watch.take_over(sources)
+            _doubt(sources)
+            if self._listener is not None:
+                with _logged():
+                    self._listener.reload_certificate()
+
+        return take_over
+
+    async def run(self, on_ready: Callable[[], None]) -> None:
+        """Receive until drained."""
+        http, database = self._settings.inbound.http, self._settings.database
+        within = http.answer_within.total_seconds()
+        sql = Statements(database.schema_name)
+        # More than pages need: the watch and the drain never wait for them, nor they for it.
+        size = http.connections + (1 if self._settings.inbound.spool.path is None else 2)
+        async with (
+            open_pool(bounded(database, within), "receiver", size) as pool,
+            self._spooling(pool, sql) as (write, spool),
+        ):
+            self._spool = spool
+            commit = GroupCommit(
+                write,
+                on_written=self._metrics.written,
+                writers=http.connections,
+                most_waiting=http.max_requests,
+                within=within,
+            )
+            self._app = Receiver(http, self._sources, commit, self._metrics)
+            beat = self._settings.worker.heartbeat_interval.total_seconds()
+            sight = SpoolSight if spool is None else spool.sight
+            watch = self._watch = ReceiverWatch(pool, sql, _introduce(self._settings), beat, sight)
+            watch.take_over(self._sources)
+            await watch.begin()
+            try:
+                await self._receive(commit, watch, on_ready)
+            finally:
+                await watch.leave()
+
+    @asynccontextmanager
+    async def _spooling(
+        self, pool: Pool, sql: Statements
+    ) -> AsyncIterator[tuple[WriteSome, Spool | None]]:
+        """How a page is written: to the database alone, or with a spool behind it."""
+        within = _PAGE_SHARE * self._settings.inbound.http.answer_within.total_seconds()
+        settings, memory = self._settings.inbound.spool, self._settings.history.receipts
+        if settings.path is None:
+            yield page_writer(pool, sql, within), None
+            return
+        probe = partial(_ask, pool, sql, settings.after.total_seconds())
+        writes = partial(page_writer, pool, sql)
+
+        def drained(within: float) -> Write:
+            return without_erased(writes(within), partial(_erased, pool, sql, within))
+
+        with spooling(settings, settings.path, writes, probe, memory, drained) as spool:
+            self._metrics.watch_spool(lambda: spool.state)
+            yield spool.writer.write, spool
+
+    async def _receive(
+        self, commit: GroupCommit, watch: ReceiverWatch, on_ready: Callable[[], None]
+    ) -> None:
+        http = self._settings.inbound.http
+        own = self._process.listeners[sockets.INBOUND]
+        async with anyio.create_task_group() as group:
+            await group.start(commit.run)
+            group.start_soon(watch.run)
+            if self._spool is not None:
+                group.start_soon(self._spool.run)
+            face = partial(listen, sockets=own, on_refused=partial(self._metrics.refused, ""))
+            listener = self._listener = await group.start(face, http, self._app)
+            at = [sockets.url(each) for each in own]
+            _log.info("receiving webhooks", at=at, sources=sorted(self._sources))
+            _doubt(self._sources)
+            if not self._sources:
+                _log.warning("no source of webhooks is configured: all requests are answered 404")
+            on_ready()
+            _look_for_cycles_seldom()
+            await self._stop.wait()
+            watch.drain()
+            timeout = self._settings.worker.drain_timeout.total_seconds()
+            await listener.drain(max(_LAST_ANSWERS, timeout - _LAST_ANSWERS))
+            group.cancel_scope.cancel()
+
+
+async def _ask(pool: Pool, sql: Statements, within: float) -> None:
+    """Something small, to see whether the database answers."""
+    async with borrow(pool, within) as connection:
+        with anyio.fail_after(within):
+            await controls.read(connection, sql)
+
+
+def _look_for_cycles_seldom() -> None:
+    """Many requests wait for one commit, and each look would pass over all that they hold.
+
+    A request leaves none itself (tests/inbound/test_answers_garbage.py); what drivers and the loop
+    leave is bounded by this.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE)
+
+
+async def _erased(
+    pool: Pool, sql: Statements, within: float, subjects: Sequence[str], since: datetime
+) -> dict[str, datetime]:
+    async with borrow(pool, within) as connection:
+        with anyio.fail_after(within):
+            return await receipts.erased(connection, sql, subjects, since)
+
+
+def bounded(database: Database, within: float) -> Database:
+    """The settings of sessions whose statements are waited for by requests."""
+
+    def at_most(own: timedelta, share: float) -> timedelta:
+        return min(own, timedelta(seconds=share * within))
+
+    return database.model_copy(
+        update={
+            "connect_timeout": at_most(database.connect_timeout, _CONNECT_SHARE),
+            "statement_timeout": at_most(database.statement_timeout, _STATEMENT_SHARE),
+            "lock_timeout": at_most(database.lock_timeout, _CONNECT_SHARE),
+        }
+    )
+
+
+def _doubt(sources: Sources) -> None:
+    """Log what an operator should know of how they are authenticated, though they may be right."""
+    for name, source in sources.items():
+        for doubt in source.verifier.doubts:
+            _log.warning("how a source is authenticated is in doubt", source=name, found=doubt)
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """A file that was right a moment ago: what was read then goes on."""
+    try:
+        yield
+    except SettingsError as error:
+        _log.error("the certificate is not reloaded", reason=str(error))
+
+
+def _introduce(settings: Settings) -> ReceiverIdentity:
+    return ReceiverIdentity(
+        id=uuid4(),
+        name=settings.worker.name,
+        number=process_number(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=version("inboxd"),
+    )

@@ -1,0 +1,164 @@
+"""What a receiver asks the database beside writing: the schema, what is paused, its own row.
+
+Owns the loop that asks about once a second. Promises: a database that is away at the start is
+waited for, one that refuses is an error; what is paused stays as it was last known; nothing here
+holds up a request.
+Known limit: a source that is paused while the database is away is paused when it is back.
+*See:* `daemon/receiver.py`, which composes it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+import anyio
+
+from inboxd.errors import DatabaseError
+from inboxd.inbound.sources import CompiledSource
+from inboxd.model.outcome import explain
+from inboxd.model.wording import span
+from inboxd.store import controls, migrations, receivers
+from inboxd.store.connections import Connection, explained, is_away
+from inboxd.store.pools import Pool, borrow
+from inboxd.store.receivers import ReceiverIdentity, SpoolSight, State
+from inboxd.store.statements import Statements
+from inboxd.telemetry import logs
+
+_log = logs.get_logger(__name__)
+
+# Seconds between two looks.
+_EVERY = 1.0
+# Seconds for the last word, and for a connection of the pool.
+_PATIENCE = 5.0
+
+
+class ReceiverWatch:
+    """One receiver's look at the database, again and again."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        sql: Statements,
+        me: ReceiverIdentity,
+        beat: float,
+        spool: Callable[[], SpoolSight] = SpoolSight,
+    ) -> None:
+        """beat: seconds between two signs of life."""
+        self.has_answered = False
+        self._pool = pool
+        self._sql = sql
+        self._me = me
+        self._beat = beat
+        self._spool = spool
+        self._shown = SpoolSight()
+        self._sources: Mapping[str, CompiledSource] = {}
+        self._refused: frozenset[str] = frozenset()
+        self._state: State = "running"
+        self._fits = False
+        self._joined = False
+        self._trouble: str | None = None
+        self._answered_at = 0.0
+        self._due = 0.0
+        self._attention = anyio.Event()
+
+    @property
+    def last_answer(self) -> str:
+        """When the database answered last, for people."""
+        if not self.has_answered:
+            return "the database has not answered yet"
+        return f"the database answered {span(time.monotonic() - self._answered_at)} ago"
+
+    def take_over(self, sources: Mapping[str, CompiledSource]) -> None:
+        """Show these sources from now on, and refuse those of them that are paused so."""
+        self._sources = sources
+        self._refuse()
+        self._look_soon()
+
+    def drain(self) -> None:
+        """Show that it drains."""
+        self._state = "draining"
+        self._look_soon()
+
+    async def begin(self) -> None:
+        """Look for the first time. Raises SchemaError or DatabaseError, unless it is away."""
+        try:
+            with explained():
+                await self._look()
+        except DatabaseError as error:
+            if not is_away(error):
+                raise
+            self._tell(error)
+
+    async def run(self) -> None:
+        """Look again until cancelled."""
+        while True:
+            with anyio.move_on_after(_EVERY):
+                await self._attention.wait()
+            self._attention = anyio.Event()
+            try:
+                await self._look()
+            except Exception as error:  # noqa: BLE001 - the next look must come
+                self._tell(error)
+            else:
+                if self._trouble is not None:
+                    _log.info("the receiver can use the database again")
+                self._trouble = None
+
+    async def leave(self) -> None:
+        """Show that it has ended; without a database its silence tells."""
+        if not self._joined:
+            return
+        self._state = "stopped"
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_PATIENCE):
+            try:
+                async with borrow(self._pool, _PATIENCE) as connection:
+                    await self._show(connection)
+            except Exception as error:  # noqa: BLE001 - leaving is a courtesy
+                _log.warning("left without a word", reason=explain(error).error)
+
+    def _look_soon(self) -> None:
+        self._due = 0.0
+        self._attention.set()
+
+    async def _look(self) -> None:
+        async with borrow(self._pool, _PATIENCE) as connection:
+            if not self._fits:
+                await migrations.check(connection, self._sql)
+                self._fits = True
+            rows = await controls.read(connection, self._sql)
+            refusing = (row for row in rows if row["kind"] == "source" and row["mode"] == "refuse")
+            self._obey(frozenset(row["name"] for row in refusing))
+            if time.monotonic() >= self._due or self._spool() != self._shown:
+                self._due = time.monotonic() + self._beat
+                await self._show(connection)
+        self.has_answered = True
+        self._answered_at = time.monotonic()
+
+    async def _show(self, connection: Connection) -> None:
+        if not self._joined:
+            await receivers.forget(connection, self._sql)
+            self._joined = True
+        holds = [name for name, each in self._sources.items() if each.settings.paused == "hold"]
+        self._shown = self._spool()
+        given = ([*self._sources], holds, self._state, self._shown)
+        await receivers.show(connection, self._sql, self._me, *given)
+
+    def _obey(self, refused: frozenset[str]) -> None:
+        if refused != self._refused:
+            _log.info(
+                "controls changed",
+                refused=sorted(refused - self._refused),
+                received_again=sorted(self._refused - refused),
+            )
+            self._refused = refused
+            self._refuse()
+
+    def _refuse(self) -> None:
+        for name, source in self._sources.items():
+            source.refuses = source.settings.paused == "refuse" or name in self._refused
+
+    def _tell(self, error: Exception) -> None:
+        self._due = 0.0
+        trouble = explain(error).error
+        if trouble != self._trouble:
+            _log.warning("the receiver cannot use the database", reason=trouble)
+        self._trouble = trouble

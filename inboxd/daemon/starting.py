@@ -1,0 +1,69 @@
+"""What `inboxd run` and `inboxd receive` start: a process, and what it hosts.
+
+*See:* `daemon/process.py`, `daemon/hosted_worker.py`, `daemon/receiver.py`.
+"""
+
+from importlib.metadata import version
+from pathlib import Path
+
+from inboxd.daemon.addresses import addresses
+from inboxd.daemon.hosted_worker import HostedWorker
+from inboxd.daemon.process import Process, Program
+from inboxd.daemon.process_number import process_number
+from inboxd.registry.plugins import accepted, load_plugins
+from inboxd.settings import Settings, load, read
+from inboxd.telemetry import logs
+from inboxd.telemetry.metrics import Metrics
+
+
+def run(settings: Settings, *, config: Path | None = None) -> int:
+    """Run the daemon until it is told to stop; returns the exit code.
+
+    `config` is what HUP reads again. Raises InboxdError when it cannot start.
+    """
+    _configure_log(settings)
+    receives = settings.inbound.http.enabled
+    plugins = load_plugins(settings.worker.plugins)
+    process = Process(
+        settings,
+        Metrics(version("inboxd")),
+        lambda: accepted(read(config), plugins),
+        addresses(settings, receives=receives),
+    )
+    worker = HostedWorker(process, plugins, patient=receives)
+    if not receives:
+        return process.host(worker)
+    return process.host(_receiver(process), worker)
+
+
+def receive(settings: Settings, *, config: Path | None = None) -> int:
+    """Run the receiver alone until it is told to stop; returns the exit code.
+
+    It loads no handlers, claims nothing, and is no worker. As `run` otherwise.
+    """
+    _configure_log(settings)
+    process = Process(
+        settings,
+        Metrics(version("inboxd")),
+        lambda: load(config),
+        addresses(settings, receives=True),
+    )
+    return process.host(_receiver(process))
+
+
+def _receiver(process: Process) -> Program:
+    # Late: what it needs costs memory, and few daemons receive.
+    from inboxd.daemon.receiver import HostedReceiver  # noqa: PLC0415
+
+    return HostedReceiver(process)
+
+
+def _configure_log(settings: Settings) -> None:
+    log = settings.log
+    logs.configure(
+        log.level,
+        log.format,
+        rows=log.rows,
+        worker=settings.worker.name,
+        process=process_number(),
+    )

@@ -1,0 +1,134 @@
+"""One port for all processes: their metrics on one page, and the health of each.
+
+Owns the questions to children, over the Unix sockets on which they serve the same pages. Promises:
+a child that does not answer in time is left out and counted, and keeps nobody else waiting for
+longer than that. `/healthz` is about the supervisor, which starts again what ends, so it fails
+only with it; `/readyz` is 200 once all have been ready, and for as long as one is, since they share
+the work; both tell of each.
+*See:* `daemon/merged.py`, `admin/server.py`.
+"""
+
+import asyncio
+import json
+import socket
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from inboxd.admin.server import HealthPart, pages, report, serve
+from inboxd.daemon.children import Child
+from inboxd.daemon.merged import CONTENT_TYPE, merged, own
+from inboxd.daemon.supervised import Supervised
+
+_OK = 200
+_REQUEST = "HTTP/1.1\r\nhost: inboxd\r\nconnection: close\r\n\r\n"
+# What a child gets to answer, in seconds: less than a probe or a scrape waits.
+_PATIENCE = 2.0
+
+
+async def serve_all(listeners: Sequence[socket.socket], children: Supervised) -> None:
+    """Serve until cancelled, on duplicates: the sockets themselves stay open."""
+    if not listeners:
+        await anyio.sleep_forever()
+    face = _Pages(children)
+    application = pages(face.metrics, face.live, face.ready)
+    await serve([each.dup() for each in listeners], application)
+
+
+class _Pages:
+    """What is answered."""
+
+    def __init__(self, children: Supervised) -> None:
+        self._children = children
+        self._unanswered = Counter[int]()
+
+    async def metrics(self, _: Request) -> Response:
+        """All metrics, each sample with the number of its process."""
+        answers = await self._ask("/metrics")
+        texts = {
+            child.number: answer.text
+            for child, answer in answers.items()
+            if answer is not None and answer.status == _OK
+        }
+        page = merged(texts) + own(self._figures())
+        return Response(page, headers={"content-type": CONTENT_TYPE})
+
+    async def live(self, _: Request) -> Response:
+        """The supervisor answers, or there would be no answer."""
+        return report([self._part(number, {}) for number in self._children.numbers], ok=True)
+
+    async def ready(self, _: Request) -> Response:
+        """At least one works, and all have begun well."""
+        answers = await self._ask("/readyz")
+        parts = [self._part(number, answers) for number in self._children.numbers]
+        up = self._children.have_been_ready and not self._children.draining
+        return report(parts, ok=up and any(part.ok for part in parts))
+
+    def _part(self, number: int, answers: "Mapping[Child, _ProcessPage | None]") -> HealthPart:
+        """Of a process; answers: what those said that were asked."""
+        name = f"process {number}"
+        if (child := self._children.in_place(number)) is None:
+            pause = self._children.pause(number)
+            detail = "ended" if pause is None else f"starts again in {pause:.0f} s"
+            return HealthPart(name, ok=False, detail=detail)
+        if not child.ready:
+            return HealthPart(name, ok=False, detail=f"pid {child.pid}: starting")
+        # Another one may have had its place when it was asked.
+        wrong = _wrong(answers[child]) if child in answers else ""
+        return HealthPart(name, ok=not wrong, detail=f"pid {child.pid}{wrong and ': '}{wrong}")
+
+    async def _ask(self, page: str) -> "dict[Child, _ProcessPage | None]":
+        """What each says that is ready; None: it did not answer."""
+        places = [self._children.in_place(number) for number in self._children.numbers]
+        asked = [child for child in places if child is not None and child.ready]
+        answers = await asyncio.gather(*(_get(child.http, page) for child in asked))
+        found = dict(zip(asked, answers, strict=True))
+        self._unanswered.update(child.number for child, answer in found.items() if answer is None)
+        return found
+
+    def _figures(self) -> Mapping[str, Mapping[Any, int]]:
+        children = self._children
+        return {
+            "inboxd_processes": children.states(),
+            "inboxd_process_restarts_total": {n: children.restarts[n] for n in children.numbers},
+            "inboxd_process_unanswered_total": {n: self._unanswered[n] for n in children.numbers},
+        }
+
+
+class _ProcessPage(NamedTuple):
+    status: int
+    text: str
+
+
+def _wrong(answer: _ProcessPage | None) -> str:
+    """What is wrong, by a process's own answer."""
+    if answer is None:
+        return "does not answer"
+    if answer.status == _OK:
+        return ""
+    with suppress(ValueError, KeyError, TypeError):
+        parts = [part for part in json.loads(answer.text)["parts"] if not part["ok"]]
+        return "; ".join(f"{part['name']}: {part['detail']}" for part in parts)
+    return f"answers {answer.status}"
+
+
+async def _get(path: Path | None, page: str) -> _ProcessPage | None:
+    """A process's page; None: there was no whole answer in time."""
+    if path is None:
+        return None
+    with suppress(OSError, ValueError, IndexError), anyio.move_on_after(_PATIENCE):
+        reader, writer = await asyncio.open_unix_connection(path)
+        try:
+            writer.write(f"GET {page} {_REQUEST}".encode())
+            answer = await reader.read()
+        finally:
+            writer.close()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        return _ProcessPage(int(head.split()[1]), body.decode())
+    return None

@@ -1,0 +1,340 @@
+"""Breakers, as this worker knows them: what is left alone since its target is down.
+
+Owns the breakers of one worker, and the loop that writes down what calls made of them, reads what
+others did, and takes a probe when a break is over: when a change is notified, and twice a second,
+so that all workers obey within a second. Promises that a type whose breaker is open is left alone
+as a paused one is, that a probe is this worker's alone, and that with the database away breakers go
+on by what was seen here. Known limit: a probe for which nothing waits here is given to others only
+when its time is over.
+*See:* `inboxd.resilience.breaker`, which decides; `controls`, which asks it; `target_calls`.
+"""
+
+import time
+from collections.abc import Callable, Collection
+from uuid import UUID
+
+import anyio
+
+from inboxd.api.records import Handler
+from inboxd.model.outcome import explain
+from inboxd.registry.registry import Registry
+from inboxd.resilience.breaker import Breaker, Ticket, WrittenBreaker
+from inboxd.resilience.rules import WAIT, BreakerRules
+from inboxd.store import breakers as store
+from inboxd.store.connections import Connection
+from inboxd.store.pools import Pool, borrow
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+_EVERY = 0.5
+# Seconds for which a probe is taken, and by how much less this worker relies on it.
+_PROBE, _MARGIN = 10.0, 1.0
+# Seconds for which others have the first go at a probe that was over without a result here.
+_OTHERS_TURN = 2.0
+# A row, by its kind and id.
+Holder = tuple[str, int]
+
+
+class Breakers:
+    """All breakers of one worker."""
+
+    def __init__(self, registry: Registry, metrics: Metrics, on_change: Callable[[], None]) -> None:
+        """Nothing is open until `keep` has read otherwise, or calls fail.
+
+        on_change: called when more, or less, is left alone.
+        """
+        self._registry = registry
+        self._metrics = metrics
+        self._on_change = on_change
+        self._by_name: dict[str, Breaker] = {}
+        # The names of those that let nothing pass: for events, and for commands, which may have a
+        # fallback instead. probing: those whose probe is this worker's.
+        self.shut: frozenset[str] = frozenset()
+        self._shut_commands: frozenset[str] = frozenset()
+        self._shut_topics: frozenset[str] = frozenset()
+        self.probing: frozenset[str] = frozenset()
+        # Rows that may begin as probes, with their tickets.
+        self.held: dict[Holder, list[tuple[Breaker, Ticket]]] = {}
+        # Grows with each change, for who must look whether there was one.
+        self.version = 0
+        self._work = anyio.Event()
+        self._reads = True
+        self._rests: dict[str, float] = {}
+        self._told: dict[str, tuple[int, ...]] = {}
+        for name, _ in registry.breaker_uses:
+            self.named(name)
+
+    def named(self, name: str) -> Breaker:
+        """The breaker of this name; one that nobody declared has the default rules."""
+        found = self._by_name.get(name)
+        if found is None:
+            rules = self._registry.breakers.get(name, BreakerRules())
+            found = self._by_name[name] = Breaker(name, rules)
+            self._work.set()  # others may know of it
+        return found
+
+    # ------------------------------------------------------------------------------- questions
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all of them let everything pass."""
+        return not (self.shut or self.probing)
+
+    def allow(self, kind: str, lane: str, type_: str) -> bool:
+        """Whether rows of a lane may be claimed, as far as breakers go; `kind`: topic or queue."""
+        if kind == "queue":
+            handler = self._registry.commands.get(type_)
+            return handler is None or handler.breaker not in self._shut_commands
+        if kind != "topic" or not self.shut:
+            return True
+        if not type_:
+            return lane not in self._shut_topics
+        handlers = self._registry.handlers_of(lane, type_)
+        return not any(each.breaker in self.shut for each in handlers if not each.command_type)
+
+    def room(self, kind: str, lane: str, type_: str) -> int | None:
+        """How many rows of a lane may be claimed as probes; None: they are none."""
+        rooms = [
+            self._by_name[name].room
+            for name in self._needed(kind, lane, type_)
+            if name in self.probing
+        ]
+        return min(rooms, default=None)
+
+    def admit(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
+        """Whether a claimed row may begin; where this worker probes, it is a probe then."""
+        names = [name for name in self._needed(kind, lane, type_) if name in self.probing]
+        holder = (kind, row_id)
+        if not names or holder in self.held:
+            return True
+        held: list[tuple[Breaker, Ticket]] = []
+        for name in names:
+            breaker = self._by_name[name]
+            taken = breaker.begin()
+            if taken is None:
+                for one, given in held:
+                    one.give_back(given)
+                return False
+            held.append((breaker, taken))
+        self.held[holder] = held
+        self._look()
+        return True
+
+    def is_admitted(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
+        """Whether a row that is claimed and has not begun may still begin."""
+        if any(name in self.probing for name in self._needed(kind, lane, type_)):
+            return (kind, row_id) in self.held
+        return self.allow(kind, lane, type_)
+
+    def release(self, kind: str, row_id: int) -> None:
+        """A row that was a probe has ended, or did not begin after all."""
+        held = self.held.pop((kind, row_id), None)
+        if held is not None:
+            for breaker, ticket in held:
+                breaker.give_back(ticket)
+            self._look()
+
+    def falls_back(self, handler: Handler, row_id: int) -> str | None:
+        """The type of the command that is sent instead of this one; None: it runs."""
+        if self.is_quiet or handler.breaker is None:
+            return None
+        breaker = self._by_name[handler.breaker]
+        instead = breaker.rules.fallback
+        if instead in (WAIT, handler.type) or ("queue", row_id) in self.held:
+            return None
+        return instead if handler.breaker in self.shut | self.probing else None
+
+    def _needed(self, kind: str, lane: str, type_: str) -> Collection[str]:
+        if kind == "queue":
+            handler = self._registry.commands.get(type_)
+            return () if handler is None or handler.breaker is None else (handler.breaker,)
+        handlers = self._registry.handlers_of(lane, type_)
+        return {each.breaker for each in handlers if each.breaker and not each.command_type}
+
+    # ----------------------------------------------------------------------------------- calls
+
+    def begin(self, name: str, holder: Holder) -> Ticket | None:
+        """A call begins; its ticket, or None: nothing may begin now."""
+        breaker = self.named(name)
+        for each, ticket in self.held.get(holder, ()):
+            if each is breaker:
+                return ticket
+        begun = breaker.begin()
+        if name in self.probing:
+            self._look()
+        return begun
+
+    def end(
+        self,
+        name: str,
+        holder: Holder,
+        ticket: Ticket,
+        *,
+        failed: bool | None,
+        seconds: float,
+        after: float = 0.0,
+        reason: str = "",
+    ) -> None:
+        """A call has ended; failed: None, if that says nothing of its target."""
+        breaker = self._by_name[name]
+        held = self.held.get(holder)
+        if held is not None:
+            rest = [each for each in held if each[0] is not breaker]
+            if len(rest) == len(held) and ticket == breaker.generation and breaker.is_probing:
+                return  # of a row that is one probe, and has told what it tells
+            self.held[holder] = rest
+        if failed is None:
+            breaker.give_back(ticket)
+            changed = False
+        else:
+            changed = breaker.ended(
+                ticket,
+                time.monotonic(),
+                failed=failed,
+                seconds=seconds,
+                after=after,
+                reason=reason,
+            )
+        if changed:
+            self._work.set()
+        if changed or name in self.probing:
+            self._look()
+
+    def rejected(self, name: str) -> float:
+        """A handler's own call may not begin; in how many seconds it may be tried again."""
+        breaker = self._by_name[name]
+        breaker.rejected += 1
+        return breaker.rest(time.monotonic())
+
+    # ------------------------------------------------------------------------------ the others
+
+    def on_notify(self) -> None:
+        """A change was notified: read at once."""
+        self._work.set()
+
+    async def keep(self, pool: Pool, sql: Statements, me: UUID) -> None:
+        """Stay current until cancelled."""
+        while True:
+            with anyio.move_on_after(_EVERY):
+                await self._work.wait()
+            self._work = anyio.Event()
+            try:
+                await self.turn(pool, sql, me)
+                self._reads = True
+            except Exception as error:  # noqa: BLE001 - the next turn must come
+                if self._reads:
+                    _log.warning("breakers cannot be read", reason=explain(error).error)
+                self._reads = False
+
+    async def turn(self, pool: Pool, sql: Statements, me: UUID) -> None:
+        """Write what has changed here, read what others changed, probe what is due."""
+        if not self._by_name:
+            return
+        for name, breaker in self._by_name.items():
+            if breaker.is_probing and breaker.tick(time.monotonic()) and breaker.unwritten is None:
+                self._rests[name] = time.monotonic() + _OTHERS_TURN
+        self._look()
+        async with borrow(pool) as connection:
+            for breaker in list(self._by_name.values()):
+                await self._write(connection, sql, breaker)
+            known = await store.read(connection, sql, me)
+            now = time.monotonic()
+            for name, breaker in list(self._by_name.items()):
+                shared = known.get(name)
+                if shared is not None or breaker.version:
+                    before = (breaker.mode, breaker.state)
+                    breaker.learn(shared or WrittenBreaker(), now)
+                    if before != (breaker.mode, breaker.state):
+                        _log.info(
+                            "breaker changed", breaker=name, state=breaker.state, mode=breaker.mode
+                        )
+            for breaker in list(self._by_name.values()):
+                await self._probe(connection, sql, breaker, me)
+        self._look()
+
+    async def _write(self, connection: Connection, sql: Statements, breaker: Breaker) -> None:
+        name, change = breaker.name, breaker.unwritten
+        if change is None:
+            return
+        if change == "open":
+            rest = max(0.0, breaker.until - time.monotonic())
+            version = await store.open_(
+                connection, sql, name, breaker.version, rest, breaker.opens, breaker.reason
+            )
+        else:
+            rest = 0.0
+            version = await store.close(connection, sql, name, breaker.version)
+        if version is None or breaker.unwritten != change:
+            return  # somebody was quicker: what is read next says what they made of it
+        breaker.written(version)
+        self._tell(breaker, change, rest)
+
+    async def _probe(
+        self, connection: Connection, sql: Statements, breaker: Breaker, me: UUID
+    ) -> None:
+        """Take the probe of one that is due, or keep the one that is in use."""
+        now, name = time.monotonic(), breaker.name
+        if breaker.is_probing and breaker.in_use and breaker.probe_until - now < _PROBE / 2:
+            if await store.keep_probe(connection, sql, name, breaker.version, me, _PROBE):
+                breaker.keep_probe(now, _PROBE - _MARGIN)
+        elif breaker.is_due(now) and now >= self._rests.get(name, 0.0):
+            version = await store.take_probe(connection, sql, name, me, _PROBE)
+            if version is not None:
+                breaker.took_probe(version, now, _PROBE - _MARGIN)
+                self._tell(breaker, "half-open", 0.0)
+
+    def _tell(self, breaker: Breaker, to: str, rest: float) -> None:
+        """Count and log a transition that this worker made."""
+        self._metrics.breaker_transitions.labels(breaker.name, to).inc()
+        if to == "open":
+            _log.warning(
+                "breaker opens: what needs it waits",
+                breaker=breaker.name,
+                seconds=round(rest, 1),
+                breaks=breaker.opens,
+                reason=breaker.reason,
+            )
+        elif to == "half-open":
+            _log.info("breaker is tried", breaker=breaker.name, probes=breaker.rules.probes)
+        else:
+            _log.info("breaker closes", breaker=breaker.name)
+
+    def _look(self) -> None:
+        """Find out what is left alone by now, and tell if that has changed."""
+        breakers = self._by_name.items()
+        shut = frozenset(name for name, each in breakers if not each.passes)
+        probing = frozenset(name for name, each in breakers if each.is_probing)
+        if (shut, probing) == (self.shut, self.probing):
+            return
+        self.shut, self.probing = shut, probing
+        self._shut_commands = frozenset(
+            name for name in shut if self._by_name[name].rules.fallback == WAIT
+        )
+        types: dict[str, list[bool]] = {}
+        for topic, type_ in self._registry.in_topics:
+            types.setdefault(topic, []).append(self.allow("topic", topic, type_))
+        self._shut_topics = frozenset(topic for topic, open_ in types.items() if not any(open_))
+        self.version += 1
+        self._on_change()
+
+    # ----------------------------------------------------------------------------------- shown
+
+    def show(self) -> None:
+        """Tell the metrics; called about once a second, since each call would cost too much."""
+        metrics = self._metrics
+        for name, breaker in self._by_name.items():
+            is_open = breaker.mode == "open" or (breaker.mode == "auto" and breaker.state == "open")
+            half = breaker.mode == "auto" and breaker.state == "half_open"
+            metrics.breaker_state.labels(name).set(2 if is_open else int(half))
+            metrics.breaker_forced.labels(name).set(breaker.mode in ("open", "closed"))
+            counts = (breaker.succeeded, breaker.failed, breaker.slow, breaker.rejected)
+            before = self._told.get(name, (0, 0, 0, 0))
+            self._told[name] = counts
+            for place, outcome in enumerate(("succeeded", "failed", "slow")):
+                new = counts[place] - before[place]
+                metrics.breaker_calls.labels(name, outcome).inc(new)
+            if counts[3] > before[3]:
+                metrics.breaker_rejected.labels(name).inc(counts[3] - before[3])

@@ -1,0 +1,123 @@
+"""A call whose end a breaker is told of: a handler's run, or `ctx.breaker` in it.
+
+Owns what counts as a failure of the target: whatever a handler raises, but verdicts on its payload,
+what its policy calls permanent, and what the daemon stopped. *See:* `breakers`.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping
+
+from inboxd.api.records import Handler
+from inboxd.engine.breakers import Breakers, Holder
+from inboxd.engine.execution import HandlerStopped, TimeLimit
+from inboxd.engine.outcomes import is_ours
+from inboxd.errors import (
+    BreakerOpen,
+    Defer,
+    LeaseLost,
+    NoHandler,
+    PayloadError,
+    Reject,
+    Retry,
+    UsageError,
+)
+from inboxd.model import duration
+from inboxd.model.backoff import Policy
+from inboxd.model.outcome import explain, only_error
+
+Limits = Mapping[tuple[str, int], TimeLimit]
+
+# What a breaker refused comes again after this many seconds at least, and by this part later, so
+# that not all of it comes at once.
+_SOON, _SPREAD = 1.0, 0.5
+_IGNORED = (Reject, PayloadError, NoHandler, Defer, HandlerStopped, LeaseLost)
+
+
+class TargetCall:
+    """One call; `succeeded` or `failed` ends it."""
+
+    __slots__ = ("_breakers", "_holder", "_name", "_started", "_ticket")
+
+    def __init__(self, breakers: Breakers, name: str, holder: Holder) -> None:
+        """Begin it now. A call that may not begin, and does, says nothing."""
+        self._breakers = breakers
+        self._name = name
+        self._holder = holder
+        self._ticket = breakers.begin(name, holder)
+        self._started = time.monotonic()
+
+    def succeeded(self) -> None:
+        """It ended well."""
+        if self._ticket is not None:
+            seconds = time.monotonic() - self._started
+            self._breakers.end(
+                self._name, self._holder, self._ticket, failed=False, seconds=seconds
+            )
+
+    def failed(self, error: BaseException, policy: Policy | None) -> None:
+        """It raised an error, which is judged by the handler's policy."""
+        if self._ticket is None:
+            return
+        error = only_error(error)
+        failed = None if is_ignored(error, policy) else True
+        self._breakers.end(
+            self._name,
+            self._holder,
+            self._ticket,
+            failed=failed,
+            seconds=time.monotonic() - self._started,
+            after=_asked(error),
+            reason=explain(error).error if failed else "",
+        )
+
+
+class HandlerCall(TargetCall):
+    """`ctx.breaker`: a handler's own call."""
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, breakers: Breakers, limits: Limits, name: str, holder: Holder) -> None:
+        """Begin it. Raises BreakerOpen."""
+        super().__init__(breakers, name, holder)
+        if self._ticket is None:
+            seconds = max(_SOON, breakers.rejected(name)) * (1 + random.uniform(0.0, _SPREAD))
+            raise BreakerOpen(name, round(seconds, 1))
+        self._limits = limits
+
+    def ended(self, error: BaseException | None) -> None:
+        """It has ended; an execution whose time is up ends with a cancellation."""
+        if error is None:
+            self.succeeded()
+            return
+        if isinstance(error, asyncio.CancelledError):
+            kind, row_id = self._holder
+            limit = self._limits.get(("command" if kind == "queue" else "event", row_id))
+            stopped = None if limit is None else limit.error
+            error = stopped or HandlerStopped("it was cancelled")
+        self.failed(error, None)
+
+
+def watch(breakers: Breakers, handler: Handler, kind: str, row_id: int) -> TargetCall | None:
+    """The call of a handler, if it has a breaker; `kind`: as of `Breakers.allow`."""
+    name = handler.breaker
+    return None if name is None else TargetCall(breakers, name, (kind, row_id))
+
+
+def is_ignored(error: BaseException, policy: Policy | None) -> bool:
+    """Whether an error says nothing of the target."""
+    if isinstance(error, _IGNORED) or is_ours(error):
+        return True
+    return policy is not None and policy.is_permanent(error)
+
+
+def _asked(error: BaseException) -> float:
+    """How long the target asked to be left alone."""
+    if not isinstance(error, Retry) or error.after is None:
+        return 0.0
+    try:
+        after = error.after
+        return float(after) if isinstance(after, int | float) else duration.seconds(after)
+    except UsageError:
+        return 0.0

@@ -1,0 +1,88 @@
+"""What the receiver answers: made once, as the messages that a server sends.
+
+Owns the status codes, their headers and bodies. Promises: a refusal says what its status code says
+and no more (RFC 9457), so nobody learns which check failed; nothing of a request is in an answer.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from http import HTTPStatus
+from math import ceil
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import orjson
+
+_PROBLEM = b"application/problem+json"
+_LONGEST_WAIT = 3600
+
+
+class Answer(NamedTuple):
+    """The two messages of an answer (ASGI)."""
+
+    start: Mapping[str, Any]
+    body: Mapping[str, Any]
+
+
+class Refusal(Exception):
+    """A request is not accepted: the answer, and the reason that is counted and logged."""
+
+    def __init__(self, answer: Answer, reason: str, detail: str = "") -> None:
+        """`detail` is for the log only."""
+        super().__init__(reason)
+        self.answer = answer
+        self.reason = reason
+        self.detail = detail
+
+
+def _refusal(status: HTTPStatus, *headers: tuple[bytes, bytes], close: bool = False) -> Answer:
+    body = orjson.dumps({"type": "about:blank", "title": status.phrase, "status": status.value})
+    fields = [(b"content-type", _PROBLEM), (b"content-length", b"%d" % len(body)), *headers]
+    if close:
+        fields.append((b"connection", b"close"))
+    return _answer(status, fields, body)
+
+
+def _answer(status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer:
+    return Answer(
+        {"type": "http.response.start", "status": status, "headers": headers},
+        {"type": "http.response.body", "body": body},
+    )
+
+
+BAD_REQUEST = _refusal(HTTPStatus.BAD_REQUEST)
+UNAUTHORIZED = _refusal(HTTPStatus.UNAUTHORIZED, (b"www-authenticate", b"Signature"))
+FORBIDDEN = _refusal(HTTPStatus.FORBIDDEN)
+NOT_FOUND = _refusal(HTTPStatus.NOT_FOUND)
+METHOD_NOT_ALLOWED = _refusal(HTTPStatus.METHOD_NOT_ALLOWED, (b"allow", b"POST"))
+# The rest of the body is not read.
+TOO_LARGE = _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, close=True)
+UNSUPPORTED = _refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, (b"accept-encoding", b"identity"))
+ERROR = _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, close=True)
+
+
+@lru_cache(_LONGEST_WAIT)
+def _with_wait(status: HTTPStatus, seconds: int) -> Answer:
+    return _refusal(status, (b"retry-after", b"%d" % seconds))
+
+
+def too_many(seconds: float) -> Answer:
+    """The rate is used up: the next request may come in so many seconds."""
+    return _with_wait(HTTPStatus.TOO_MANY_REQUESTS, min(_LONGEST_WAIT, max(1, ceil(seconds))))
+
+
+def unavailable(seconds: int) -> Answer:
+    """Not now: it cannot be made durable, or there is no room."""
+    return _with_wait(HTTPStatus.SERVICE_UNAVAILABLE, seconds)
+
+
+_JSON = (b"content-type", b"application/json")
+_NOTHING = _answer(HTTPStatus.NO_CONTENT, [], b"")
+
+
+def accepted(status: int, receipt: UUID, events: Sequence[UUID]) -> Answer:
+    """It is durable: the ids of the receipt and of its events."""
+    if status == HTTPStatus.NO_CONTENT:
+        return _NOTHING
+    body = orjson.dumps({"receipt": receipt, "events": events}, default=str)
+    return _answer(status, [_JSON, (b"content-length", b"%d" % len(body))], body)

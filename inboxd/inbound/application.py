@@ -1,0 +1,269 @@
+"""The receiver's application: one request, from its route to its answer (ASGI).
+
+Owns the order: route, address and rate, size, body, authentication, events, commit, answer.
+Promises: what is answered with 2xx is durable; nothing of a body is decoded before it is authentic,
+and no body is read that is not wanted; no answer and no log line holds a secret, or anything that a
+request holds, but its address; each refusal is counted, and a few a second are logged.
+Known limit: the body is in memory as a whole, since a signature is over all of it.
+*See:* `sources.py`, `group_commit.py`, after it.
+"""
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from inboxd.errors import NotDurable
+from inboxd.inbound import answers
+from inboxd.inbound.addresses import Networks, client_address, normal_peer
+from inboxd.inbound.answers import Answer, Refusal
+from inboxd.inbound.backpressure import AddressBuckets, InFlight, allowance
+from inboxd.inbound.body_reader import ClientGone, Room, read_body, take_room
+from inboxd.inbound.group_commit import GroupCommit
+from inboxd.inbound.keys import AuthenticRequest
+from inboxd.inbound.receiver_log import ReceiverLog
+from inboxd.inbound.sources import CompiledSource
+from inboxd.inbound.uuids import Uuids
+from inboxd.model.receipt import Receipt
+from inboxd.settings import InboundHttp
+from inboxd.signatures import Malformed, SignedRequest, Unauthentic
+from inboxd.store.receipts import Stored
+from inboxd.telemetry.webhooks import WebhookMetrics
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+# Sends an answer: its two messages.
+Reply: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+ROUTE = "/in/"
+# Seconds after which a refused sender may come again.
+
+_WHEN_AWAY = 5
+_WHEN_PAUSED = 60
+_TRACE = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+# Later versions may say more behind the flags; ff is none.
+_TRACEPARENT = re.compile(rf"00-{_TRACE}|(?!00|ff)[0-9a-f]{{2}}-{_TRACE}(?:-[!-~]*)?")
+_MOST_TRACEPARENT = 255
+_LENGTH_DIGITS = 18
+
+
+class _Admitted(NamedTuple):
+    """A request whose body is wanted."""
+
+    source: CompiledSource
+    path: str
+    headers: Mapping[str, str]
+    address: str | None
+    is_proxied: bool
+    announced: int
+
+
+class Receiver:
+    """The application; one for each process that receives."""
+
+    def __init__(
+        self,
+        settings: InboundHttp,
+        sources: Mapping[str, CompiledSource],
+        commit: GroupCommit,
+        metrics: WebhookMetrics,
+    ) -> None:
+        """`sources`: by name, see `compile_sources`."""
+        self._commit = commit
+        self._metrics = metrics
+        self._log = ReceiverLog()
+        self._uuids = Uuids()
+        self._proxies = Networks(settings.trusted_proxies)
+        self.in_flight = InFlight(settings.max_requests, settings.max_bytes)
+        self._addresses: AddressBuckets | None = None
+        if settings.rate_per_address is not None:
+            allowed = allowance(settings.rate_per_address, settings.burst_per_address)
+            self._addresses = AddressBuckets(allowed)
+        metrics.watch(lambda: self.in_flight.requests, lambda: self.in_flight.bytes)
+        self._sources: dict[str, CompiledSource] = {}
+        self.take_over(sources)
+
+    def take_over(self, sources: Mapping[str, CompiledSource]) -> None:
+        """Use other sources from now on; a bucket whose rate is the same keeps its tokens."""
+        before = self._sources
+        self._sources = {ROUTE + name: source for name, source in sources.items()}
+        for path, source in self._sources.items():
+            source.keep_bucket_of(before.get(path))
+        self._metrics.declare(sources)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"the receiver answers HTTP requests, not {scope['type']}")
+        try:
+            answer = await self._answer(scope, receive)
+        except ClientGone:
+            return
+        except Exception as error:  # noqa: BLE001 - answered
+            answer = self._answer_to(error, scope)
+        await send(answer.start)
+        await send(answer.body)
+
+    def take(self, scope: Scope, body: bytes, answer: Reply) -> None:
+        """Answer a request that is there as a whole, without a task of its own (`whole.py`)."""
+        room: Room | None = None
+        try:
+            admitted = self._admitted(scope)
+            room = Room(self.in_flight, admitted.announced)
+            take_room(len(body), room, admitted.source.max_body)
+            receipt = self._receipt(admitted, body)
+            self._commit.submit(
+                receipt, partial(self._finish, scope, admitted, receipt, room, answer)
+            )
+        except Exception as error:  # noqa: BLE001 - answered
+            if room is not None:
+                room.leave()
+            answer(*self._answer_to(error, scope))
+
+    def _finish(
+        self,
+        scope: Scope,
+        admitted: _Admitted,
+        receipt: Receipt,
+        room: Room,
+        answer: Reply,
+        outcome: Stored | NotDurable,
+    ) -> None:
+        """Answer what `take` has begun."""
+        room.leave()
+        try:
+            if isinstance(outcome, NotDurable):
+                found = self._answer_to(outcome, scope)
+            else:
+                found = self._accepted(admitted.source, receipt, outcome)
+        except Exception as error:  # noqa: BLE001 - answered
+            found = self._answer_to(error, scope)
+        answer(*found)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        """The answer of a success. Raises Refusal or ClientGone."""
+        admitted = self._admitted(scope)
+        room = Room(self.in_flight, admitted.announced)
+        try:
+            body = await read_body(receive, room, admitted.source.max_body)
+            receipt = self._receipt(admitted, body)
+            return self._accepted(admitted.source, receipt, await self._commit.store(receipt))
+        finally:
+            room.leave()
+
+    def _admitted(self, scope: Scope) -> _Admitted:
+        """All that is known before the body. Raises Refusal."""
+        source = self._sources.get(scope["path"])
+        if source is None:
+            raise Refusal(answers.NOT_FOUND, "unknown")
+        if scope["method"] != "POST":
+            raise Refusal(answers.METHOD_NOT_ALLOWED, "method")
+        headers = _headers_of(scope["headers"])
+        address = normal_peer(scope.get("client"))
+        is_proxied = False
+        if self._proxies and address is not None:
+            is_proxied = address in self._proxies
+            address = client_address(address, headers, self._proxies)
+        if source.is_guarded or source.refuses or self._addresses is not None:
+            self._admit(source, address)
+        encoding = headers.get("content-encoding")
+        if encoding is not None and encoding.strip().lower() not in {"identity", ""}:
+            raise Refusal(answers.UNSUPPORTED, "unsupported")
+        announced = _announced(source, headers)
+        return _Admitted(source, scope["path"], headers, address, is_proxied, announced)
+
+    def _receipt(self, admitted: _Admitted, body: bytes) -> Receipt:
+        """What is stored of an authentic request. Raises Refusal for any other."""
+        source, path, headers, address, is_proxied, _ = admitted
+        now = time.time_ns()
+        key_id = _verify(source, SignedRequest(headers, body, path, is_proxied), now)
+        request = AuthenticRequest(headers, body, address, key_id, _traceparent(headers), now)
+        return source.receipt(self._uuids, request)
+
+    def _admit(self, source: CompiledSource, address: str | None) -> None:
+        """Judge address, rate and pause. Raises Refusal."""
+        if source.addresses and (address is None or address not in source.addresses):
+            raise Refusal(answers.FORBIDDEN, "address")
+        self._ration(source, address)
+        if source.refuses:
+            raise Refusal(answers.unavailable(_WHEN_PAUSED), "paused")
+
+    def _ration(self, source: CompiledSource, address: str | None) -> None:
+        now = time.monotonic()
+        buckets = self._addresses
+        if buckets is not None and address is not None and (wait := buckets.take(address, now)):
+            raise Refusal(answers.too_many(wait), "rate", "inbound.http.rate_per_address")
+        if source.bucket is not None and (wait := source.bucket.take(now)):
+            raise Refusal(answers.too_many(wait), "rate", f"inbound.webhooks.{source.name}.rate")
+
+    def _accepted(self, source: CompiledSource, receipt: Receipt, stored: Stored) -> Answer:
+        outcome = stored.outcome
+        self._metrics.accepted(source.name, outcome)
+        if outcome in _DEAD:
+            reason = next((e.broken for e in receipt.events if e.broken), None) or outcome
+            self._log.dead_letter(source.name, outcome, receipt.receipt_id, reason)
+        self._log.received(
+            source.name, outcome, receipt.receipt_id, stored.event_ids, receipt.key_id
+        )
+        return answers.accepted(source.answer, receipt.receipt_id, stored.event_ids)
+
+    def _answer_to(self, error: Exception, scope: Scope) -> Answer:
+        """Count and log what went wrong, and say no more than its status."""
+        source = self._sources.get(scope["path"])
+        name = "" if source is None else source.name
+        if isinstance(error, NotDurable):
+            error = Refusal(answers.unavailable(_WHEN_AWAY), "not_durable", str(error))
+        if not isinstance(error, Refusal):
+            self._metrics.failed(name)
+            self._log.failed(name, error)
+            return answers.ERROR
+        self._metrics.refused(name, error.reason)
+        peer = normal_peer(scope.get("client"))
+        self._log.refused(name, error.reason, peer, error.detail)
+        return error.answer
+
+
+_DEAD = frozenset({"broken", "contradiction"})
+
+
+def _headers_of(pairs: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """By lower-case names; a header that comes several times is joined by commas."""
+    found = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
+    if len(found) != len(pairs):
+        found = {}
+        for raw_name, raw_value in pairs:
+            name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+            found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+def _announced(source: CompiledSource, headers: Mapping[str, str]) -> int:
+    """The size that the body has by Content-Length; 0: it is not announced. Raises Refusal."""
+    text = headers.get("content-length")
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise Refusal(answers.BAD_REQUEST, "malformed", "content-length")
+    # A number of twenty digits is none that is read.
+    if len(text) > _LENGTH_DIGITS or (size := int(text)) > source.max_body:
+        raise Refusal(answers.TOO_LARGE, "too_large")
+    return size
+
+
+def _verify(source: CompiledSource, request: SignedRequest, now: int) -> str:
+    try:
+        return source.verifier.verify(request, now / 1e9)
+    except Unauthentic as error:
+        raise Refusal(answers.UNAUTHORIZED, "unauthentic", str(error)) from None
+    except Malformed as error:
+        raise Refusal(answers.BAD_REQUEST, "malformed", str(error)) from None
+
+
+def _traceparent(headers: Mapping[str, str]) -> str | None:
+    """The request's trace (W3C), if it is one."""
+    text = headers.get("traceparent")
+    if text is None or len(text) > _MOST_TRACEPARENT or not _TRACEPARENT.fullmatch(text):
+        return None
+    return text

@@ -1,0 +1,115 @@
+"""Bodies as what events hold: JSON that PostgreSQL can store, and what a body is where it is not.
+
+Owns the forms `json`, `form` and `text`. Promises: JSON is kept as it came, digit by digit; what is
+not JSON, or what jsonb cannot hold (NUL, half a surrogate pair, a number out of its range), is
+told from it before the database is asked, in words that hold nothing of it. Known limits: a byte
+order mark is left out; JSON of more than 1,024 levels, or with an integer beyond 1e308, is
+not taken for JSON.
+"""
+
+import base64
+import json
+import re
+from decimal import Decimal
+from urllib.parse import parse_qsl
+
+import orjson
+
+from inboxd.model import storable
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NUL = b"\\u0000"
+# A number with digits behind the point that PostgreSQL's numeric has no room for; seldom one is.
+_MOST_DIGITS = 16_383
+_LONG_NUMBER = re.compile(rb"\.[0-9]{8000}|[0-9][eE]-0*[0-9]{4}")
+_MOST_FIELDS = 10_000
+
+
+class BrokenBody(Exception):
+    """No event can be made of a body: the reason, which holds nothing of it."""
+
+
+def from_json(body: bytes) -> tuple[str, object]:
+    """Its text, and what it says. Raises BrokenBody."""
+    body = body.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BrokenBody(f"the body is not JSON: {error}") from None
+    if _NUL in body and (problem := storable.refusal(document, _no_other)):
+        raise BrokenBody(f"the body is JSON that PostgreSQL cannot store: {problem}")
+    if _LONG_NUMBER.search(body):
+        _check_numbers(body)
+    return body.decode(), document
+
+
+def from_form(body: bytes) -> tuple[str, object]:
+    """An object with a text for each name; an array of texts for one that comes several times.
+
+    Raises BrokenBody.
+    """
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_FIELDS,
+        )
+    except ValueError:
+        raise BrokenBody("the body is not a form of names and values in UTF-8") from None
+    found: dict[str, str | list[str]] = {}
+    for name, value in pairs:
+        before = found.setdefault(name, value)
+        if before is not value:
+            found[name] = [*([before] if isinstance(before, str) else before), value]
+    text = orjson.dumps(found)
+    if _NUL in text and (problem := storable.refusal(found, _no_other)):
+        raise BrokenBody(f"the body is a form that PostgreSQL cannot store: {problem}")
+    return text.decode(), found
+
+
+def from_text(body: bytes) -> tuple[str, object]:
+    """A JSON string. Raises BrokenBody."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        raise BrokenBody("the body is not text in UTF-8") from None
+    if "\0" in text:
+        raise BrokenBody("the body is text with a NUL character, which PostgreSQL cannot store")
+    return orjson.dumps(text).decode(), text
+
+
+def as_it_is(body: bytes) -> str:
+    """JSON text of any body: a string, or an object with it in base64."""
+    try:
+        return from_text(body)[0]
+    except BrokenBody:
+        return orjson.dumps({"base64": base64.b64encode(body).decode()}).decode()
+
+
+def exact_text(text: str | bytes) -> object:
+    """A document with each number as the text that it is. Raises BrokenBody."""
+    try:
+        return json.loads(text, parse_int=str, parse_float=str)
+    except RecursionError:
+        raise BrokenBody("the body is nested too deeply for a number of it to be a key") from None
+
+
+def _check_numbers(body: bytes) -> None:
+    def check(number: str) -> str:
+        exponent = Decimal(number).as_tuple().exponent
+        if isinstance(exponent, int) and exponent < -_MOST_DIGITS:
+            raise BrokenBody(
+                "the body is JSON that PostgreSQL cannot store: a number has more than "
+                f"{_MOST_DIGITS} digits behind the point"
+            )
+        return number
+
+    try:
+        json.loads(body, parse_int=str, parse_float=check)
+    except RecursionError:
+        raise BrokenBody("the body is JSON that is nested too deeply to be checked") from None
+
+
+def _no_other(value: object) -> object:
+    raise TypeError(type(value).__name__)

@@ -1,0 +1,42 @@
+"""TLS of the listener's own: a certificate and its private key, from files.
+
+Promises TLS 1.2 at least, HTTP/1.1 as the only protocol, and one clear error for files that cannot
+be used; a key with a passphrase is one of these, since nobody is there to be asked.
+"""
+
+import ssl
+from pathlib import Path
+
+from inboxd.errors import SettingsError
+
+
+def tls(certificate: Path | None, private_key: Path | None) -> ssl.SSLContext | None:
+    """Read both files; None if there is no certificate. Raises SettingsError."""
+    if certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    for path in filter(None, (certificate, private_key)):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise _unusable(certificate, private_key, f"{path}: {error.strerror}") from error
+    try:
+        context.load_cert_chain(certificate, private_key, password=_nobody)
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or str(error)
+        raise _unusable(certificate, private_key, reason.lower().replace("_", " ")) from error
+    return context
+
+
+def _nobody() -> str:
+    raise ValueError("the private key has a passphrase")
+
+
+def _unusable(certificate: Path, private_key: Path | None, reason: str) -> SettingsError:
+    return SettingsError(
+        f"inbound.http.certificate {str(certificate)!r} and inbound.http.private_key "
+        f"{str(private_key)!r} cannot be used: {reason}; both are PEM files that this process "
+        "may read, and the key is the certificate's, without a passphrase"
+    )

@@ -1,0 +1,247 @@
+"""Group commit: requests that come at the same time share one write and one commit.
+
+Owns the queue between the requests and the database. There is no timer: what gathered while the
+last write was in flight goes next, together, and a request alone goes at once. Promises: who is
+given a `Stored` has what is durable; a page that cannot be written is halved until what spoils it
+is alone, and its neighbours are stored; a write whose answer was lost is repeated with the same
+receipt ids, so it never doubles; who waits longer than `within` gets NotDurable, and is not written
+any more if it was not yet given to the database; a request whose client is gone is written all the
+same. Known limit: NotDurable does not say that nothing is stored: a commit whose answer was lost
+may be.
+*See:* `application.py`, before it; `page_writer.py`, after it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import TypeAlias
+
+import anyio
+from anyio.abc import TaskStatus
+
+from inboxd.errors import NotDurable
+from inboxd.inbound.sources import broken_instead
+from inboxd.model.receipt import Receipt
+from inboxd.store.connections import is_passing, is_refusal
+from inboxd.store.receipts import Stored
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# Between two attempts to write, in seconds.
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 0.5
+# A page's share of the bodies in flight.
+_PAGE_BYTES = 8 << 20
+
+Write: TypeAlias = Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored]]]
+# The same, with a spool behind it, in which there may be no room for some.
+WriteSome: TypeAlias = Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored | NotDurable]]]
+# Gets what became of a receipt.
+Tell: TypeAlias = Callable[[Stored | NotDurable], None]
+
+_STOPS = "it stops"
+_LATE = "the database did not answer in time"
+
+
+def _unwatched(_receipts: int, _seconds: float) -> None:
+    """Nobody measures."""
+
+
+@dataclass(slots=True, eq=False)
+class QueuedReceipt:
+    """A receipt, who is to be told of it, and until when it waits (monotonic clock)."""
+
+    receipt: Receipt
+    tell: Tell
+    until: float
+    is_told: bool = False
+    replaced: bool = False
+
+    def end(self, outcome: Stored | NotDurable) -> None:
+        """Tell what became of it, once."""
+        if self.is_told:
+            return
+        self.is_told = True
+        try:
+            self.tell(outcome)
+        except Exception as error:  # noqa: BLE001 - its neighbours are told even so
+            _log.error("a webhook could not be answered", error=type(error).__name__)
+
+
+class GroupCommit:
+    """Writes receipts; `run` in a task group."""
+
+    def __init__(
+        self,
+        write: WriteSome,
+        *,
+        on_written: Callable[[int, float], None] = _unwatched,
+        writers: int = 2,
+        max_page: int = 500,
+        most_waiting: int = 10_000,
+        within: float = 5.0,
+    ) -> None:
+        """`within`: seconds from `submit` to NotDurable.
+
+        write: writes all of a page and commits, or nothing of it, or answers NotDurable for those
+        that it did not write. on_written: gets the size of a
+        page that is committed, and the seconds that it took.
+        """
+        self._write = write
+        self._on_written = on_written
+        self._writers = writers
+        self._max_page = max_page
+        self._most_waiting = most_waiting
+        self._within = within
+        self._queue: deque[QueuedReceipt] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._pages: list[list[QueuedReceipt]] = []
+        self._is_running = False
+
+    @property
+    def waiting(self) -> int:
+        """How many receipts are neither stored nor given up."""
+        return len(self._queue) + sum(len(page) for page in self._pages)
+
+    def submit(self, receipt: Receipt, tell: Tell) -> None:
+        """Write a receipt with its events; `tell` is called, once, with what became of it.
+
+        Raises NotDurable when it is not taken at all; `tell` is not called then.
+        """
+        queue = self._queue
+        if not self._is_running or len(queue) >= self._most_waiting:
+            raise NotDurable("too many wait" if self._is_running else _STOPS)
+        queue.append(QueuedReceipt(receipt, tell, monotonic() + self._within))
+        if self._idle:
+            self._wake()
+
+    async def store(self, receipt: Receipt) -> Stored:
+        """The same for who waits: returns once it is durable. Raises NotDurable."""
+        answer: asyncio.Future[Stored | NotDurable] = asyncio.get_running_loop().create_future()
+
+        def tell(outcome: Stored | NotDurable) -> None:
+            if not answer.done():  # else who asked is gone
+                answer.set_result(outcome)
+
+        self.submit(receipt, tell)
+        outcome = await answer
+        if isinstance(outcome, NotDurable):
+            # Not that one: its traceback would have this frame, which holds it, and so a cycle that
+            # holds all of the request.
+            raise NotDurable(str(outcome))
+        return outcome
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Write what comes, until cancelled; who waits then gets NotDurable."""
+        self._is_running = True
+        task_status.started()
+        try:
+            async with anyio.create_task_group() as group:
+                for _ in range(self._writers):
+                    group.start_soon(self._write_pages)
+                group.start_soon(self._give_up_late)
+        finally:
+            self._is_running = False
+            while self._queue:
+                self._queue.popleft().end(NotDurable(_STOPS))
+
+    def _wake(self) -> None:
+        while self._idle:
+            sleeper = self._idle.pop()
+            if not sleeper.done():
+                sleeper.set_result(None)
+                return
+
+    async def _write_pages(self) -> None:
+        while True:
+            if not self._queue:
+                sleeper = asyncio.get_running_loop().create_future()
+                self._idle.append(sleeper)
+                await sleeper
+            if page := self._take():
+                self._pages.append(page)
+                try:
+                    await self._write_page(page)
+                finally:
+                    self._pages.remove(page)
+                    for each in page:
+                        each.end(NotDurable(_STOPS))
+
+    def _take(self) -> list[QueuedReceipt]:
+        """The next page: what has waited longest."""
+        page: list[QueuedReceipt] = []
+        queue, size = self._queue, 0
+        while queue and len(page) < self._max_page and size < _PAGE_BYTES:
+            each = queue.popleft()
+            size += len(each.receipt.body)
+            page.append(each)
+        return page
+
+    async def _write_page(self, page: list[QueuedReceipt]) -> None:
+        """Write a page; halved until what spoils it is alone."""
+        parts = [page]
+        while parts:
+            part = [each for each in parts.pop() if not each.is_told]
+            try:
+                await self._insist(part)
+            except Exception as error:  # noqa: BLE001 - sorted out below
+                if len(part) > 1:
+                    middle = len(part) // 2
+                    parts += [part[middle:], part[:middle]]
+                elif again := self._refused(part[0], error):
+                    parts.append([again])
+
+    async def _insist(self, part: list[QueuedReceipt]) -> None:
+        """Write these, as long as somebody waits. Raises what the database has against them."""
+        pause = _FIRST_PAUSE
+        while part:
+            started = monotonic()
+            try:
+                ended = await self._write([each.receipt for each in part])
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+                _log.warning("webhooks wait for the database", receipts=len(part), error=str(error))
+            else:
+                for each, one in zip(part, ended, strict=True):
+                    each.end(one)
+                if written := sum(isinstance(one, Stored) for one in ended):
+                    self._on_written(written, monotonic() - started)
+                return
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            now = monotonic()
+            part = [each for each in part if now < each.until and not each.is_told]
+
+    def _refused(self, each: QueuedReceipt, error: Exception) -> QueuedReceipt | None:
+        """The database refuses this one: what is written in its place."""
+        receipt = each.receipt
+        instead = None
+        if is_refusal(error) and not each.replaced:
+            instead = broken_instead(receipt, f"the database refuses it: {type(error).__name__}")
+        _log.error(
+            "a webhook cannot be written" if instead is None else "a webhook is a dead letter",
+            source=receipt.source,
+            receipt_id=receipt.receipt_id,
+            error=type(error).__name__,
+        )
+        if instead is None:
+            each.end(NotDurable("it cannot be written"))
+            return None
+        each.receipt, each.replaced = instead, True
+        return each
+
+    async def _give_up_late(self) -> None:
+        """Tell who has waited too long; what was not given to the database is not written."""
+        while True:
+            await anyio.sleep(min(0.25, self._within / 10))
+            now = monotonic()
+            while self._queue and self._queue[0].until <= now:
+                self._queue.popleft().end(NotDurable(_LATE))
+            for page in self._pages:
+                for each in page:
+                    if each.until <= now:
+                        each.end(NotDurable(_LATE))

@@ -1,0 +1,73 @@
+"""The elements of an array in a JSON document, each as the text that it is.
+
+Promises: no digit of a number is lost, which decoding and encoding would cost; the time is that of
+one more decoding. *See:* `sources.py`, which makes an event of each.
+"""
+
+import re
+from collections.abc import Sequence
+from json import JSONDecoder
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the standard library's own
+
+from inboxd.inbound.bodies import BrokenBody
+
+# Numbers are passed by, not read.
+_skip = JSONDecoder(parse_int=str, parse_float=str).scan_once  # type: ignore[attr-defined]
+_space = re.compile(r"[ \t\n\r]*").match
+
+
+def elements(text: str, way: Sequence[str]) -> list[str]:
+    """The texts of the elements of the array at the end of a way; `text` is valid JSON.
+
+    Raises BrokenBody when no array is there.
+    """
+    try:
+        at = _find(text, _after(text, 0), way)
+        if at is None or text[at] != "[":
+            where = "/" + "/".join(way) if way else "the body"
+            raise BrokenBody(f"{where} is not an array, so there are no items")
+        return _split(text, at)
+    except RecursionError:
+        raise BrokenBody("the body is nested too deeply to be taken apart") from None
+
+
+def _find(text: str, at: int, way: Sequence[str]) -> int | None:
+    """Where the value begins that the way leads to."""
+    for name in way:
+        found = _member(text, at, name) if text[at] == "{" else None
+        if found is None:
+            return None
+        at = found
+    return at
+
+
+def _member(text: str, at: int, name: str) -> int | None:
+    """Where the value of a member of the object at `at` begins: of the last one of this name."""
+    found = None
+    at = _after(text, at + 1)
+    while text[at] == '"':
+        key, at = scanstring(text, at + 1, False)  # noqa: FBT003 - its parameters have no names
+        at = _after(text, _after(text, at) + 1)
+        if key == name:
+            found = at
+        at = _after(text, _skip(text, at)[1])
+        if text[at] == ",":
+            at = _after(text, at + 1)
+    return found
+
+
+def _split(text: str, at: int) -> list[str]:
+    found = []
+    at = _after(text, at + 1)
+    while text[at] != "]":
+        end = _skip(text, at)[1]
+        found.append(text[at:end])
+        at = _after(text, end)
+        if text[at] == ",":
+            at = _after(text, at + 1)
+    return found
+
+
+def _after(text: str, at: int) -> int:
+    """Where the next character is that is no space."""
+    return _space(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too

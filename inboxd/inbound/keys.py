@@ -1,0 +1,146 @@
+"""What a source's settings take from a request: keys, types, entities, compiled into functions.
+
+Owns the words `header:…`, `pointer:…`, `text:…` and `body`. Promises: what is not there is a
+BrokenBody that names the setting, never a value; a number is the text that it is in the body,
+whatever its size; what is longer than its column is a hash of it, as the database makes it. Known
+limit: a value that is an object or an array is no key.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from inboxd.errors import UsageError
+from inboxd.inbound.bodies import BrokenBody, exact_text
+from inboxd.inbound.pointer import MISSING, compile_pointer
+from inboxd.model import checks
+
+Headers: TypeAlias = Mapping[str, str]
+
+
+class AuthenticRequest(NamedTuple):
+    """An authentic request: what was sent, by whom, and when (nanoseconds since the epoch)."""
+
+    headers: Headers
+    body: bytes
+    address: str | None
+    key_id: str | None
+    traceparent: str | None
+    at: int
+
+
+# From a request, the decoded document of an event, and its text.
+Read: TypeAlias = Callable[[AuthenticRequest, object, str], str]
+# What becomes of a text that is found.
+Fit: TypeAlias = Callable[[str], str]
+
+_KEY_BYTES = 255
+# A text of fewer characters fits in any case.
+_FITS = _KEY_BYTES // 4
+
+
+def compile_read(setting: str, value: str, fit: Fit, prefix: str = "") -> Read:
+    """A function from a request to the text that a setting names. Raises UsageError.
+
+    fit: what becomes of a text that may be too long. The function raises BrokenBody.
+    """
+    kind, colon, rest = value.partition(":")
+    if value == "body":
+        return _hash
+    if not colon or kind not in _KINDS:
+        raise UsageError(
+            f'{setting} is "{value}"; it may be "header:NAME", "pointer:/PATH" (a JSON pointer) or '
+            '"text:FIXED"'
+        )
+    return _KINDS[kind](setting, rest, fit, prefix)
+
+
+def dedup_key(text: str) -> str:
+    """As `declared_key` makes it of a payload."""
+    if len(text.encode()) > _KEY_BYTES:
+        return hashlib.sha256(text.encode()).hexdigest()
+    return text
+
+
+def ordering_key(text: str) -> str:
+    """As `accept_event` makes it of a payload."""
+    if len(text.encode()) > _KEY_BYTES:
+        return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+    return text
+
+
+def short(text: str) -> str:
+    """A text as it is. Raises BrokenBody for one that is too long."""
+    if problem := checks.short(text):
+        raise BrokenBody(problem)
+    return text
+
+
+def _header(setting: str, name: str, fit: Fit, prefix: str) -> Read:
+    wanted = name.strip().lower()
+    if not wanted:
+        raise UsageError(f'{setting} names no header: write "header:NAME"')
+
+    def read(request: AuthenticRequest, _document: object, _text: str) -> str:
+        found = request.headers.get(wanted)
+        if not found:
+            raise BrokenBody(f"the request has no header {wanted} ({setting})")
+        if problem := checks.text(found):
+            raise BrokenBody(f"the header {wanted} ({setting}) {problem}")
+        return _fitted(fit, prefix + found, setting)
+
+    return read
+
+
+def _pointer(setting: str, pointer: str, fit: Fit, prefix: str) -> Read:
+    follow = compile_pointer(pointer)
+
+    def read(_request: AuthenticRequest, document: object, text: str) -> str:
+        found = follow(document)
+        if type(found) is float:
+            # A large integer, or digits that a float has not: two keys must not become one.
+            found = follow(exact_text(text))
+        if type(found) is not str:
+            found = _text_of(found, setting, pointer)
+        if not found:
+            raise BrokenBody(f"{pointer} is empty ({setting})")
+        if prefix:
+            found = prefix + found
+        return found if len(found) < _FITS else _fitted(fit, found, setting)
+
+    return read
+
+
+def _text(setting: str, text: str, fit: Fit, _prefix: str) -> Read:
+    if problem := checks.name(text):
+        raise UsageError(f"{setting} {problem}")
+    fixed = fit(text)
+
+    def read(_request: AuthenticRequest, _document: object, _text: str) -> str:
+        return fixed
+
+    return read
+
+
+_KINDS = {"header": _header, "pointer": _pointer, "text": _text}
+
+
+def _text_of(found: object, setting: str, pointer: str) -> str:
+    if type(found) is int:
+        return str(found)
+    if type(found) is bool:
+        return "true" if found else "false"
+    if found is MISSING or found is None:
+        raise BrokenBody(f"the body has nothing at {pointer} ({setting})")
+    raise BrokenBody(f"{pointer} is an object or an array ({setting}), which is no key")
+
+
+def _fitted(fit: Fit, text: str, setting: str) -> str:
+    try:
+        return fit(text)
+    except BrokenBody as problem:
+        raise BrokenBody(f"{setting} {problem}") from None
+
+
+def _hash(request: AuthenticRequest, _document: object, _text: str) -> str:
+    return hashlib.sha256(request.body).hexdigest()

@@ -1,0 +1,308 @@
+"""The receiver's listener: accepts connections, sweeps over them, and drains.
+
+uvicorn's protocol carries the application (`protocol.py`); its server does not: it can neither stop
+accepting nor leave a connection in order. So this module accepts by itself, a few connections at a
+time. Processes that share an inherited socket are all woken, and the first one gets it; then it
+rests for a moment, so that a burst is shared, and a busy one gets less than the others.
+
+Promises:
+
+- at most `max_connections`. What is beyond waits in the kernel's queue, where another process may
+  take it, and is accepted when one ends; it is counted once each time the listener is full.
+  Meanwhile connections that have been idle for longest are closed, some with each sweep;
+- a drain stops accepting at once. What the kernel has queued is accepted first, then this process'
+  descriptor is closed, never shut down: other processes that have the socket go on;
+- while it drains each answer says `Connection: close`; a connection from which nothing has been
+  asked for a second is closed by its writing side, and read until the client closes.
+
+What can still happen: a request that is sent in the moment in which its idle connection is closed
+(a trip on the network) gets the end of the connection instead of an answer. It has not been
+looked at, and is not reset. A connection that reaches an own, not inherited socket between the
+last accept and its closing, some microseconds, is reset. With TLS a writing side cannot be shut
+alone, so that a crossing request may be reset.
+*See:* `protocol.py`.
+"""
+
+import asyncio
+import contextlib
+import heapq
+import select
+import socket
+from collections.abc import Callable, Sequence
+from email.utils import formatdate
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from inboxd.inbound.certificate import tls
+from inboxd.inbound.protocol import InboundConnection
+from inboxd.inbound.shared import Shared
+from inboxd.settings import InboundHttp
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# Seconds between two sweeps; an eighth of the shortest timeout, in these bounds.
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 0.01, 0.25
+# Seconds without a request after which a connection is idle enough to be closed.
+_IDLE = 1.0
+# How many idle connections make room in one sweep.
+_EVICTED = 64
+# How many connections are accepted before other processes get a turn, and for how long: without it
+# the process that happens to run takes a whole burst.
+_AT_ONCE, _TURN = 8, 0.001
+# What the queue of a listening socket holds, at most (net.core.somaxconn).
+_QUEUED = 4096
+# Seconds between two log lines about a full listener, and for what is cancelled at the end.
+_QUIET = 60.0
+_CANCELLING = 1.0
+_TLS_SHUTDOWN = 2.0
+
+
+async def listen(
+    settings: InboundHttp,
+    app: Any,
+    *,
+    sockets: Sequence[socket.socket],
+    on_refused: Callable[[str], None] = lambda _: None,
+    task_status: TaskStatus["InboundListener"] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve until drained or cancelled; reports the listener as soon as it accepts.
+
+    The sockets listen already, and are closed at the end. `on_refused` is called with the reason
+    for each connection or request that is turned away here. Raises SettingsError for a
+    certificate that cannot be used.
+    """
+    listener = InboundListener(settings, app, sockets, on_refused)
+    await listener.serve(task_status)
+
+
+class InboundListener:
+    """What the rest of a process has of its listener."""
+
+    def __init__(
+        self,
+        settings: InboundHttp,
+        app: Any,
+        sockets: Sequence[socket.socket],
+        on_refused: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._sockets = list(sockets)
+        self._on_refused = on_refused
+        self._tls = tls(settings.certificate, settings.private_key)
+        times = (settings.header_timeout, settings.body_timeout, settings.keep_alive)
+        header_timeout, body_timeout, keep_alive = (each.total_seconds() for each in times)
+        self._shared = Shared(
+            app,
+            header_timeout=header_timeout,
+            body_timeout=body_timeout,
+            keep_alive=keep_alive,
+            on_refused=on_refused,
+            on_lost=self._on_lost,
+        )
+        shortest = min(header_timeout, body_timeout, keep_alive) / 8
+        self._period = min(max(shortest, _SHORTEST_PERIOD), _LONGEST_PERIOD)
+        self._loop = asyncio.get_running_loop()
+        self._ticked = self._loop.time()
+        self._shared.date(formatdate(usegmt=True).encode())
+        self._beginning = set[asyncio.Task[None]]()
+        self._count = 0
+        self._accepting, self._is_full = False, False
+        self._quiet_until = 0.0
+        self._ended = anyio.Event()
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return self._count
+
+    def reload_certificate(self) -> None:
+        """Read the files again: what connects from now on gets them. Raises SettingsError."""
+        self._tls = tls(self._settings.certificate, self._settings.private_key)
+
+    async def serve(self, task_status: TaskStatus["InboundListener"]) -> None:
+        """Accept and sweep until drained or cancelled."""
+        for each in self._sockets:
+            each.settimeout(0)
+        try:
+            self._accept()
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._sweep)
+                task_status.started(self)
+                await self._ended.wait()
+                group.cancel_scope.cancel()
+        finally:
+            self._close_sockets()
+            await self._abort()
+
+    async def drain(self, within: float) -> None:
+        """Let what has begun end, and the rest of the connections too; abort what is left then."""
+        self._shared.draining = True
+        for each in self._sockets:
+            self._take(each, _QUEUED)
+        self._close_sockets()
+        for connection in self._all():
+            connection.drain()
+        self._end_if_done()
+        with anyio.move_on_after(within):
+            await self._ended.wait()
+        self._ended.set()
+
+    # ------------------------------------------------------------------ accepting
+
+    def _accept(self) -> None:
+        self._accepting, self._is_full = True, False
+        for each in self._sockets:
+            self._loop.add_reader(each, self._on_ready, each)
+
+    def _pause(self) -> None:
+        self._accepting = False
+        for each in self._sockets:
+            self._loop.remove_reader(each)
+
+    def _on_ready(self, ready: socket.socket) -> None:
+        room = self._settings.max_connections - self._count
+        if room <= 0:
+            self._full("inbound.http.max_connections")
+        elif self._take(ready, min(_AT_ONCE, room)) == _AT_ONCE:
+            self._pause()
+            self._loop.call_later(_TURN, self._go_on)
+
+    def _full(self, reason: str) -> None:
+        self._pause()
+        self._is_full = True
+        self._on_refused("connections")
+        if self._shared.now >= self._quiet_until:
+            self._quiet_until = self._shared.now + _QUIET
+            _log.warning(
+                "no connection is accepted until one ends", reason=reason, open=self._count
+            )
+
+    def _take(self, ready: socket.socket, most: int) -> int:
+        """Accept what waits in the queue, and say how many."""
+        for taken in range(most):
+            try:
+                accepted, _address = ready.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return taken
+            except OSError as error:  # no descriptors, or no memory
+                if self._accepting:
+                    self._full(error.strerror or str(error))
+                return taken
+            accepted.settimeout(0)
+            self._count += 1
+            begin = self._loop.create_task(self._begin(accepted))
+            self._beginning.add(begin)
+            begin.add_done_callback(self._beginning.discard)
+        return most
+
+    async def _begin(self, accepted: socket.socket) -> None:
+        connection = InboundConnection(self._shared)
+        times: dict[str, float] = {}
+        if self._tls is not None:
+            handshake = self._settings.header_timeout.total_seconds()
+            times = {"ssl_handshake_timeout": handshake, "ssl_shutdown_timeout": _TLS_SHUTDOWN}
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection, accepted, ssl=self._tls, **times
+            )
+        except OSError:  # among them ssl.SSLError and TimeoutError
+            if self._tls is not None:
+                self._on_refused("tls_handshake")
+        finally:
+            if not connection.is_made:
+                accepted.close()
+                self._on_lost()
+
+    def _on_lost(self) -> None:
+        self._count -= 1
+        self._end_if_done()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._accepting and self._sockets and self._count < self._settings.max_connections:
+            self._accept()
+
+    def _close_sockets(self) -> None:
+        self._pause()
+        while self._sockets:
+            self._sockets.pop().close()
+
+    # ------------------------------------------------------------------ ending
+
+    def _all(self) -> list[InboundConnection]:
+        return [
+            each for each in self._shared.state.connections if isinstance(each, InboundConnection)
+        ]
+
+    async def _abort(self) -> None:
+        for connection in self._all():
+            connection.abort()
+        tasks = {*self._beginning, *self._shared.state.tasks}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait(tasks, timeout=_CANCELLING)
+
+    def _end_if_done(self) -> None:
+        if self._shared.draining and not self._count:
+            self._ended.set()
+
+    # ------------------------------------------------------------------ the sweep
+
+    async def _sweep(self) -> None:
+        while True:
+            await anyio.sleep(self._period)
+            now = self._tick()
+            connections = self._all()
+            idle = []
+            for connection in connections:
+                if connection.deadline <= now:
+                    if connection.is_idle:
+                        idle.append(connection)
+                    else:
+                        connection.expire()
+            idle.extend(self._idle_for_long(connections, now))
+            for connection in without_news(idle):
+                connection.close_idle()
+            self._go_on()
+
+    def _tick(self) -> float:
+        """Go on with the time, but for what the loop stood still: senders are not late by that."""
+        now = self._loop.time()
+        self._shared.now += min(now - self._ticked, 2 * self._period)
+        if int(now) != int(self._ticked):
+            self._shared.date(formatdate(usegmt=True).encode())
+        self._ticked = now
+        return self._shared.now
+
+    def _idle_for_long(
+        self, connections: Sequence[InboundConnection], now: float
+    ) -> Sequence[InboundConnection]:
+        """Those that are to go before their time: while draining, and to make room."""
+        if not (self._shared.draining or self._is_full):
+            return ()
+        # Since when is known to a period.
+        since = now - _IDLE - self._period
+        found = [each for each in connections if each.is_idle and each.idle_since <= since]
+        if self._shared.draining:
+            return found
+        return heapq.nsmallest(_EVICTED, found, key=lambda each: each.idle_since)
+
+
+def without_news(idle: Sequence[InboundConnection]) -> Sequence[InboundConnection]:
+    """Leave out those for which the kernel has something that has not been read yet."""
+    if not idle:
+        return ()
+    poll = select.poll()
+    files = {each.fileno(): each for each in idle}
+    for file in files:
+        if file >= 0:
+            poll.register(file, select.POLLIN)
+    for file, _ in poll.poll(0):
+        with contextlib.suppress(KeyError):
+            del files[file]
+    return list(files.values())

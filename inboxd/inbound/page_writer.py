@@ -1,0 +1,34 @@
+"""Writes a page of receipts to PostgreSQL, on a connection of a pool.
+
+Promises: a write takes no longer than a request may wait: then its connection is dropped, and the
+next attempt has another one. *See:* `group_commit.py`, before it; `inboxd/store/receipts.py`, after
+it.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+
+import anyio
+
+from inboxd.inbound.group_commit import Write
+from inboxd.model.receipt import Receipt
+from inboxd.store import receipts
+from inboxd.store.pools import Pool, lend, transaction
+from inboxd.store.receipts import Stored
+from inboxd.store.statements import Statements
+
+
+def page_writer(pool: Pool, sql: Statements, within: float) -> Write:
+    """A function that writes a page and commits; `within`: seconds for the whole of it."""
+
+    async def write(page: Sequence[Receipt]) -> Sequence[Stored]:
+        until = anyio.current_time() + within
+        async with lend(pool, within) as connection:
+            # In here: a time limit around the connection would wait for the server to say goodbye.
+            with anyio.fail_after(until - anyio.current_time()):
+                # Behind a pooler each try is a transaction that begins with the session's limits.
+                begin = partial(transaction, pool, connection) if pool.preamble else nullcontext
+                return await receipts.write(connection, sql, page, begin)
+
+    return write

@@ -1,0 +1,72 @@
+"""JSON pointers (RFC 6901): compiled once, followed in each document.
+
+Promises: a pointer that leads nowhere is told from one that leads to null; an index of an array is
+0, 1, 2 … without a sign or leading zeros. Known limit: `-`, the element after the last one, leads
+nowhere.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from inboxd.errors import UsageError
+
+# A pointer led nowhere.
+MISSING: Final = object()
+
+Follow = Callable[[object], object]
+
+_INDEX = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+_BAD_ESCAPE = re.compile(r"~(?![01])")
+# No array is so long; a longer number would be costly to read.
+_INDEX_DIGITS = 18
+
+
+def steps(pointer: str) -> tuple[str, ...]:
+    """The names on its way, unescaped; raises UsageError."""
+    if pointer and not pointer.startswith("/"):
+        raise UsageError(
+            f"{pointer!r} is not a JSON pointer: it begins with '/', such as '/data/id'; the "
+            "empty one is the whole document"
+        )
+    if _BAD_ESCAPE.search(pointer):
+        raise UsageError(
+            f"{pointer!r} is not a JSON pointer: write ~0 for '~' in a name, and ~1 for '/'"
+        )
+    parts = pointer.split("/")[1:]
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in parts)
+
+
+def compile_pointer(pointer: str) -> Follow:
+    """A function from a document to what the pointer leads to, or `MISSING`.
+
+    Raises UsageError for what is not a pointer.
+    """
+    way = steps(pointer)
+
+    def follow(document: object) -> object:
+        found = document
+        for name in way:
+            if type(found) is dict:
+                found = found.get(name, MISSING)
+            elif type(found) is list:
+                found = _element(found, name)
+            else:
+                return MISSING
+        return found
+
+    if len(way) != 1:
+        return follow
+    [only] = way
+
+    def follow_member(document: object) -> object:
+        return document.get(only, MISSING) if type(document) is dict else follow(document)
+
+    return follow_member
+
+
+def _element(array: list[object], name: str) -> object:
+    if len(name) > _INDEX_DIGITS or not _INDEX.fullmatch(name):
+        return MISSING
+    index = int(name)
+    return array[index] if index < len(array) else MISSING

@@ -1,0 +1,328 @@
+"""Drains what this host has spooled into the database: oldest first, over all its folders.
+
+Owns the drain, of which each host has one, by a lock; any process with a receiver takes it.
+Promises: receipts are written in the order in which they were spooled, whichever process did; a
+page is passed by after its commit, so a crash repeats it, and the database knows the receipts that
+it has; what the database refuses, what cannot be read and what is older than the database's memory
+of receipts is set apart, whole, and shown; a source is unmarked while nobody can append for it.
+Newer receipts of a source that is drained queue behind, in the spool.
+Known limit: while the last page of a source is written, new receipts of it wait for that long.
+*See:* `writer.py`, `gates.py`, `log.py`.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from heapq import merge
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+from anyio import to_thread
+
+from inboxd.errors import SpoolOwned, UnreadableReceipt
+from inboxd.inbound.group_commit import Write
+from inboxd.inbound.sources import broken_instead
+from inboxd.inbound.spool.encoding import Order, decode
+from inboxd.inbound.spool.files import Files
+from inboxd.inbound.spool.folder import Lock, drain_lock, folders, is_owned
+from inboxd.inbound.spool.gates import Gates
+from inboxd.inbound.spool.log import Reader, segments, set_apart
+from inboxd.model.outcome import explain
+from inboxd.model.receipt import Receipt
+from inboxd.store.connections import is_refusal
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_PAGE = 500
+_FEWEST = 10  # rows of a page, when more take the database too long
+_PAGE_BYTES = 8 << 20
+_TIDY = 20  # pages between two looks at what may be removed
+_PAUSE = 0.2  # seconds between two looks for work, and after a failure
+
+
+class SpooledFrame(NamedTuple):
+    """A receipt in a folder; compared by its order."""
+
+    order: Order
+    number: int
+    place: int
+    folder: Path
+    receipt: Receipt
+    content: bytes
+
+
+class DrainPage(NamedTuple):
+    """The oldest receipts; is_last: there were no more."""
+
+    rows: list[SpooledFrame]
+    is_last: bool
+
+
+class Drain:
+    """The drain of this host, in this process."""
+
+    def __init__(
+        self,
+        path: Path,
+        files: Files,
+        gates: Gates,
+        write: Write,
+        *,
+        write_last: Write | None = None,
+        remembers: timedelta | None,
+        is_away: Callable[[], bool] = lambda: False,
+        after: float = 2.0,
+    ) -> None:
+        """remembers: how long the database knows a receipt; an older one might double.
+
+        write_last: `write`, within half of `after`: requests wait for it, at closed gates.
+        """
+        self._path = path
+        self._files = files
+        self._gates = gates
+        self._write = write
+        self._remembers = remembers  # None: for ever
+        self._is_away = is_away
+        self._write_last = write_last or write
+        self._closing, self._last = after / 4, 0.75 * after
+        self._readers: dict[Path, Reader] = {}
+        self._waiting: dict[Path, deque[SpooledFrame]] = {}
+        self._rows = _PAGE
+        self._lock: Lock | None = None
+        self.drained = 0
+        self._trouble: str | None = None
+
+    async def run(self) -> None:
+        """Drain what comes, until cancelled."""
+        try:
+            while True:
+                if self._is_away() or not await self._turn():
+                    await anyio.sleep(_PAUSE)
+        finally:
+            self._leave()
+
+    async def finish(self) -> None:
+        """Drain what there is. Raises SpoolOwned when another process drains, or what stops it."""
+        self._lock = self._lock or drain_lock(self._path)
+        try:
+            while await self._pages() or await self._unmark():
+                pass
+            await to_thread.run_sync(self._tidy)
+        finally:
+            self._leave()
+
+    async def _turn(self) -> bool:
+        """Drain for a while; whether there may be more."""
+        try:
+            if not await to_thread.run_sync(self._has_work):
+                self._leave()
+                return False
+            self._lock = self._lock or drain_lock(self._path)
+            more = await self._pages() or await self._unmark()
+            self._trouble = None
+        except SpoolOwned:
+            return False
+        except Exception as error:  # noqa: BLE001 - what is spooled stays, and is tried again
+            reason = explain(error).error
+            if reason != self._trouble:
+                _log.warning("what is spooled cannot be drained yet", reason=reason)
+            self._trouble = reason
+            await to_thread.run_sync(self._begin_again)
+            return False
+        else:
+            return more
+
+    def _has_work(self) -> bool:
+        """Marks may be gone, if the folder is a copy: what is in it is drained all the same."""
+        return bool(self._gates.marked()) or any(
+            segments(folder, self._files) for folder in folders(self._path)
+        )
+
+    def _begin_again(self) -> None:
+        """Forget what was read and not stored: it is read again, from the cursor."""
+        self._rows = max(_FEWEST, self._rows // 2)
+        with suppress(OSError):
+            self._tidy()  # on a full disk, what was drained before makes room
+        self._leave()
+
+    async def _pages(self) -> bool:
+        """Some pages, each read while the one before is stored; whether there may be more."""
+        pages = 1
+        page = await to_thread.run_sync(self._next)
+        while not page.is_last and pages < _TIDY:
+            page, pages = await self._store_and_read(page.rows), pages + 1
+        await self._store(page.rows)
+        await to_thread.run_sync(self._tidy)
+        return not page.is_last
+
+    async def _store_and_read(self, rows: Sequence[SpooledFrame]) -> DrainPage:
+        pages: list[DrainPage] = []
+        errors: list[Exception] = []
+
+        async def read() -> None:
+            pages.append(await to_thread.run_sync(self._next))
+
+        async def attempt(step: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await step()
+            except Exception as error:  # noqa: BLE001 - raised when both have ended
+                errors.append(error)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(attempt, read)
+            group.start_soon(attempt, partial(self._store, rows))
+        if errors:
+            raise errors[0]
+        return pages[0]
+
+    async def _unmark(self) -> bool:
+        """Close the gates of all sources, drain the rest, and unmark them; whether more came."""
+        marked = await to_thread.run_sync(self._gates.marked)
+        closed = await to_thread.run_sync(self._close, marked) if marked else None
+        if closed is None:
+            return bool(marked)
+        with closed:
+            page = await to_thread.run_sync(self._next)
+            with anyio.fail_after(self._last):
+                await self._store(page.rows, self._write_last)
+            if not page.is_last:  # not while others wait
+                return True
+            await to_thread.run_sync(self._take_marks, marked)
+            _log.info("what was spooled is in the database", sources=marked, drained=self.drained)
+        return await to_thread.run_sync(lambda: bool(self._gates.marked()))
+
+    def _take_marks(self, sources: Sequence[str]) -> None:
+        self._tidy()
+        for source in sources:
+            self._gates.unmark(source)
+
+    def _close(self, sources: Sequence[str]) -> ExitStack | None:
+        """None: appends go on for too long."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._gates.closed(sources, self._closing))
+            except TimeoutError:
+                return None
+            return stack.pop_all()
+
+    def _next(self) -> DrainPage:
+        """The oldest receipts of all folders, taken; they are passed by when they are stored."""
+        found = folders(self._path)
+        for gone in self._readers.keys() - set(found):
+            del self._readers[gone], self._waiting[gone]
+        for index, folder in enumerate(found):
+            if folder not in self._readers:
+                self._readers[folder] = Reader(folder, self._files)
+                self._waiting[folder] = deque()
+            self._fill(index, folder, self._waiting[folder])
+        rows, size = [], 0
+        for each in merge(*(list(waiting) for waiting in self._waiting.values())):
+            self._waiting[each.folder].popleft()
+            rows.append(each)
+            size += len(each.content)
+            if len(rows) >= self._rows or size >= _PAGE_BYTES:
+                break
+        else:
+            self._mark(rows)
+            return DrainPage(rows, is_last=True)
+        self._mark(rows)
+        return DrainPage(rows, is_last=False)
+
+    def _mark(self, rows: Sequence[SpooledFrame]) -> None:
+        """Marks that are gone are made again, so that nothing overtakes what is drained."""
+        for source in {each.receipt.source for each in rows}:
+            if not self._gates.is_marked(source):
+                self._gates.mark(source)
+
+    def _fill(self, index: int, folder: Path, waiting: deque[SpooledFrame]) -> None:
+        """Read until there is a page, or nothing left that can be read."""
+        reader, owned = self._readers[folder], partial(is_owned, folder)
+        size = sum(len(each.content) for each in waiting)
+        while len(waiting) < self._rows and size < _PAGE_BYTES:
+            page = reader.page(self._rows - len(waiting), _PAGE_BYTES - size, owned=owned)
+            if not page:
+                return
+            size += sum(len(content) for _, content in page)
+            for number, content in page:
+                try:
+                    order, receipt = decode(content)
+                except UnreadableReceipt as error:
+                    self._keep_apart(folder, number, content, str(error))
+                else:
+                    frame = SpooledFrame(order, number, index, folder, receipt, content)
+                    waiting.append(frame)
+
+    async def _store(self, page: Sequence[SpooledFrame], write: Write | None = None) -> None:
+        """Write a page; what the database refuses is found by halving."""
+        write = write or self._write
+        parts = [await self._young(page)]
+        while parts:
+            part = parts.pop()
+            if part and not await self._written([each.receipt for each in part], write):
+                if len(part) > 1:
+                    middle = len(part) // 2
+                    parts += [part[middle:], part[:middle]]
+                else:
+                    await self._refused(part[0], write)
+        for each in page:
+            self._readers[each.folder].pass_by(each.number)
+        self._rows = min(_PAGE, 2 * self._rows)
+
+    async def _written(self, receipts: Sequence[Receipt], write: Write) -> bool:
+        """Whether the database has them; False: it refuses one of them."""
+        try:
+            await write(receipts)
+        except Exception as error:
+            if is_refusal(error):
+                return False
+            raise
+        self.drained += len(receipts)
+        return True
+
+    async def _refused(self, frame: SpooledFrame, write: Write) -> None:
+        """It is a dead letter, as without a spool; if that is refused too, it is set apart."""
+        reason = "the database refuses it"
+        instead = broken_instead(frame.receipt, reason)
+        if instead is None or not await self._written([instead], write):
+            await to_thread.run_sync(
+                self._keep_apart, frame.folder, frame.number, frame.content, reason
+            )
+
+    async def _young(self, page: Sequence[SpooledFrame]) -> Sequence[SpooledFrame]:
+        """Those that the database would know, if it had them; others are set apart."""
+        if self._remembers is None:
+            return page
+        oldest = datetime.now(UTC) - self._remembers
+        young = []
+        for each in page:
+            if each.receipt.received_at >= oldest:
+                young.append(each)
+            else:
+                reason = "it is older than the database's memory of receipts"
+                await to_thread.run_sync(
+                    self._keep_apart, each.folder, each.number, each.content, reason
+                )
+        return young
+
+    def _keep_apart(self, folder: Path, number: int, content: bytes, reason: str) -> None:
+        set_apart(folder, self._files, f"{number:020d}", content, reason)
+        _log.error(
+            "a spooled webhook is set apart", folder=str(folder), frame=number, reason=reason
+        )
+
+    def _tidy(self) -> None:
+        for folder, reader in self._readers.items():
+            with suppress(FileNotFoundError):  # somebody has taken the folder away
+                reader.tidy(owned=partial(is_owned, folder))
+
+    def _leave(self) -> None:
+        """Let another process drain."""
+        self._readers.clear()
+        self._waiting.clear()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None

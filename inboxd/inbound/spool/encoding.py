@@ -1,0 +1,108 @@
+"""Receipts as the content of frames.
+
+Owns the form: the length of a JSON document, the document, the raw body. Promises: what is decoded
+is what was encoded, the order stamp included; a payload that is the body itself is stored once; a
+form that this version does not know is told, not guessed.
+"""
+
+from datetime import UTC, datetime, timedelta
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - its name is too common
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import orjson
+
+from inboxd.errors import UnreadableReceipt
+from inboxd.model.receipt import Receipt, ReceivedEvent
+
+_FORM = 1
+_LENGTH = Struct("<I")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Order(NamedTuple):
+    """The place of a receipt among those of its host: which boot, and nanoseconds since then."""
+
+    boot: int
+    since: int
+
+
+class SpooledReceipt(NamedTuple):
+    """A receipt, and its place in the order of all that this host spooled."""
+
+    order: Order
+    receipt: Receipt
+
+
+def encode(order: Order, receipt: Receipt) -> bytes:
+    """The content of its frame."""
+    text = receipt.body
+    document = orjson.dumps(
+        {
+            "form": _FORM,
+            "order": tuple(order),
+            "id": receipt.receipt_id,
+            "at": (receipt.received_at - _EPOCH) // _MICROSECOND,
+            "source": receipt.source,
+            "content_type": receipt.content_type,
+            "headers": receipt.headers,
+            "address": receipt.address,
+            "key": receipt.key_id,
+            "hold": receipt.hold,
+            "events": [_event(event, text) for event in receipt.events],
+        }
+    )
+    return b"".join((_LENGTH.pack(len(document)), document, receipt.body))
+
+
+def decode(content: bytes) -> SpooledReceipt:
+    """The receipt of a frame. Raises UnreadableReceipt for what is not one of this form."""
+    try:
+        (length,) = _LENGTH.unpack_from(content)
+        body = content[_LENGTH.size + length :]
+        return _decoded(orjson.loads(content[_LENGTH.size : _LENGTH.size + length]), body)
+    except (AttributeError, KeyError, StructError, TypeError, ValueError) as error:
+        raise UnreadableReceipt("a frame holds no receipt that this version can read") from error
+
+
+def _event(event: ReceivedEvent, body: bytes) -> dict[str, Any]:
+    fields = {name: getattr(event, name) for name in _FIELDS}
+    given = {name: value for name, value in fields.items() if value is not None}
+    given["event_id"] = event.event_id
+    if event.payload.encode(errors="surrogatepass") != body:
+        given["payload"] = event.payload
+    return given
+
+
+def _decoded(document: dict[str, Any], body: bytes) -> SpooledReceipt:
+    if document["form"] != _FORM:
+        raise ValueError(document["form"])
+    events = [
+        ReceivedEvent(
+            event_id=UUID(each.pop("event_id")),
+            payload=each.pop("payload") if "payload" in each else body.decode(),
+            **each,
+        )
+        for each in document["events"]
+    ]
+    receipt = Receipt(
+        receipt_id=UUID(document["id"]),
+        received_at=_EPOCH + document["at"] * _MICROSECOND,
+        source=document["source"],
+        body=body,
+        content_type=document["content_type"],
+        headers=document["headers"],
+        address=document["address"],
+        key_id=document["key"],
+        events=events,
+        hold=document["hold"],
+    )
+    return SpooledReceipt(Order(*document["order"]), receipt)
+
+
+_FIELDS = (
+    *("type", "topic", "ordering_key", "dedup_key", "tenant", "entity_type", "entity_id"),
+    *("headers", "traceparent", "broken"),
+)

@@ -1,0 +1,69 @@
+"""What was erased while its receipt waited in a spool does not come in with its body later.
+
+Promises: before the drain writes a page, the audit is asked for erasures since the oldest receipt
+of the page was received. An event about somebody who was erased since its reception is left out,
+and its receipt is written without body, headers and address, as `inboxd erase` leaves them.
+Known limits: what is drained in the moment of an erasure is found by its next run; the receiver's
+clock says when a receipt was received, and the database's when something was erased.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from inboxd.inbound.group_commit import Write
+from inboxd.model.receipt import Receipt, ReceivedEvent
+from inboxd.store.erase import Subject
+from inboxd.store.receipts import Stored
+
+# Of these subjects, which were erased since then, and when they last were.
+AskErased: TypeAlias = Callable[[Sequence[str], datetime], Awaitable[dict[str, datetime]]]
+
+
+def without_erased(write: Write, ask: AskErased) -> Write:
+    """As `write`, but what was erased meanwhile is left out; `ask` looks into the audit."""
+
+    async def filtered(page: Sequence[Receipt]) -> Sequence[Stored]:
+        subjects = {each for receipt in page for event in receipt.events for each in about(event)}
+        if not subjects:
+            return await write(page)
+        since = min(receipt.received_at for receipt in page)
+        erased = await ask(sorted(subjects), since)
+        return await write([cleared(receipt, erased) for receipt in page])
+
+    return filtered
+
+
+def about(event: ReceivedEvent) -> Iterator[str]:
+    """The subjects by which an erasure would reach it, as the audit has them."""
+    if event.tenant is not None:
+        yield str(Subject(event.tenant, None, None))
+    if event.entity_type is not None and event.entity_id is not None:
+        yield str(Subject(None, event.entity_type, event.entity_id))
+        if event.tenant is not None:
+            yield str(Subject(event.tenant, event.entity_type, event.entity_id))
+
+
+def cleared(receipt: Receipt, erased: dict[str, datetime]) -> Receipt:
+    """The receipt, or what an erasure leaves of it. erased: subjects, and when they last were."""
+
+    def stays(event: ReceivedEvent) -> bool:
+        return not any(
+            erased.get(each, receipt.received_at) > receipt.received_at for each in about(event)
+        )
+
+    left = [event for event in receipt.events if stays(event)]
+    if len(left) == len(receipt.events):
+        return receipt
+    return Receipt(
+        receipt_id=receipt.receipt_id,
+        received_at=receipt.received_at,
+        source=receipt.source,
+        body=b"",
+        content_type=receipt.content_type,
+        headers=None,
+        address=None,
+        key_id=receipt.key_id,
+        events=left,
+        hold=receipt.hold,
+    )

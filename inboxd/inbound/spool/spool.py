@@ -1,0 +1,142 @@
+"""The spool of one process: its folder, its writer and its drain, put together.
+
+Owns what a process shows of it. Promises: the folder is this process's from `open` to `close`; what
+is spooled when it ends is drained by a successor. *See:* `writer.py`, `drain.py`; composed by
+`inboxd/daemon/receiver.py`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from time import time
+from typing import NamedTuple
+
+import anyio
+from anyio import to_thread
+
+from inboxd.errors import SpoolBroken
+from inboxd.inbound.group_commit import Write
+from inboxd.inbound.spool.drain import Drain
+from inboxd.inbound.spool.files import SystemFiles
+from inboxd.inbound.spool.folder import Owned, folders, own
+from inboxd.inbound.spool.log import Appender, count_apart, read_cursor, size_of
+from inboxd.inbound.spool.writer import Probe, SpoolingWriter
+from inboxd.model.outcome import explain
+from inboxd.settings import InboundSpool
+from inboxd.store.receivers import SpoolSight
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+_EVERY = 1.0  # seconds between two looks at the folder
+# Shares of `after`: for a page that nobody waits for yet, and for one under closed gates.
+_DIRECT, _LAST = 0.9, 0.5
+_PAGE_WITHIN = 2.0  # seconds at least for a page that is drained
+
+
+class SpoolState(NamedTuple):
+    """How full this process's folder is; oldest: since when the oldest waits, in unix seconds."""
+
+    waiting: int = 0
+    bytes: int = 0
+    oldest: float | None = None
+    apart: int = 0
+    trouble: SpoolBroken | None = None
+    quota: int = 0
+
+
+class Spool:
+    """Made by `spooling`."""
+
+    def __init__(
+        self,
+        settings: InboundSpool,
+        path: Path,
+        owned: Owned,
+        writes: Callable[[float], Write],
+        probe: Probe,
+        remembers: timedelta | None,
+        drained: Callable[[float], Write],
+    ) -> None:
+        self._files = SystemFiles()
+        self._path = path
+        self._folder = owned.folder
+        self._log = Appender(
+            owned.folder, self._files, quota=settings.quota, segment_bytes=settings.segment_size
+        )
+        after = settings.after.total_seconds()
+        direct, last = writes(_DIRECT * after), drained(_LAST * after)
+        self.writer = SpoolingWriter(direct, probe, self._log, path, after=after)
+        self.drain = Drain(
+            path,
+            self._files,
+            self.writer.gates,
+            drained(max(_PAGE_WITHIN, after)),
+            write_last=last,
+            remembers=remembers,
+            is_away=lambda: self.writer.is_away,
+            after=after,
+        )
+        self.state = SpoolState(quota=settings.quota)
+        # Since when frames with these numbers wait, about.
+        self._since: deque[tuple[int, float]] = deque()
+
+    @property
+    def sources(self) -> list[str]:
+        """Those that are spooled on this host now."""
+        return self.writer.gates.marked()
+
+    def sight(self) -> SpoolSight:
+        """What the other receivers may know of it."""
+        trouble = self.state.trouble
+        return SpoolSight(self.sources, None if trouble is None else str(trouble))
+
+    async def run(self) -> None:
+        """Watch the database, drain, and look, until cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self.writer.watch)
+            group.start_soon(self.drain.run)
+            while True:
+                try:
+                    await self.writer.leave_drained()
+                    await to_thread.run_sync(self._look)
+                except OSError as error:
+                    _log.warning("the spool cannot be looked at", reason=explain(error).error)
+                await anyio.sleep(_EVERY)
+
+    def _look(self) -> None:
+        cursor = read_cursor(self._folder, self._files)
+        last = self._log.next_number - 1
+        if last > (self._since[-1][0] if self._since else cursor):
+            self._since.append((last, time()))
+        while self._since and self._since[0][0] <= cursor:
+            self._since.popleft()
+        size = size_of(self._folder, self._files)
+        oldest = self._since[0][1] if self._since else None
+        apart = sum(count_apart(each, self._files) for each in folders(self._path))
+        waiting = max(0, last - cursor)
+        self.state = SpoolState(waiting, size, oldest, apart, self._log.broken, self.state.quota)
+
+
+@contextmanager
+def spooling(
+    settings: InboundSpool,
+    path: Path,
+    writes: Callable[[float], Write],
+    probe: Probe,
+    remembers: timedelta | None,
+    drained: Callable[[float], Write] | None = None,
+) -> Iterator[Spool]:
+    """The spool for the block.
+
+    writes: makes what writes to the database within so many seconds. probe: a question to it.
+    remembers: how long it knows a receipt; None: for ever. drained: as writes, for what was
+    spooled, if in another way. Raises SettingsError for a folder that cannot be used.
+    """
+    owned = own(path)
+    try:
+        yield Spool(settings, path, owned, writes, probe, remembers, drained or writes)
+    finally:
+        owned.release()

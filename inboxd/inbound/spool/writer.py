@@ -1,0 +1,151 @@
+"""Writes a page of receipts to the database, or to this process's spool.
+
+Owns the choice. Promises: a receipt goes to the spool if its source has something in a spool of
+this host, or if the database did not take it within its budget; what is answered from the spool is
+synced, with its source marked; a page that the database did not answer for may be in both, under
+one receipt id, which the database takes once. While the database is away, no request waits for it:
+a probe looks whether it is back.
+Known limit: outcomes are not known before the drain: a duplicate has the answer of a new event.
+*See:* `../group_commit.py`, before it; `gates.py`, `log.py`, `drain.py`, after it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from inboxd.errors import NotDurable, SpoolBroken, SpoolFull
+from inboxd.inbound.group_commit import Write
+from inboxd.inbound.spool.boots import Stamps
+from inboxd.inbound.spool.encoding import encode
+from inboxd.inbound.spool.gates import Gates
+from inboxd.inbound.spool.log import Appender
+from inboxd.model.outcome import explain
+from inboxd.model.receipt import Receipt
+from inboxd.store.connections import is_refusal
+from inboxd.store.receipts import Stored
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# Shares of `after` that it waits for gates: the drain holds them for no longer than one.
+_GATES = 1.5
+_PROBE = 0.5  # seconds between two looks at a database that is away
+
+Probe = Callable[[], Awaitable[None]]
+
+
+class SpoolingWriter:
+    """The `write` of the group commit, with a spool behind it."""
+
+    def __init__(
+        self, write: Write, probe: Probe, log: Appender, path: Path, *, after: float
+    ) -> None:
+        """write: to the database. probe: asks it for something small, and raises if it is away.
+
+        after: seconds that a page gets in the database before it is spooled. Raises OSError.
+        """
+        self._write_directly = write
+        self._probe = probe
+        self._after = after
+        self._log = log
+        self._stamps = Stamps(path)
+        self._one = anyio.CapacityLimiter(1)
+        self.gates = Gates(path)
+        self.spooled = 0
+        self._away = anyio.Event()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the database is taken for away."""
+        return self._away.is_set()
+
+    async def write(self, page: Sequence[Receipt]) -> list[Stored | NotDurable]:
+        """Make a page durable; NotDurable: those for which there is no room, or no disk.
+
+        Raises what the database has against it.
+        """
+        ended: dict[int, Stored | NotDurable] = {}
+        waits = self._waiting(page)
+        direct = [n for n, each in enumerate(page) if each.source not in waits]
+        ended.update(await self._directly(page, direct))
+        rest = [n for n in range(len(page)) if n not in ended]
+        while rest:
+            given = [page[n] for n in rest]
+            try:
+                left = await to_thread.run_sync(self._append, given, limiter=self._one)
+            except (SpoolFull, SpoolBroken, TimeoutError) as error:
+                ended.update((n, NotDurable(str(error))) for n in rest)
+                break
+            ended.update((n, _spooled(page[n])) for n in rest if page[n].source not in left)
+            # What is left was drained meanwhile: the database has all that came before.
+            direct = [n for n in rest if page[n].source in left]
+            ended.update(await self._directly(page, direct))
+            rest = [n for n in rest if n not in ended]
+        return [ended[n] for n in range(len(page))]
+
+    async def leave_drained(self) -> None:
+        """Give the disk back what is drained. Raises OSError."""
+        await to_thread.run_sync(self._log.leave_drained, limiter=self._one)
+
+    async def watch(self) -> None:
+        """Find out when the database is back, until cancelled."""
+        while True:
+            await self._away.wait()
+            try:
+                with anyio.fail_after(self._after):
+                    await self._probe()
+            except Exception:  # noqa: BLE001 - whatever it is, the database is not back
+                await anyio.sleep(_PROBE)
+            else:
+                self._away = anyio.Event()
+                _log.info("the database is back: what was spooled is drained")
+
+    def _waiting(self, page: Sequence[Receipt]) -> set[str]:
+        """The sources of a page that are spooled."""
+        sources = {receipt.source for receipt in page}
+        if self.is_away:
+            return sources
+        return {source for source in sources if self.gates.is_marked(source)}
+
+    async def _directly(self, page: Sequence[Receipt], places: list[int]) -> dict[int, Stored]:
+        """What the database says to some; nothing: not in time, or what is not their fault."""
+        if not places:
+            return {}
+        try:
+            with anyio.fail_after(self._after):
+                answers = await self._write_directly([page[n] for n in places])
+        except Exception as error:
+            if is_refusal(error):
+                raise
+            if not self.is_away:
+                reason = explain(error).error
+                _log.warning("the database takes no webhooks: they are spooled", reason=reason)
+            self._away.set()
+            return {}
+        return dict(zip(places, answers, strict=True))
+
+    def _append(self, page: list[Receipt]) -> set[str]:
+        """In a thread: have them on the disk, but those whose source is not spooled any more.
+
+        Returns these sources. Raises SpoolFull, SpoolBroken, TimeoutError.
+        """
+        try:
+            with self.gates.opened((each.source for each in page), _GATES * self._after):
+                left = {receipt.source for receipt in page} - self._waiting(page)
+                mine = [receipt for receipt in page if receipt.source not in left]
+                for source in {receipt.source for receipt in mine}:
+                    self.gates.mark(source)
+                if mine:
+                    self._log.append([encode(self._stamps.make(), receipt) for receipt in mine])
+                    self.spooled += len(mine)
+        except TimeoutError:
+            raise
+        except OSError as error:  # of a mark or a gate
+            raise self._log.failed("mark what it holds", error) from error
+        return left
+
+
+def _spooled(receipt: Receipt) -> Stored:
+    return Stored(list(dict.fromkeys(event.event_id for event in receipt.events)), "spooled")

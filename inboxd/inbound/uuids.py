@@ -1,0 +1,62 @@
+"""Time-ordered uuids (RFC 9562, version 7), made without asking the system for each.
+
+Promises: those of one process are in the order of their making; those of several differ, since each
+process draws 40 random bits, and again after some millions. Known limit: who sees one can guess
+others near it, so an id is no secret.
+*See:* `migrations/functions/new_uuid.sql`: there, too, the twelve bits behind the milliseconds are
+their fraction.
+"""
+
+import os
+from uuid import UUID, SafeUUID
+
+_COUNTER_BITS = 22
+_COUNTED = 1 << _COUNTER_BITS
+_PREFIX_BITS = 62 - _COUNTER_BITS
+_VERSION = 7 << 76
+_VARIANT = 2 << 62
+_MILLISECOND = 1_000_000
+
+_new = UUID.__new__
+# What UUID.__init__ does, without its ways of writing a uuid: it takes a fifth of the time.
+_set_int = vars(UUID)["int"].__set__
+_set_safe = vars(UUID)["is_safe"].__set__
+_UNKNOWN = SafeUUID.unknown
+
+
+class Uuids:
+    """Makes them, for one process."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last = 0
+        self._low = 0
+        self._draw()
+
+    def make(self, now_ns: int) -> UUID:
+        """The next one, at a time in nanoseconds since the epoch."""
+        now_ns = max(now_ns, self._last)
+        self._last = now_ns
+        self._count = count = self._count + 1
+        if count == _COUNTED:
+            self._draw()
+            count = 0
+            # Of one moment, those with the new prefix may be less: they have the next one.
+            self._last = now_ns = now_ns + _FRACTION
+        milliseconds, rest = divmod(now_ns, _MILLISECOND)
+        made = _new(UUID)
+        _set_int(
+            made,
+            milliseconds << 80 | _VERSION | (rest * 4096 // _MILLISECOND) << 64 | self._low | count,
+        )
+        _set_safe(made, _UNKNOWN)
+        return made
+
+    def _draw(self) -> None:
+        prefix = int.from_bytes(os.urandom(8), "big") >> (64 - _PREFIX_BITS)
+        self._low = _VARIANT | prefix << _COUNTER_BITS
+        self._count = 0
+
+
+# A step of the twelve bits, rounded up.
+_FRACTION = _MILLISECOND // 4096 + 1

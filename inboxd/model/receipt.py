@@ -1,0 +1,54 @@
+"""Requests as they came over HTTP and were accepted, and the events that are in them.
+
+Known limit: nothing is checked here; the payload of an event that is not broken is JSON that
+PostgreSQL can store (`storable.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+
+@dataclass(slots=True)
+class ReceivedEvent:
+    """An event that is to be written for one topic, or (topic None) for all that have its type.
+
+    payload, headers: JSON text. broken: why it is a dead letter at once; its payload then has the
+    body as text or base64.
+    """
+
+    event_id: UUID
+    type: str
+    payload: str
+    topic: str | None = None
+    ordering_key: str | None = None
+    dedup_key: str | None = None
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    headers: str | None = None
+    traceparent: str | None = None
+    broken: str | None = None
+
+
+@dataclass(slots=True)
+class Receipt:
+    """One request. Several topics: several events with one event id.
+
+    receipt_id: version 7, made at reception, which is `received_at`. headers: JSON text, those of
+    the signature and those that its source keeps, never Authorization or Cookie. hold: the settings
+    pause its source (what an operator paused is known to the database).
+    """
+
+    receipt_id: UUID
+    received_at: datetime
+    source: str
+    body: bytes
+    content_type: str | None
+    headers: str | None
+    address: str | None
+    key_id: str | None
+    events: list[ReceivedEvent]
+    hold: bool = False

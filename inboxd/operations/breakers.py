@@ -1,0 +1,46 @@
+"""What an operator makes of a breaker: forced open or closed, metrics only, or left to its calls.
+
+Promises: every worker obeys within a second; it is audited in the transaction that does it.
+Known limit: a breaker that only a handler's code names is known once it has been open.
+"""
+
+from inboxd.errors import Conflict, UnknownName
+from inboxd.model.spelling import did_you_mean
+from inboxd.resilience.rules import Mode
+from inboxd.store import breakers as store
+from inboxd.store import operations as audit
+from inboxd.store.breakers import BreakerRow
+from inboxd.store.session import Session
+
+_ACTIONS: dict[Mode, audit.Audited] = {
+    "open": "force open",
+    "closed": "force closed",
+    "metrics_only": "metrics only",
+    "auto": "auto",
+}
+
+
+async def force_breaker(
+    session: Session, name: str, mode: Mode, *, actor: str, reason: str | None = None
+) -> BreakerRow:
+    """Force a breaker, or leave it to its calls again ("auto"); what it is then.
+
+    One that was forced open is tried by probes before it closes. Raises UnknownName, and Conflict
+    for one that is in that mode already.
+    """
+    async with session.connection.transaction():
+        if not await store.force(session, name, mode, actor, reason):
+            row = await one_breaker(session, name)
+            raise Conflict(f"the breaker {name!r} is {row['mode'].replace('_', ' ')} already")
+        await audit.record(session, actor, _ACTIONS[mode], f"breaker {name}", reason, 1)
+        return await one_breaker(session, name)
+
+
+async def one_breaker(session: Session, name: str) -> BreakerRow:
+    """A breaker by its name. Raises UnknownName."""
+    found = await store.listed(session, name)
+    if not found:
+        known = [each["name"] for each in await store.listed(session)]
+        hint = did_you_mean(name, known) or "; `inboxd breakers list` has the names."
+        raise UnknownName(f"there is no breaker {name!r}: no worker has declared it{hint}")
+    return found[0]

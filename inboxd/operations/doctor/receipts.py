@@ -1,0 +1,61 @@
+"""What came over HTTP and waits for somebody: contradictions, broken bodies, what is held.
+
+Known limit: contradictions and broken bodies are counted among the dead letters that nobody has
+replayed or put away, the first ten thousand of each type.
+"""
+
+from collections.abc import AsyncIterator
+
+from inboxd.model.wording import plural, span
+from inboxd.operations.doctor import thresholds
+from inboxd.operations.doctor.finding import Finding, Verdict
+from inboxd.operations.doctor.look import Look
+from inboxd.store import listing, receipts
+
+# How the fingerprints of each kind begin, as `write_received` and `judge_event` make them.
+_KINDS = (
+    (
+        "contradictions",
+        "dedup-conflict:",
+        "came again with the dedup key of another body",
+        "ask the sender which one counts; `inboxd failures list`, then replay or dismiss",
+    ),
+    (
+        "broken bodies",
+        "broken:",
+        "could not become events",
+        "`inboxd failures list` has the reason: mend the source's settings, or tell the sender",
+    ),
+)
+
+
+async def doubtful(look: Look) -> AsyncIterator[Finding]:
+    """Dead letters that a sender caused."""
+    lanes = await listing.lanes(look.session, "events")
+    types = {row["type"] for row in lanes if row["failed"]}
+    for subject, begins, what, remedy in _KINDS:
+        fingerprints = [begins + each for each in sorted(types)]
+        for row in await look.rows("doctor_receipts", fingerprints, thresholds.COUNTED):
+            more = "+" if row["rows"] >= thresholds.COUNTED else ""
+            found = f"{row['rows']:,}{more} {what}, the last {span(row['newest'])} ago"
+            fresh = row["newest"] < thresholds.DOUBTFUL_FRESH_SECONDS
+            verdict = Verdict.WARNING if fresh else Verdict.NOTICE
+            name = f"{subject}: {row['source']}"
+            yield Finding(name, verdict, found, remedy, row["rows"], "rows")
+
+
+async def held(look: Look) -> AsyncIterator[Finding]:
+    """Receipts whose events wait until their source is resumed."""
+    session = look.session
+    for row in await receipts.held(session.connection, session.sql, thresholds.COUNTED):
+        (now,) = await look.row("clock")
+        age = max(0.0, (now - row["held_at"]).total_seconds())
+        more = "+" if row["receipts"] >= thresholds.COUNTED else ""
+        found = f"{plural(row['receipts'], 'receipt')}{more}, the first for {span(age)}"
+        source = row["source"]
+        remedy = (
+            f"`inboxd webhooks resume {source}` when its handlers are mended"
+            if row["paused"]
+            else "they are being released by the worker that leads: start one"
+        )
+        yield thresholds.HELD_SECONDS.find(f"held: {source}", age, "seconds", found, remedy)

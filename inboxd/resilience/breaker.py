@@ -1,0 +1,250 @@
+"""One breaker as one worker has it: closed, open, half-open, or as an operator forces it.
+
+Owns the decisions: when it opens, for how long, which calls are probes, when it closes. Promises
+that nothing passes while it is open, that no more than `probes` calls pass while it is half-open
+and that only for the worker that has the probe, and that a call says nothing of a state that it did
+not begin in. A change is made here at once, and is `unwritten` until the database has it: with the
+database away, this worker goes on by what it has seen. Known limit: until then others do not know.
+*See:* `inboxd.engine.breakers`, which writes and reads; `rules`, `window`.
+"""
+
+import random
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+from inboxd.model import duration
+from inboxd.model.backoff import Rng
+from inboxd.resilience.rules import BreakerRules, Mode, State
+from inboxd.resilience.window import Window
+
+# Seconds after a probe's success, in which no further one began: that will have to do.
+ENOUGH = 1.0
+
+# What a call is given when it begins, to be brought back when it ends.
+Ticket = int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBreaker:
+    """A breaker as it is written down, in seconds from when that was read.
+
+    rest: until its break ends; probed: until the probe is nobody's any more; mine: it is this
+    worker's. opens: breaks in a row. version: grows with each change; 0: nothing is written.
+    """
+
+    mode: Mode = "auto"
+    state: State = "closed"
+    opens: int = 0
+    rest: float = 0.0
+    probed: float = 0.0
+    mine: bool = False
+    version: int = 0
+
+
+class Breaker:
+    """One breaker of one worker; the time is passed in, in seconds of a monotonic clock."""
+
+    def __init__(self, name: str, rules: BreakerRules, rng: Rng = random) -> None:
+        """Closed, until calls or `learn` say otherwise."""
+        self.name = name
+        self.mode: Mode = "auto"
+        self.state: State = "closed"
+        self.opens = 0
+        self.version = 0
+        # Grows with each change: what began before counts no more.
+        self.generation = 0
+        # What has to be written down, and why.
+        self.unwritten: Literal["open", "close"] | None = None
+        self.reason = ""
+        # When the break ends, and when the probe does, whoever has it.
+        self.until = self.probe_until = -inf
+        self.mine = False
+        # For the metrics: how many calls ended how.
+        self.succeeded = self.failed = self.slow = self.rejected = 0
+        self._rng = rng
+        self._in_a_row = 0
+        # Of the probe: calls that are out, successes, and when the last one was.
+        self._out = self._successes = 0
+        self._last_success = inf
+        self.take_over(rules)
+
+    def take_over(self, rules: BreakerRules) -> None:
+        """Go on by these rules."""
+        self.rules = rules
+        self._slow_call = inf if rules.slow_call is None else duration.seconds(rules.slow_call)
+        self._window = Window(duration.seconds(rules.window))
+
+    # ------------------------------------------------------------------------------- questions
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether this worker has the probe."""
+        return self.mine and self.state == "half_open" and self.mode == "auto"
+
+    @property
+    def room(self) -> int:
+        """How many more probes may begin here."""
+        return self.rules.probes - self._out - self._successes if self.is_probing else 0
+
+    @property
+    def passes(self) -> bool:
+        """Whether a call may begin now."""
+        if self.mode != "auto":
+            return self.mode != "open"
+        return self.state == "closed" or self.room > 0
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a probe is out."""
+        return self._out > 0
+
+    def is_due(self, now: float) -> bool:
+        """Whether somebody should probe: the break is over, and nobody does."""
+        over = now >= self.until and now >= self.probe_until and not self.mine
+        stands = self.mode == "auto" and self.state != "closed"
+        return stands and over and self.unwritten is None
+
+    def rest(self, now: float) -> float:
+        """Seconds until a call may begin, as far as that is known."""
+        return 0.0 if self.passes else max(0.0, self.until - now)
+
+    # ----------------------------------------------------------------------------------- calls
+
+    def begin(self) -> Ticket | None:
+        """A call begins, if one may; its ticket is for `ended` or `give_back`."""
+        if not self.passes:
+            return None
+        if self.is_probing:
+            self._out += 1
+        return self.generation
+
+    def give_back(self, ticket: Ticket) -> None:
+        """The call was none after all, or says nothing of its target."""
+        if ticket == self.generation and self.is_probing:
+            self._out -= 1
+
+    def ended(
+        self,
+        ticket: Ticket,
+        now: float,
+        *,
+        failed: bool,
+        seconds: float = 0.0,
+        after: float = 0.0,
+        reason: str = "",
+    ) -> bool:
+        """A call has ended; whether that changed the state. after: its target asked to wait."""
+        slow = seconds > self._slow_call
+        self.failed += failed
+        self.slow += slow and not failed
+        self.succeeded += not (failed or slow)
+        if ticket != self.generation or self.mode != "auto":
+            return False
+        if self.is_probing:
+            return self._probed(now, after, failed or slow, reason or "a slow call")
+        self._window.add(now, failed=failed, slow=slow)
+        self._in_a_row = self._in_a_row + 1 if failed else 0
+        if (failed or slow) and self._is_too_much(now):
+            self._open(now, after, reason or "slow calls")
+            return True
+        return False
+
+    def tick(self, now: float) -> bool:
+        """What the time changes: a probe that is over, or that has told enough."""
+        if not self.is_probing:
+            return False
+        if now >= self.probe_until:
+            self.mine = False
+            self._change()
+            return True
+        if not self._out and now - self._last_success >= ENOUGH:
+            self._close()
+            return True
+        return False
+
+    def _probed(self, now: float, after: float, failed: bool, reason: str) -> bool:  # noqa: FBT001 - one caller
+        self._out -= 1
+        if failed:
+            self._open(now, after, reason)
+            return True
+        self._successes += 1
+        self._last_success = now
+        if self._successes >= self.rules.probes:
+            self._close()
+            return True
+        return False
+
+    def _is_too_much(self, now: float) -> bool:
+        rules, window = self.rules, self._window
+        if rules.consecutive_failures is not None and self._in_a_row >= rules.consecutive_failures:
+            return True
+        window.forget_old(now)
+        if window.calls < rules.minimum_calls:
+            return False
+        ratio = rules.failure_ratio
+        if ratio is not None and window.failures >= ratio * window.calls:
+            return True
+        return self._slow_call < inf and window.slow >= rules.slow_ratio * window.calls
+
+    def _open(self, now: float, after: float, reason: str) -> None:
+        self.until = now + self.rules.break_time(self.opens, self._rng, after)
+        self.opens += 1
+        self.state, self.mine, self.unwritten = "open", False, "open"
+        self.probe_until = -inf
+        self.reason = reason
+        self._change()
+
+    def _close(self) -> None:
+        self.state, self.mine, self.opens, self.unwritten = "closed", False, 0, "close"
+        self.until = self.probe_until = -inf
+        self._change()
+
+    def _change(self) -> None:
+        self.generation += 1
+        self._out = self._successes = self._in_a_row = 0
+        self._last_success = inf
+        self._window.clear()
+
+    # ------------------------------------------------------------------------ what is written
+
+    def written(self, version: int) -> None:
+        """The change is written down."""
+        self.unwritten, self.version = None, version
+
+    def took_probe(self, version: int, now: float, seconds: float) -> None:
+        """This worker may probe for so long."""
+        self.state, self.mine, self.version = "half_open", True, version
+        self.probe_until = now + seconds
+        self._change()
+
+    def keep_probe(self, now: float, seconds: float) -> None:
+        """The probe is this worker's for longer."""
+        self.probe_until = now + seconds
+
+    def learn(self, shared: WrittenBreaker, now: float) -> bool:
+        """Take over what is written; whether that changed anything.
+
+        What is unwritten here stands until its write was refused: then the version is another one.
+        """
+        if self.unwritten is not None:
+            if shared.version == self.version:
+                return False
+            if self.unwritten == "open" and (shared.mode, shared.state) == ("auto", "closed"):
+                self.version = shared.version
+                return False
+            self.unwritten = None
+        if shared.version == self.version and self.mine:
+            return False  # it knows best until when
+        before = (self.mode, self.state, self.mine)
+        self.mode, self.state, self.opens = shared.mode, shared.state, shared.opens
+        # A probe of this process's that it knows nothing of, since the answer was lost, runs out.
+        self.mine = self.mine and shared.mine and shared.state == "half_open"
+        self.version = shared.version
+        self.until = now + shared.rest if shared.rest > 0 else -inf
+        if not self.mine:
+            self.probe_until = now + shared.probed if shared.probed > 0 else -inf
+        if (self.mode, self.state, self.mine) == before:
+            return False
+        self._change()
+        return True

@@ -1,0 +1,133 @@
+"""The value types of webhook sources: header names, references into a request, address ranges.
+
+Owns their spelling. A reference says where a value stands: `header:NAME`, `pointer:/a/b` (RFC 6901,
+into the body), or `text:…`, the value itself. Known limit: whether a request has what is
+referred to shows when it comes.
+*See:* `inboxd/settings/inbound.py`.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator
+from pydantic import WithJsonSchema as Schema
+
+from inboxd.settings.values import Names
+
+# Of RFC 9110; whoever reads one of these could pass for the sender, or for somebody else.
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_LOG_IN = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_POINTER = re.compile(r"(/([^~/]|~[01])*)*")
+
+
+def _source_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            "the name of a source is a part of its address: at most 100 letters, digits, dots, "
+            "hyphens and underscores, and a letter or digit first"
+        )
+    return name
+
+
+def _header(name: str) -> str:
+    if not _TOKEN.fullmatch(name):
+        raise ValueError("a header's name has letters, digits and hyphens, such as x-request-id")
+    return name.lower()
+
+
+def _kept_header(name: str) -> str:
+    if (name := _header(name)) in _LOG_IN:
+        raise ValueError(
+            f"{name} is never kept: whoever reads it could log in with it; leave it out"
+        )
+    return name
+
+
+def _pointer(text: str) -> str:
+    if not _POINTER.fullmatch(text):
+        raise ValueError(
+            "a JSON pointer begins with a slash, such as /data/id; in it ~ is written ~0, and a "
+            'slash of a name ~1; "" is the whole'
+        )
+    return text
+
+
+def _reference(*kinds: str, words: tuple[str, ...] = ()) -> Callable[[str], str]:
+    """A check of a reference that is one of these kinds, or of these words."""
+    shown = [*(f'"{kind}:…"' for kind in kinds), *(f'"{word}"' for word in words)]
+
+    def check(text: str) -> str:
+        if text in words:
+            return text
+        kind, colon, rest = text.partition(":")
+        if not colon or kind not in kinds:
+            raise ValueError(f"must be {', '.join(shown[:-1])} or {shown[-1]}")
+        match kind:
+            case "header":
+                return f"header:{_kept_header(rest)}"
+            case "pointer":
+                return f"pointer:{_pointer(rest)}"
+        if not rest:
+            raise ValueError("text: needs a text behind it")
+        return text
+
+    return check
+
+
+def _networks(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        try:
+            ipaddress.ip_network(value)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; an address range is such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"
+            ) from None
+    return values
+
+
+def _whole_number(value: object) -> object:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
+def _midnight(value: object) -> object:
+    """A date of TOML is its first moment, in UTC."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime.combine(value, time(), UTC)
+    return value
+
+
+def _text(pattern: str) -> Schema:
+    return Schema({"type": "string", "pattern": f"^{pattern}$"})
+
+
+# Without a pattern in the schema: editors know names of tables by `additionalProperties`.
+SourceName = Annotated[str, AfterValidator(_source_name), Schema({"type": "string"})]
+HeaderName = Annotated[str, AfterValidator(_header), _text(_TOKEN.pattern)]
+HeaderNames = Annotated[
+    Names, AfterValidator(lambda names: tuple(_kept_header(name) for name in names))
+]
+Pointer = Annotated[str, AfterValidator(_pointer), _text(_POINTER.pattern)]
+Reference = Annotated[
+    str,
+    AfterValidator(_reference("header", "pointer", "text")),
+    _text(f"(header:.+|pointer:{_POINTER.pattern}|text:.+)"),
+]
+TypeReference = Annotated[
+    str,
+    AfterValidator(_reference("header", "pointer")),
+    _text(f"(header:.+|pointer:{_POINTER.pattern})"),
+]
+DedupKey = Annotated[
+    str,
+    AfterValidator(_reference("header", "pointer", words=("body", ""))),
+    _text(f"(header:.+|pointer:{_POINTER.pattern}|body|)"),
+]
+Addresses = Annotated[Names, AfterValidator(_networks)]
+Answer = Annotated[Literal[200, 201, 202, 204], BeforeValidator(_whole_number)]
+When = Annotated[
+    AwareDatetime, BeforeValidator(_midnight), Schema({"type": "string", "format": "date-time"})
+]

@@ -1,0 +1,68 @@
+"""Mutual TLS that ends at a proxy: the proxy verifies the certificate, and says whose it was.
+
+Promises: what the header says counts only if the peer is a trusted proxy. The proxy must set the
+header in every request, empty where there was no certificate or it is not verified: what a sender
+wrote there is gone.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inboxd.errors import SettingsError, Unauthentic
+from inboxd.signatures.contract import Key, SignedRequest, Verifier
+from inboxd.signatures.matching import accepted, preferred, wire
+from inboxd.signatures.material import as_text, checked, valid
+from inboxd.signatures.options import known, name_of_header
+
+# SHA-1 or SHA-256, with colons or without.
+_FINGERPRINT = re.compile(
+    rb"(?:[0-9a-f]{2}:?){19}(?:(?:[0-9a-f]{2}:?){12})?[0-9a-f]{2}", re.IGNORECASE
+)
+
+
+class ClientCertificateVerifier(Verifier):
+    """A subject or a fingerprint in a header, one of those that the settings name."""
+
+    def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:  # noqa: ARG002
+        known(options, ("header", "subjects"))
+        self._header = name_of_header(options, "header")
+        self._keys = checked([*keys, *_named(options.get("subjects", ()))])
+        self._subjects = [(key, _one_form(as_text(key))) for key in self._keys]
+        self.signed_headers = frozenset({self._header}) - self.secret_headers
+
+    def verify(self, request: SignedRequest, now: float) -> str:
+        """As `Verifier` has it."""
+        if not request.from_trusted_proxy:
+            raise Unauthentic("it did not come through a trusted proxy: see trusted_proxies")
+        given = request.headers.get(self._header, "")
+        if not given:
+            raise Unauthentic(f"it has no client certificate: {self._header} is empty")
+        subject = _one_form(wire(given, self._header))
+        found: Key | None = None
+        for key, each in self._subjects:
+            if hmac.compare_digest(each, subject):
+                found = preferred(found, key, now)
+        return accepted(now, found)
+
+    def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:  # noqa: ARG002
+        """What the proxy would set; it counts only where the receiver trusts the one who sends."""
+        return {self._header: valid(self._keys, now)[0].secret.decode("latin-1")}
+
+
+def _named(subjects: Any) -> list[Key]:
+    """Subjects without times: each is its own id."""
+    if isinstance(subjects, str) or not all(isinstance(each, str) and each for each in subjects):
+        raise SettingsError("subjects is not a list of subjects or fingerprints.")
+    try:
+        return [Key(each, each.encode("latin-1")) for each in subjects]
+    except UnicodeEncodeError:
+        raise SettingsError("subjects: one has characters that no header carries.") from None
+
+
+def _one_form(text: bytes) -> bytes:
+    """A fingerprint without colons and in lower case; a subject as it is."""
+    return text.replace(b":", b"").lower() if _FINGERPRINT.fullmatch(text) else text

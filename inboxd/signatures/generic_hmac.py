@@ -1,0 +1,162 @@
+"""An HMAC in a header: GitHub's, and that of any sender who describes theirs.
+
+Known limit: without a time in what is signed nothing tells a request from its repetition; the dedup
+key does then.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from string import Formatter
+from typing import Any
+
+from inboxd.errors import Malformed, SettingsError
+from inboxd.signatures.contract import Key, SignedRequest, Verifier
+from inboxd.signatures.matching import MOST_SIGNATURES, HmacKeys, accepted, check_time, header, wire
+from inboxd.signatures.material import as_base64, as_hex, as_text, checked, valid
+from inboxd.signatures.options import choice, known, name_of_header, text
+
+_WRITTEN: dict[str, Callable[[bytes], bytes]] = {
+    "hex": lambda digest: digest.hex().encode("ascii"),
+    "base64": lambda digest: base64.b64encode(digest).rstrip(b"="),
+    "base64url": lambda digest: base64.urlsafe_b64encode(digest).rstrip(b"="),
+}
+# As it came: digits of either case, padded or not, are the same signature.
+_READ: dict[str, Callable[[bytes], bytes]] = {
+    "hex": bytes.lower,
+    "base64": lambda given: given.rstrip(b"="),
+    "base64url": lambda given: given.rstrip(b"="),
+}
+_SECRETS: dict[str, Callable[[Key], bytes]] = {
+    "text": as_text,
+    "base64": as_base64,
+    "hex": as_hex,
+}
+_OPTIONS = (
+    *("algorithm", "header", "encoding", "prefix", "template"),
+    *("timestamp_header", "id_header", "secret_encoding"),
+)
+
+
+class HmacVerifier(Verifier):
+    """One signature in a header, made of a template of header values and the body."""
+
+    def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:
+        known(options, _OPTIONS)
+        self._keys = checked(keys)
+        self._tolerance = tolerance
+        self._header = name_of_header(options, "header")
+        self._time = name_of_header(options, "timestamp_header", "")
+        self._id = name_of_header(options, "id_header", "")
+        self._prefix = text(options, "prefix", "").encode("latin-1", "replace")
+        algorithm = choice(options, "algorithm", ("sha256", "sha512", "sha1"))
+        encoding = choice(options, "encoding", tuple(_WRITTEN))
+        secret = _SECRETS[choice(options, "secret_encoding", tuple(_SECRETS))]
+        self._template = _Template(text(options, "template", "{body}"), self._time, self._id)
+        self._read = _READ[encoding]
+        self._made = HmacKeys(keys, secret, algorithm, _WRITTEN[encoding])
+        named = frozenset(filter(None, (self._header, self._time, self._id)))
+        self.signed_headers = named - self.secret_headers
+        self.default_dedup_key = f"header:{self._id}" if self._id else None
+        if algorithm == "sha1":
+            self.doubts = (
+                "algorithm is sha1, which is kept for old senders: ask yours for sha256",
+            )
+
+    def verify(self, request: SignedRequest, now: float) -> str:
+        """As `Verifier` has it."""
+        headers = request.headers
+        signatures = self._signatures(wire(header(headers, self._header), self._header))
+        time = id_ = b""
+        if self._time:
+            time = check_time(header(headers, self._time), self._time, now, self._tolerance)
+        if self._id:
+            id_ = wire(header(headers, self._id), self._id)
+        signed = self._template.filled(request.body, time, id_)
+        return accepted(now, self._made.found(signed, signatures, now))
+
+    def _signatures(self, given: bytes) -> list[bytes]:
+        """Those of a header: one, or several with commas between them."""
+        prefix, read = self._prefix, self._read
+        parts = [given]
+        if b"," in given and b"," not in prefix:
+            parts = [each.strip() for each in given.split(b",")]
+        found = [read(each[len(prefix) :]) for each in parts if each.startswith(prefix)]
+        if not found or len(found) > MOST_SIGNATURES:
+            raise Malformed(f"its {self._header} is not a signature as the settings describe it")
+        return found
+
+    def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
+        """As `Verifier` has it; by the first key that is valid."""
+        time = str(int(now))
+        signed = self._template.filled(body, time.encode("ascii"), wire(message_id, "id"))
+        (signature,) = self._made.signatures(signed, valid(self._keys, now)[:1])
+        sent = {self._header: self._prefix.decode("latin-1") + signature}
+        if self._time:
+            sent[self._time] = time
+        if self._id:
+            sent[self._id] = message_id
+        return sent
+
+
+class GithubVerifier(HmacVerifier):
+    """`X-Hub-Signature-256`: the body alone is signed, the id of a delivery is not."""
+
+    def __init__(self, keys: Sequence[Key], tolerance: float, options: Mapping[str, Any]) -> None:
+        known(options, ())
+        signed = {"header": "x-hub-signature-256", "prefix": "sha256="}
+        super().__init__(keys, tolerance, signed)
+        self.signed_headers |= {"x-github-delivery", "x-github-event"}
+        self.default_dedup_key = "header:x-github-delivery"
+
+    def sign(self, body: bytes, message_id: str, now: float) -> dict[str, str]:
+        """As `Verifier` has it."""
+        return {**super().sign(body, message_id, now), "x-github-delivery": message_id}
+
+
+class _Template:
+    """What is signed: fixed text with `{body}`, `{timestamp}` and `{id}` in it."""
+
+    def __init__(self, template: str, time: str, id_: str) -> None:
+        self._names: list[str] = []
+        self._pattern = b""
+        for literal, name, spec, conversion in _parsed(template):
+            self._pattern += literal.encode().replace(b"%", b"%%")
+            if name is None:
+                continue
+            if spec or conversion or name not in {"body", "timestamp", "id"}:
+                raise SettingsError(
+                    f"template: {{{name}}} is not known: it has {{body}}, {{timestamp}} and "
+                    "{id}; write {{ and }} for braces."
+                )
+            self._pattern += b"%b"
+            self._names.append(name)
+        if "body" not in self._names:
+            raise SettingsError("template: {body} is missing: nothing would protect it.")
+        for name, option, given in (
+            ("timestamp", "timestamp_header", time),
+            ("id", "id_header", id_),
+        ):
+            if name in self._names and not given:
+                raise SettingsError(f"{option} is missing: the template has {{{name}}}.")
+        if time and "timestamp" not in self._names:
+            raise SettingsError(
+                "timestamp_header: the template does not sign it, so anyone could change it: "
+                "put {timestamp} where the sender has it."
+            )
+        self._is_body = self._pattern == b"%b"
+
+    def filled(self, body: bytes, time: bytes, id_: bytes) -> bytes:
+        """The bytes that are signed."""
+        if self._is_body:
+            return body
+        values = {"body": body, "timestamp": time, "id": id_}
+        return self._pattern % tuple(values[name] for name in self._names)
+
+
+def _parsed(template: str) -> list[tuple[str, str | None, str | None, str | None]]:
+    try:
+        return list(Formatter().parse(template))
+    except ValueError as error:
+        raise SettingsError(f"template: {error}; write {{{{ and }}}} for braces.") from None

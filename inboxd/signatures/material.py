@@ -1,0 +1,71 @@
+"""From a key of the settings to the bytes that a scheme computes with.
+
+Promises: what is wrong with a key is one SettingsError that names the key's id, and never its
+secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+
+from inboxd.errors import SettingsError, UsageError
+from inboxd.signatures.contract import Key
+
+
+def checked(keys: Sequence[Key]) -> Sequence[Key]:
+    """The keys, if there are any and each has an id of its own; raises SettingsError."""
+    if not keys:
+        raise SettingsError("keys: there is none: give at least one, with an id and a secret.")
+    seen = set[str]()
+    for key in keys:
+        if not key.id:
+            raise SettingsError("keys: one has an empty id: give it one, which receipts will show.")
+        if key.id in seen:
+            raise SettingsError(f"key {key.id!r} is there twice: give each an id of its own.")
+        seen.add(key.id)
+        bounds = (key.not_before, key.not_after)
+        if None not in bounds and bounds[0] > bounds[1]:  # type: ignore[operator] # both are numbers
+            raise SettingsError(f"key {key.id!r}: its not_after is before its not_before.")
+    return keys
+
+
+def as_text(key: Key) -> bytes:
+    """A secret that is used as it stands there; raises SettingsError if there is none."""
+    if key.public_key:
+        raise SettingsError(f"key {key.id!r}: this scheme has no public keys: give a secret.")
+    if not key.secret:
+        raise SettingsError(f"key {key.id!r}: its secret is empty.")
+    return key.secret
+
+
+def as_base64(key: Key) -> bytes:
+    """A secret of any length that is written in base64; raises SettingsError."""
+    return unpacked(as_text(key).strip(), f"key {key.id!r}: its secret")
+
+
+def as_hex(key: Key) -> bytes:
+    """A secret that is written in hexadecimal digits; raises SettingsError."""
+    try:
+        return binascii.unhexlify(as_text(key).strip())
+    except ValueError:
+        raise SettingsError(f"key {key.id!r}: its secret is not hexadecimal.") from None
+
+
+def unpacked(text: bytes, what: str) -> bytes:
+    """What a text in base64 stands for, padded or not; raises SettingsError."""
+    try:
+        return base64.b64decode(text + b"=" * (-len(text) % 4), validate=True)
+    except ValueError:
+        # Without the cause, which may quote the secret.
+        raise SettingsError(f"{what} is not base64: copy it whole from the sender.") from None
+
+
+def valid(keys: Sequence[Key], now: float) -> Sequence[Key]:
+    """The keys that may sign now; raises UsageError when there is none."""
+    found = [key for key in keys if key.is_valid(now)]
+    if not found:
+        ids = ", ".join(repr(key.id) for key in keys)
+        raise UsageError(f"no key is valid now, of {ids}: see their not_before and not_after.")
+    return found

@@ -1,0 +1,46 @@
+"""A scheme's options, which the settings pass on as they stand: read with a SettingsError."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from inboxd.errors import SettingsError
+from inboxd.model.spelling import did_you_mean
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+
+
+def known(options: Mapping[str, Any], names: Collection[str]) -> None:
+    """Raise SettingsError for an option that is not one of these."""
+    for name in options:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"; it has: {', '.join(names) or 'none'}."
+            raise SettingsError(f"this scheme has no option {name!r}{hint}")
+
+
+def text(options: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    """An option that is text; None: it must be there."""
+    value = options.get(name, default)
+    if value is None:
+        raise SettingsError(f"{name} is missing: this scheme needs it.")
+    if not isinstance(value, str):
+        raise SettingsError(f"{name} is {type(value).__name__}: give text.")
+    return value
+
+
+def choice(options: Mapping[str, Any], name: str, of: Sequence[str]) -> str:
+    """An option that is one of these; the first is the default."""
+    value = text(options, name, of[0])
+    if value not in of:
+        raise SettingsError(f"{name} is {value!r}: give one of {', '.join(of)}.")
+    return value
+
+
+def name_of_header(options: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    """An option that is the name of a header, in lower case."""
+    value = text(options, name, default).lower()
+    if value != default and not _HEADER.fullmatch(value):
+        raise SettingsError(f"{name} is {value!r}: that is not the name of a header.")
+    return value

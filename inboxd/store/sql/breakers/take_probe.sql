@@ -1,0 +1,10 @@
+-- Take the probe of a breaker whose break is over, if nobody has it; workers are notified by a trigger.
+-- parameters: $1 text name, $2 uuid the worker, $3 float8 seconds
+-- returns: version; no row when there is nothing to take
+-- locks: the row
+UPDATE {schema}.breakers
+   SET state = 'half_open', probe_by = $2, probe_until = clock_timestamp() + make_interval(secs => $3),
+       version = version + 1, changed_at = clock_timestamp()
+ WHERE name = $1 AND mode = 'auto' AND state <> 'closed' AND open_until <= clock_timestamp()
+   AND (probe_until IS NULL OR probe_until <= clock_timestamp())
+RETURNING version

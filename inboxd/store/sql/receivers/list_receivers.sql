@@ -1,0 +1,13 @@
+-- The receivers that live, and those that died during the last hour. One that died is silent: nothing waits for it, so
+-- nobody declares it dead.
+-- parameters: $1 interval silence after which it is taken for dead, $2 integer limit
+-- returns: id, name, process (null: it has no supervisor), host, pid, version, sources, holds, state (running, draining,
+--          dead), silence (seconds since the last heartbeat), started_at, spooled, trouble
+-- locks: nothing
+SELECT id, name, process, host, pid, version, sources, holds,
+       CASE WHEN clock_timestamp() - beat_at > $1::interval THEN 'dead' ELSE state END AS state,
+       greatest(extract(epoch FROM clock_timestamp() - beat_at), 0)::double precision AS silence, started_at,
+       spooled, trouble
+  FROM {schema}.receivers
+ WHERE state IN ('running', 'draining') AND beat_at > clock_timestamp() - interval '1 hour'
+ ORDER BY name, host, process, started_at, id LIMIT $2

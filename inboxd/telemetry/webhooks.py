@@ -1,0 +1,189 @@
+"""Metrics of webhooks that come in.
+
+Owns their names, labels and help texts; `docs/metrics.md` is held against them by a test. Promises:
+labels have few values: sources are those of the settings, and a request for none counts as "".
+*See:* `inboxd/inbound/application.py`, which counts.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_COMMIT_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_PAGE_BUCKETS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
+
+OUTCOMES = (
+    *("stored", "duplicate", "contradiction", "broken", "held", "spooled"),
+    *("refused", "failed"),
+)
+REASONS = (
+    *("method", "address", "rate", "unsupported", "too_large", "busy", "paused"),
+    *("malformed", "unauthentic", "not_durable"),
+)
+
+
+class SpoolGauges(Protocol):
+    """How full a spool is."""
+
+    @property
+    def waiting(self) -> int: ...  # noqa: D102
+    @property
+    def bytes(self) -> int: ...  # noqa: D102
+    @property
+    def oldest(self) -> float | None: ...  # noqa: D102
+    @property
+    def apart(self) -> int: ...  # noqa: D102
+    @property
+    def quota(self) -> int: ...  # noqa: D102
+    @property
+    def trouble(self) -> object: ...  # noqa: D102
+
+
+class WebhookMetrics:
+    """What the receiver counts and measures."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Make all at zero."""
+        self._requests = Counter(
+            "inboxd_webhook_requests",
+            "Requests by what became of them; failed: by a fault of the receiver.",
+            ("source", "outcome"),
+            registry=registry,
+        )
+        self._refused = Counter(
+            "inboxd_webhook_refused",
+            "Requests that were not accepted, by reason: what their senders do not send again is "
+            "lost.",
+            ("source", "reason"),
+            registry=registry,
+        )
+        self._commit = Histogram(
+            "inboxd_webhook_commit_duration_seconds",
+            "Time that writing a page of receipts took, with its commit.",
+            buckets=_COMMIT_BUCKETS,
+            registry=registry,
+        )
+        self._page = Histogram(
+            "inboxd_webhook_page_receipts",
+            "Receipts that shared one commit.",
+            buckets=_PAGE_BUCKETS,
+            registry=registry,
+        )
+        self._in_flight = Gauge(
+            "inboxd_webhook_in_flight_requests",
+            "Requests that are being answered.",
+            registry=registry,
+        )
+        self._in_flight_bytes = Gauge(
+            "inboxd_webhook_in_flight_bytes",
+            "Bytes of bodies that are in memory, or announced.",
+            registry=registry,
+        )
+        self._success = Gauge(
+            "inboxd_webhook_last_success_timestamp_seconds",
+            "Time of the last request that was answered with a success.",
+            ("source",),
+            registry=registry,
+        )
+        self._held = Gauge(
+            "inboxd_webhook_held_receipts",
+            "Receipts of a paused source that wait to become events, counted up to 10,000.",
+            ("source",),
+            registry=registry,
+        )
+        self._held_since = Gauge(
+            "inboxd_webhook_held_since_timestamp_seconds",
+            "Since when the oldest receipt that is held of a source waits.",
+            ("source",),
+            registry=registry,
+        )
+        self._spooled = Gauge(
+            "inboxd_webhook_spool_receipts",
+            "Receipts that wait in this process's spool for the database.",
+            registry=registry,
+        )
+        self._spool_bytes = Gauge(
+            "inboxd_webhook_spool_bytes",
+            "Bytes of this process's spool, with what is drained and not removed yet.",
+            registry=registry,
+        )
+        self._spool_quota = Gauge(
+            "inboxd_webhook_spool_quota_bytes",
+            "Most bytes of this process's spool, beyond which webhooks are answered 503.",
+            registry=registry,
+        )
+        self._spool_oldest = Gauge(
+            "inboxd_webhook_spool_oldest_timestamp_seconds",
+            "Since about when the oldest receipt of this process's spool waits; 0: none does.",
+            registry=registry,
+        )
+        self._spool_apart = Gauge(
+            "inboxd_webhook_spool_set_apart",
+            "Damaged, refused and too old receipts on this host that an operator has to look at.",
+            registry=registry,
+        )
+        self._spool_broken = Gauge(
+            "inboxd_webhook_spool_broken",
+            "1 after an error of the spool's disk: nothing is accepted into it any more.",
+            registry=registry,
+        )
+        self._outcomes: dict[tuple[str, str], Counter] = {}
+        self._last: dict[str, float] = {}
+
+    def declare(self, sources: Iterable[str]) -> None:
+        """Show these sources from 0 on."""
+        for source in sources:
+            for outcome in OUTCOMES:
+                self._outcome(source, outcome)
+            for reason in REASONS:
+                self._refused.labels(source, reason)
+
+    def watch(self, requests: Callable[[], float], size: Callable[[], float]) -> None:
+        """Show what is in flight, asked when somebody looks."""
+        self._in_flight.set_function(requests)
+        self._in_flight_bytes.set_function(size)
+
+    def watch_spool(self, state: Callable[[], SpoolGauges]) -> None:
+        """Show a spool, asked when somebody looks."""
+        self._spooled.set_function(lambda: state().waiting)
+        self._spool_bytes.set_function(lambda: state().bytes)
+        self._spool_quota.set_function(lambda: state().quota)
+        self._spool_oldest.set_function(lambda: state().oldest or 0)
+        self._spool_apart.set_function(lambda: state().apart)
+        self._spool_broken.set_function(lambda: state().trouble is not None)
+
+    def show_held(self, held: Iterable[tuple[str, int, datetime]]) -> None:
+        """Replace what is shown as held: (source, receipts, since when)."""
+        self._held.clear()
+        self._held_since.clear()
+        for source, receipts, since in held:
+            self._held.labels(source).set(receipts)
+            self._held_since.labels(source).set(since.timestamp())
+
+    def accepted(self, source: str, outcome: str) -> None:
+        """Count a request that was answered with a success."""
+        (self._outcomes.get((source, outcome)) or self._outcome(source, outcome)).inc()
+        if source not in self._last:
+            self._success.labels(source).set_function(lambda: self._last[source])
+        self._last[source] = time.time()
+
+    def refused(self, source: str, reason: str) -> None:
+        """Count one that was not accepted."""
+        self._outcome(source, "refused").inc()
+        self._refused.labels(source, reason).inc()
+
+    def failed(self, source: str) -> None:
+        """Count one that the receiver itself failed on."""
+        self._outcome(source, "failed").inc()
+
+    def written(self, receipts: int, seconds: float) -> None:
+        """Measure a page that is committed."""
+        self._page.observe(receipts)
+        self._commit.observe(seconds)
+
+    def _outcome(self, source: str, outcome: str) -> Counter:
+        child = self._outcomes[source, outcome] = self._requests.labels(source, outcome)
+        return child

@@ -1,0 +1,8 @@
+-- When a receipt was received: the milliseconds that begin its id (RFC 9562, version 7). Inlined.
+-- called by: answered, keep_receipts, receive, release_receipts, write_received, the daemon
+-- roles: worker
+-- locks: nothing
+CREATE OR REPLACE FUNCTION {schema}.receipt_time(receipt_id uuid) RETURNS timestamptz
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT to_timestamp(('x' || translate(left(receipt_id::text, 13), '-', ''))::bit(48)::bigint / 1000.0)
+$$;

@@ -1,0 +1,74 @@
+-- Write a page of receipts and the events that are in them: all, or none. Answers a row for each receipt, in order.
+--
+-- One array a column: first those of receipts, then those of their events, in the order of their receipts. A receipt
+-- that is there already is refused (unique_violation): `answered` has what was answered then. Receipts come last:
+-- whoever writes the same one at the same time waits for the other one's events before.
+--
+-- Of a source that is paused, or of which anything is held still, the events wait in held_receipts. Whoever holds has
+-- the source's lock, shared, and looks again under it: so the release of the last ones, which has it exclusively,
+-- leaves nobody behind.
+--
+-- What is answered is durable: synchronous_commit is raised for this transaction where it is weak, and never lowered.
+-- called by: the daemon
+-- roles: receiver, worker
+-- locks: as write_events; the new rows; shared, a held source
+CREATE OR REPLACE FUNCTION {schema}.receive(
+    receipt_ids uuid[], sources text[], bodies bytea[], content_types text[], kept_headers jsonb[], addresses text[],
+    key_ids text[], holds boolean[],
+    of_receipts uuid[], of_sources text[], given_ids uuid[], types text[], payloads jsonb[], topics text[],
+    ordering_keys text[], dedup_keys text[], tenants text[], entity_types text[], entity_ids text[],
+    headers jsonb[], traceparents text[], broken text[]
+) RETURNS TABLE (receipt_id uuid, event_ids uuid[], outcome text)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_hashjoin = on AS $$
+#variable_conflict use_column
+DECLARE
+    waiting text[];
+BEGIN
+    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    PERFORM {schema}.refuse_ragged(
+        cardinality(receipt_ids), cardinality(sources), cardinality(bodies), cardinality(content_types),
+        cardinality(kept_headers), cardinality(addresses), cardinality(key_ids), cardinality(holds));
+    waiting := {schema}.waiting_sources(sources, holds);
+    IF waiting IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}.held'), hashtext(s)) FROM unnest(waiting) AS s;
+        waiting := {schema}.waiting_sources(sources, holds);
+    END IF;
+    IF waiting IS NOT NULL THEN
+        INSERT INTO {schema}.held_sources (source) SELECT unnest(waiting) ON CONFLICT DO NOTHING;
+        INSERT INTO {schema}.held_receipts (source, receipt_id, events)
+        SELECT r.source, r.id, coalesce(e.events, '[]')
+          FROM unnest(receipt_ids, sources) WITH ORDINALITY AS r(id, source, n)
+          LEFT JOIN (SELECT u.receipt, jsonb_agg(to_jsonb(u) - 'receipt' - 'n' ORDER BY u.n) AS events
+                       FROM unnest(of_receipts, given_ids, types, payloads::text[], topics, ordering_keys, dedup_keys,
+                                   tenants, entity_types, entity_ids, headers, traceparents, broken) WITH ORDINALITY
+                            AS u(receipt, event_id, type, payload, topic, ordering_key, dedup_key, tenant, entity_type,
+                                 entity_id, headers, traceparent, broken, n)
+                      GROUP BY u.receipt) AS e ON e.receipt = r.id
+         WHERE r.source = ANY (waiting) ORDER BY r.n;
+    END IF;
+    RETURN QUERY
+    WITH answers AS MATERIALIZED (
+        SELECT w.receipt_id, w.event_ids, w.outcome, w.again
+          FROM {schema}.write_received(
+                   waiting, of_receipts, of_sources, given_ids, types, payloads, topics, ordering_keys, dedup_keys,
+                   tenants, entity_types, entity_ids, headers, traceparents, broken) AS w
+    ), given AS MATERIALIZED (
+        SELECT u.*, coalesce(a.event_ids, '{}') AS event_ids, coalesce(a.again, false) AS again,
+               CASE WHEN u.source = ANY (waiting) THEN 'held' ELSE coalesce(a.outcome, 'stored') END AS outcome
+          FROM unnest(receipt_ids, sources, bodies, content_types, kept_headers, addresses, key_ids) WITH ORDINALITY
+               AS u(receipt_id, source, body, content_type, headers, address, key_id, n)
+          LEFT JOIN answers a ON a.receipt_id = u.receipt_id
+    ), written AS (
+        INSERT INTO {schema}.receipts
+               (receipt_id, received_at, source, outcome, event_ids, body, body_bytes, content_type, headers, address,
+                key_id)
+        SELECT g.receipt_id, {schema}.receipt_time(g.receipt_id), g.source, g.outcome, g.event_ids,
+               CASE WHEN NOT g.again THEN g.body END, octet_length(g.body), g.content_type, g.headers, g.address,
+               g.key_id
+          FROM given g ORDER BY g.receipt_id
+    )
+    SELECT g.receipt_id, g.event_ids, g.outcome FROM given g ORDER BY g.n;
+END
+$$;

@@ -1,0 +1,79 @@
+"""`inboxd breakers`: listed, shown, forced, audited; and named wherever something waits for one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+Sql = Callable[..., list[Any]]
+
+
+@pytest.fixture(autouse=True)
+def known(sql: Sql) -> None:
+    """One that is open, of a command and a topic, and one that is closed."""
+    sql(
+        "insert into inboxd.breakers (name, state, opens, open_until, reason, uses) values "
+        "('brevo', 'open', 2, now() + interval '90 seconds', 'ConnectionError: refused', "
+        "array['command mail.send', 'event user.created', 'topic mails']), "
+        "('bank', 'closed', 0, null, null, '{}')"
+    )
+
+
+def test_they_are_listed_and_shown(cli: Cli) -> None:
+    listed = cli("breakers", "list", "--json").json["breakers"]
+    assert [(each["name"], each["state"], each["opens"]) for each in listed] == [
+        ("bank", "closed", 0),
+        ("brevo", "open", 2),
+    ]
+    assert 80 < listed[1]["rest"] <= 90
+    out = cli("breakers", "show", "brevo").out
+    assert "ConnectionError: refused" in out
+    assert "command mail.send, event user.created, topic mails" in out
+    ran = cli("breakers", "show", "brevoo")
+    assert (ran.code != 0, "did you mean 'brevo'" in ran.err) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "mode", "told"),
+    [
+        ("open", "open", "forced open"),
+        ("close", "closed", "forced closed"),
+        ("metrics-only", "metrics_only", "metrics only"),
+    ],
+)
+def test_they_are_forced_and_let_go(cli: Cli, sql: Sql, command: str, mode: str, told: str) -> None:
+    assert f"Breaker brevo: {told}" in cli("breakers", command, "brevo", "--reason", "why not").out
+    (row,) = sql("select * from inboxd.breakers where name = 'brevo'")
+    assert (row["mode"], row["state"], row["version"]) == (mode, "closed", 2)
+    assert row["forced_for"] == "why not"
+    again = cli("breakers", command, "brevo")
+    assert (again.code != 0, "already" in again.err) == (True, True)
+    cli("breakers", "auto", "brevo")
+    (row,) = sql("select * from inboxd.breakers where name = 'brevo'")
+    # What was forced open is tried before it closes.
+    assert (row["mode"], row["state"]) == ("auto", "open" if mode == "open" else "closed")
+    audited = [each["target"] for each in sql("select target from inboxd.audit order by id")]
+    assert audited == ["breaker brevo"] * 2
+
+
+def test_what_waits_for_one_says_so(cli: Cli, sql: Sql) -> None:
+    sql("insert into inboxd.topics (name, mode, source) values ('mails', 'single', 'plugin shop')")
+    sql("insert into inboxd.commands (type, queue) values ('mail.send', 'q'), ('mail.other', 'q')")
+    found = cli("status", "--json").json
+    assert [each["name"] for each in found["breakers"]] == ["brevo"]
+    assert {lane["type"]: lane["breaker"] for lane in found["lanes"]} == {
+        "mail.send": True,
+        "mail.other": False,
+    }
+    assert "Breakers that are not closed" in cli("status").out
+    (id_,) = [row["id"] for row in sql("select id from inboxd.commands where type = 'mail.send'")]
+    shown = cli("commands", "show", id_, "--json").json["breakers"]
+    assert [each["name"] for each in shown] == ["brevo"]
+    assert "brevo" in cli("commands", "show", id_).out
+    assert "brevo (open)" in cli("topics", "show", "mails").out
+    findings = cli("doctor", "--json").json["findings"]
+    (told,) = [each for each in findings if each["subject"] == "breakers"]
+    assert told["verdict"] == "warning"
+    assert "ConnectionError: refused" in told["found"]

@@ -1,0 +1,95 @@
+"""`inboxd check` on webhook sources: what cannot start, what is in doubt, what would be lost."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli, Result
+
+KEY = 'keys = [{ secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" }]\n'
+Check = Callable[[str], Result]
+
+
+@pytest.fixture
+def check(run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
+    """Check settings, beside no database."""
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://127.0.0.1:1/none")
+    monkeypatch.setenv("INBOXD_WORKER__PLUGINS", "testplugin")
+
+    def run(text: str) -> Result:
+        settings = tmp_path / "inboxd.toml"
+        settings.write_text(text)
+        result = run_cli("check", "-c", settings, "--json")
+        assert "hunter2" not in result.out + result.err
+        return result
+
+    return run
+
+
+def of(result: Result, subject: str) -> list[dict[str, Any]]:
+    return [each for each in result.json["checks"] if each["subject"] == subject]
+
+
+def test_without_a_source_nothing_is_said(check: Check) -> None:
+    assert not of(check(""), "webhooks")
+
+
+def test_a_source_that_is_right_is_named(check: Check) -> None:
+    source = f'[inbound.webhooks.bank]\ntype = "a"\n{KEY}'
+    result = check(f'[inbound.spool]\npath = "/var/lib/inboxd"\n{source}')
+    assert not of(result, "webhooks: bank")
+    (line,) = of(result, "webhooks")
+    assert (line["verdict"], line["found"]) == ("ok", "1 source: bank")
+    assert [each["verdict"] for each in of(check(source), "webhooks")] == ["warn", "ok"]
+
+
+def test_what_would_be_lost(check: Check) -> None:
+    result = check(
+        '[inbound.webhooks.bank]\ntype = "test.unknown"\npaused = "refuse"\nrate = "5/s"\n'
+        'keys = [{ secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", not_after = 2020-01-01 }]\n'
+    )
+    lines = of(result, "webhooks: bank")
+    assert [each["verdict"] for each in lines] == ["fail", "warn", "warn"]
+    assert "none of its 1 key counts now" in lines[0]["found"]
+    assert all(each["remedy"] for each in lines)
+    (doubt,) = of(result, "settings")
+    assert "nobody is subscribed to its type 'test.unknown'" in doubt["found"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ('keys = [{ secret = "hunter2" }]', "key '1'"),
+        ('scheme = "acme"', "scheme 'acme'"),
+        (
+            f'scheme = "bearer"\noptions = {{ header = "X-Token" }}\n{KEY}headers = ["x-token"]',
+            "headers has x-token, which holds the secret of scheme 'bearer'",
+        ),
+        (
+            f'scheme = "bearer"\noptions.header = "x-token"\n{KEY}dedup_key = "header:x-token"',
+            "dedup_key has x-token, which holds the secret of scheme 'bearer'",
+        ),
+    ],
+)
+def test_what_no_receiver_starts_with(check: Check, lines: str, told: str) -> None:
+    result = check(f'[inbound.webhooks.bank]\ntype = "a"\n{lines}\n')
+    (line,) = of(result, "webhooks: bank")
+    assert line["verdict"] == "fail"
+    assert told in line["found"]
+
+
+def test_what_a_scheme_doubts(check: Check) -> None:
+    result = check(
+        '[inbound.webhooks.bank]\ntype = "a"\nscheme = "bearer"\nkeys = [{ secret = "short" }]\n'
+    )
+    (line,) = of(result, "webhooks: bank")
+    assert line["verdict"] == "warn"
+    assert "could be guessed" in line["found"]
+
+
+def test_a_source_with_a_mistake_is_said_once(check: Check) -> None:
+    result = check('[inbound.webhooks.bank]\ntype = "a"\nscheme = 3\n')
+    assert not of(result, "webhooks: bank")
+    assert result.err.count("scheme") == 1

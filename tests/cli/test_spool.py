@@ -1,0 +1,209 @@
+"""`inboxd spool`: what waits on this host's disk is listed, shown, verified, drained, discarded."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inboxd.errors import UsageError
+from inboxd.inbound.spool import tending
+from inboxd.inbound.spool.folder import drain_lock
+from tests.cli.conftest import Cli
+from tests.support.receipts import receipt, received, received_ago
+from tests.support.spooled import leave_apart, spool
+
+Sql = Callable[..., list[Any]]
+WHY = ("--reason", "it came again", "--yes")
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The spool of this host."""
+    path = tmp_path / "spool"
+    monkeypatch.setenv("INBOXD_INBOUND__SPOOL__PATH", str(path))
+    return path
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No database."""
+    monkeypatch.setenv("INBOXD_DATABASE__DSN", "postgresql://127.0.0.1:1/none")
+
+
+def test_without_a_spool_it_says_which_setting(run_cli: Cli) -> None:
+    result = run_cli("spool", "list")
+    assert result.code == 78
+    assert "set inbound.spool.path" in result.err
+
+
+@pytest.mark.usefixtures("away")
+def test_the_folders_are_listed(run_cli: Cli, path: Path) -> None:
+    assert run_cli("spool", "list", "--json").json["folders"] == []
+    page = [receipt(), receipt()]
+    alive, gone = spool(path, *page), spool(path, receipt(source="bank"))
+    leave_apart(gone.folder, path, receipt(), "the database refuses it")
+    gone.release()
+    found = run_cli("spool", "list", "--json").json
+    assert found["sources"] == ["bank", "psp"]
+    folders = {each["folder"]: each for each in found["folders"]}
+    one, two = folders[alive.folder.name], folders[gone.folder.name]
+    assert (one["owner"], one["waiting"], one["set_apart"]) == ("alive", 2, 0)
+    assert one["oldest"][:19] == page[0].received_at.isoformat()[:19]
+    assert one["bytes"] > 300
+    assert (two["owner"], two["waiting"], two["set_apart"]) == ("gone", 1, 1)
+    assert [each["reason"] for each in found["set_apart"]] == ["the database refuses it"]
+    assert "spooled: bank, psp" in run_cli("spool", "list").err
+    alive.release()
+
+
+@pytest.mark.usefixtures("away")
+def test_what_waits_is_shown_and_its_body_when_asked_for(run_cli: Cli, path: Path) -> None:
+    page = [receipt(), receipt(source="bank")]
+    owned = spool(path, *page)
+    name = leave_apart(owned.folder, path, received_ago(90), "too old")
+    folder = owned.folder.name[:6]
+    found = run_cli("spool", "show", folder, "--json").json
+    assert [each["source"] for each in found["waiting"]] == ["psp", "bank"]
+    assert found["waiting"][0]["event_ids"] == [str(page[0].events[0].event_id)]
+    assert "body" not in found["waiting"][0]
+    assert [(each["name"], each["reason"]) for each in found["set_apart"]] == [(name, "too old")]
+    raw = run_cli("spool", "show", page[0].receipt_id, "--raw", "--json").json
+    assert (raw["body"], raw["headers"]) == ({"came": "so"}, {"webhook-id": "msg_1"})
+    assert run_cli("spool", "show", "42", "--json").json["reason"] == "too old"
+    assert "came" not in run_cli("spool", "show", folder).out
+    assert "came" in run_cli("spool", "show", folder, "--raw").out
+    assert "There are more" in run_cli("spool", "show", folder, "--limit", 1).err
+    lost = run_cli("spool", "show", "nothing")
+    assert (lost.code, "there is no thing" in lost.err) == (1, True)
+    owned.release()
+
+
+@pytest.mark.usefixtures("away")
+def test_flipped_bits_are_found(run_cli: Cli, path: Path) -> None:
+    owned = spool(path, receipt(), receipt())
+    owned.release()
+    assert run_cli("spool", "verify").code == 0
+    [segment] = owned.folder.glob("*.segment")
+    data = bytearray(segment.read_bytes())
+    data[40] ^= 4
+    segment.write_bytes(data)
+    result = run_cli("spool", "verify", "--json")
+    [folder] = result.json["folders"]
+    assert (result.code, result.json["damaged"], folder["frames"]) == (1, 1, 1)
+    assert folder["damage"] == [f"{segment.name} at 0: its checksum is wrong"]
+    assert run_cli("spool", "list", "--json").json["folders"][0]["damaged"] == 1
+
+
+def test_it_is_drained_now(cli: Cli, path: Path, sql: Sql) -> None:
+    page = [receipt(received(payload={"n": n})) for n in range(3)]
+    spool(path, *page).release()
+    assert cli("spool", "drain", "--json").json == {"drained": 3, "set_apart": 0}
+    found = sql("select receipt_id from inboxd.receipts order by stored_at, receipt_id")
+    assert [row[0] for row in found] == [each.receipt_id for each in page]
+    left = cli("spool", "list", "--json").json
+    assert (left["sources"], [each["waiting"] for each in left["folders"]]) == ([], [0])
+    assert cli("spool", "drain").out == "Drained: 0 receipts\n"
+
+
+def test_the_process_that_drains_is_named(cli: Cli, path: Path) -> None:
+    spool(path, receipt()).release()
+    lock = drain_lock(path)
+    result = cli("spool", "drain")
+    lock.release()
+    assert (result.code, f"process {os.getpid()} drains this spool" in result.err) == (1, True)
+
+
+@pytest.mark.usefixtures("away")
+def test_without_the_database_nothing_is_drained_or_discarded(run_cli: Cli, path: Path) -> None:
+    owned = spool(path, receipt())
+    leave_apart(owned.folder, path, receipt(), "refused")
+    owned.release()
+    assert run_cli("spool", "drain").code == 69
+    assert run_cli("spool", "discard", "42", *WHY).code == 69
+    assert run_cli("spool", "discard", owned.folder.name, "--folder", *WHY).code == 69
+    [folder] = run_cli("spool", "list", "--json").json["folders"]
+    assert (folder["waiting"], folder["set_apart"]) == (1, 1)
+
+
+def test_what_is_set_apart_is_inserted_on_a_word(cli: Cli, path: Path, sql: Sql) -> None:
+    """Also where the day of its reception is gone: it gets an id of today."""
+    old = received_ago(400)
+    owned = spool(path)
+    leave_apart(owned.folder, path, old, "it is older than the database's memory of receipts")
+    owned.release()
+    assert cli("spool", "drain", "--apart", "42", "--reason", "asked them").code == 0
+    assert len(sql("select from inboxd.events where event_id = $1", old.events[0].event_id)) == 1
+    [line] = sql("select action, target, reason, count from inboxd.audit")
+    assert (line["action"], line["reason"], line["count"]) == ("drain", "asked them", 1)
+    assert "of psp: it is older" in line["target"]
+    assert cli("spool", "list", "--json").json["set_apart"] == []
+
+
+def test_an_insert_is_repeated_after_a_crash(
+    cli: Cli, path: Path, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was written and could not be removed: its file has the new id."""
+    owned = spool(path)
+    leave_apart(owned.folder, path, received_ago(400), "too old")
+    owned.release()
+    with monkeypatch.context() as broken:
+        broken.setattr(tending, "_remove", _fail)
+        assert cli("spool", "drain", "--apart", "42").code != 0
+    assert cli("spool", "drain", "--apart", "42").code == 0
+    assert len(sql("select from inboxd.receipts")) == 1
+
+
+def _fail(_: object) -> None:
+    raise UsageError("killed here")
+
+
+def test_damage_is_not_inserted(cli: Cli, path: Path) -> None:
+    owned = spool(path)
+    apart = owned.folder / "apart"
+    (apart / "1-24.json").write_text('{"reason": "not a frame", "bytes": 3}')
+    (apart / "1-24.bytes").write_bytes(b"abc")
+    owned.release()
+    result = cli("spool", "drain", "--apart", "1-24")
+    assert (result.code, "is no receipt (not a frame)" in result.err) == (1, True)
+    assert cli("spool", "show", "1-24", "--raw", "--json").json["body"] == "abc"
+
+
+def test_what_is_set_apart_is_discarded_with_a_reason(cli: Cli, path: Path, sql: Sql) -> None:
+    owned = spool(path)
+    given = receipt()
+    leave_apart(owned.folder, path, given, "refused")
+    owned.release()
+    assert cli("spool", "discard", "42", "--yes").code == 2
+    assert cli("spool", "discard", "42", "--reason", "x").code == 2
+    looked = cli("spool", "discard", "42", "--dry-run", "--json").json
+    assert looked["would_discard"]["receipt_id"] == str(given.receipt_id)
+    assert cli("spool", "discard", "42", *WHY).out == f"Discarded: {42:020d}\n"
+    [line] = sql("select action, target, reason from inboxd.audit")
+    told = f"receipt {given.receipt_id}, set apart in a spool: refused"
+    assert tuple(line) == ("discard", told, "it came again")
+    assert list((owned.folder / "apart").iterdir()) == []
+
+
+def test_a_folder_is_discarded_once_its_process_is_gone(cli: Cli, path: Path, sql: Sql) -> None:
+    owned = spool(path, receipt(), receipt())
+    name = owned.folder.name
+    refused = cli("spool", "discard", name[:8], "--folder", *WHY)
+    assert (refused.code, f"process {os.getpid()} lives" in refused.err) == (1, True)
+    owned.release()
+    looked = cli("spool", "discard", name[:8], "--folder", "--dry-run", "--json").json
+    assert looked["would_discard"]["waiting"] == 2
+    done = cli("spool", "discard", name[:8], "--folder", *WHY, "--json").json
+    assert done["waiting"] == 2
+    [line] = sql("select action, target, count from inboxd.audit")
+    assert tuple(line) == ("discard", f"spool folder {name}", 2)
+    assert not owned.folder.exists()
+
+
+def test_another_user_is_sent_away(cli: Cli, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that root makes there could not be opened by the receiver."""
+    spool(path, receipt()).release()
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    result = cli("spool", "drain")
+    assert (result.code, "run it as that one" in result.err) == (2, True)

@@ -1,0 +1,128 @@
+"""`inboxd webhooks replay`: the same bytes again, signed anew where there is a key."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from inboxd.cli.exits import Exit
+from inboxd.embedded import free_port
+from inboxd.model.receipt import Receipt
+from inboxd.signatures import Key, SignedRequest, verifier
+from tests.cli.answering import Answering, answering
+from tests.cli.conftest import Cli
+from tests.support import Database
+from tests.support.receipts import receipt, receive
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+BODY = b'{ "n" : 1 }\n\xff'
+
+
+@pytest.fixture
+def target() -> Iterator[Answering]:
+    """Where it is sent to."""
+    with answering() as server:
+        yield server
+
+
+@pytest.fixture
+def stored(database: Database) -> Receipt:
+    """A request that came, and was signed long ago."""
+    made = receipt(source="bank")
+    made.body = BODY
+    made.headers = (
+        '{"webhook-id": "msg_1", "webhook-timestamp": "1", "webhook-signature": "v1,old", '
+        '"x-request-id": "r"}'
+    )
+    anyio.run(receive, database, made)
+    return made
+
+
+def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    path = tmp_path / "inboxd.toml"
+    path.write_text(f'[inbound.webhooks.bank]\ntype = "a"\nkeys = [{{ {key} }}]\n')
+    monkeypatch.setenv("INBOXD_CONFIG", str(path))
+
+
+def replay(cli: Cli, which: object, target: Answering, *options: str) -> Any:
+    return cli("webhooks", "replay", which, "--url", f"{target.url}/x?token=t", *options)
+
+
+def test_it_is_signed_anew_under_its_old_id(
+    cli: Cli,
+    stored: Receipt,
+    target: Answering,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sql: Callable[..., list[Any]],
+) -> None:
+    configure(tmp_path, monkeypatch, f'secret = "{SECRET}"')
+    result = replay(cli, stored.receipt_id, target, "--reason", "they lost it", "--json")
+    assert result.code == 0
+    assert result.json["signed"] == "anew"
+    assert result.json["receipt"] == str(stored.receipt_id)
+    assert result.json["status"] == 202
+    (came,) = target.came
+    assert (came.path, came.body) == ("/x?token=t", BODY)
+    assert came.headers["content-type"] == "application/json"
+    assert came.headers["webhook-id"] == "msg_1"
+    assert came.headers["x-request-id"] == "r"
+    verify = verifier("standard_webhooks", [Key("1", SECRET.encode())], tolerance=300).verify
+    assert verify(SignedRequest(came.headers, came.body), time.time()) == "1"
+    (entry,) = sql("select action, target, reason, count from inboxd.audit")
+    assert tuple(entry) == (
+        f"send to {target.url}/x",
+        f"receipt {stored.receipt_id}",
+        "they lost it",
+        1,
+    )
+    assert cli("audit", "--action", "send", "--json").json["audit"]
+
+
+@pytest.mark.parametrize(
+    ("key", "options"),
+    [
+        (None, []),
+        (f'secret = "{SECRET}"', ["--original"]),
+        (f'secret = "{SECRET}", not_after = 2020-01-01', []),
+    ],
+)
+def test_it_goes_as_it_came_where_nothing_may_sign(
+    cli: Cli,
+    stored: Receipt,
+    target: Answering,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str | None,
+    options: list[str],
+) -> None:
+    if key is not None:
+        configure(tmp_path, monkeypatch, key)
+    result = replay(cli, stored.receipt_id, target, *options)
+    assert result.code == 0
+    assert "as it came" in result.out
+    (came,) = target.came
+    assert (came.headers["webhook-signature"], came.headers["webhook-timestamp"]) == ("v1,old", "1")
+
+
+def test_it_is_named_by_its_event_too(
+    cli: Cli, stored: Receipt, target: Answering, sql: Callable[..., list[Any]]
+) -> None:
+    target.status = 503
+    (row,) = sql("select id from inboxd.events")
+    assert replay(cli, row["id"], target).code == Exit.PROBLEMS
+    (came,) = target.came
+    assert came.body == stored.body
+
+
+def test_what_cannot_be_sent_again_is_said(cli: Cli, stored: Receipt, target: Answering) -> None:
+    result = cli("webhooks", "replay", stored.receipt_id, "--url", "example.com")
+    assert result.code == Exit.USAGE
+    result = replay(cli, "0193a5f2-7c1e-7000-8000-5f2c1e0d9a7b", target)
+    assert (result.code, target.came) == (Exit.PROBLEMS, [])
+    gone = f"http://127.0.0.1:{free_port()}/"
+    result = cli("webhooks", "replay", stored.receipt_id, "--url", gone)
+    assert result.code == Exit.UNAVAILABLE

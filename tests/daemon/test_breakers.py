@@ -1,0 +1,322 @@
+"""Breakers: all workers leave alone what needs a target that is down, one tries it, all go on."""
+
+import json
+
+import pytest
+
+from inboxd import operations
+from inboxd.resilience.rules import Mode
+from inboxd.store.session import Session
+from inboxd_testplugin import breaking
+from tests.support import Config, Database, StartWorker, Worker, eventually
+from tests.support.rows import SQL, daemon_session, effects, emit, send
+
+pytestmark = pytest.mark.anyio
+
+# Farther away than anything is waited for, so that no poll helps.
+NO_POLL: Config = {"worker": {"poll_interval": "60s"}}
+
+
+@pytest.fixture
+async def target(database: Database) -> "Target":
+    """The target that handlers call."""
+    async with database.connect() as connection:
+        await connection.execute(breaking.TABLES)
+    return Target(database)
+
+
+class Target:
+    """The target, and what is written of its breaker."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def go(self) -> None:
+        """It is down from now on."""
+        await self.database.fetch("update target set up = false")
+
+    async def come(self) -> None:
+        """It is up again."""
+        await self.database.fetch("update target set up = true")
+
+    async def calls(self) -> int:
+        """How often it was called."""
+        return int(await self.database.fetchval("select last_value from target_calls"))
+
+    async def is_(self, state: str) -> None:
+        """Wait for the breaker's state."""
+
+        async def written() -> bool:
+            found = await self.database.fetchval(
+                "select state from inboxd.breakers where name = 'target'"
+            )
+            return bool(found == state)
+
+        await eventually(written, within=30)
+
+
+async def known(state: int, *workers: Worker) -> None:
+    """Wait until all of these know: 0 closed, 1 half-open, 2 open."""
+
+    async def all_do() -> bool:
+        shown = {await each.metric('inboxd_breaker_state{name="target"}') for each in workers}
+        return shown == {state}
+
+    await eventually(all_do, within=10)
+
+
+async def force(database: Database, mode: Mode) -> None:
+    """What an operator does."""
+    async with daemon_session(database) as connection:
+        await operations.force_breaker(Session(connection, SQL), "target", mode, actor="ada")
+
+
+async def settled(database: Database, table: str, count: int) -> None:
+    async def are() -> bool:
+        found = await database.fetchval(
+            f"select count(*) from inboxd.{table}_history where status = 'succeeded'"
+        )
+        return bool(found == count)
+
+    await eventually(are, within=30)
+
+
+@pytest.mark.parametrize(
+    ("table", "type_"), [("commands", "test.target"), ("events", "test.target.told")]
+)
+async def test_what_needs_a_target_that_is_down_waits_and_spends_nothing(
+    database: Database, start_worker: StartWorker, target: Target, table: str, type_: str
+) -> None:
+    workers = [await start_worker(NO_POLL) for _ in range(2)]
+    insert = send if table == "commands" else emit
+    await target.go()
+    await insert(database, 3, type_)
+    await target.is_("open")
+    await insert(database, 200, type_)
+    await send(database, 20, "test.noop")
+    await settled(database, "commands", 20)
+    await known(2, *workers)
+    # Two breaks: what is tried in between is one call each.
+    before = await target.calls()
+    await database.fetch(
+        "update inboxd.breakers "
+        "set open_until = open_until - interval '1 minute', version = version + 1"
+    )
+    await target.is_("half_open")
+    await target.is_("open")
+    assert await target.calls() - before <= 3
+    spent = await database.fetchval(f"select sum(attempts) from inboxd.{table}")
+    assert spent <= await target.calls()
+    await target.come()
+    await settled(database, table, 203 + (20 if table == "commands" else 0))
+    await target.is_("closed")
+    await known(0, *workers)
+    done = await effects(database, table.removesuffix("s"))
+    assert set(done.values()) == {1}
+    log = [
+        json.loads(line)
+        for line in workers[0].output().splitlines() + workers[1].output().splitlines()
+        if line.startswith("{")
+    ]
+    told = [line for line in log if line.get("event", "").startswith("breaker")]
+    assert len(told) < 60
+
+
+async def test_an_events_own_call_puts_off_that_event_alone(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    await start_worker({})
+    await target.go()
+    await emit(database, 3, "test.target.own")
+    await target.is_("open")
+    await force(database, "open")
+    await emit(database, 20, "test.target.own")
+    others = await emit(database, 20, "test.ledger")
+
+    async def done() -> bool:
+        found = await effects(database, "event")
+        return set(others) <= set(found)
+
+    await eventually(done)
+    spent = await database.fetch("select attempts from inboxd.events where type <> 'test.ledger'")
+    assert sum(row["attempts"] for row in spent) <= 6
+    await target.come()
+    await force(database, "auto")
+    await settled(database, "events", 43)
+    assert set((await effects(database, "event")).values()) == {1}
+
+
+async def test_a_thread_calls_under_a_breaker(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    await start_worker({})
+    await target.go()
+    await send(database, 3, "test.target.blocking")
+    await target.is_("open")
+    await target.come()
+    await settled(database, "commands", 3)
+    await target.is_("closed")
+
+
+async def half_open(database: Database, target: Target, rows: int) -> None:
+    """Rows whose calls take their time, one of which is a probe now."""
+    await target.go()
+    await send(database, 3, "test.target")
+    await target.is_("open")
+    await database.execute("delete from inboxd.commands")
+    await send(database, rows, "test.target", wait=1)
+    await target.come()
+
+    async def one_runs() -> bool:
+        running = await database.fetchval(
+            "select count(*) from inboxd.commands where status = 'running'"
+        )
+        return bool(running == 1)
+
+    await eventually(one_runs)
+
+
+async def test_one_probe_at_a_time(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    for _ in range(2):
+        await start_worker(NO_POLL)
+    await half_open(database, target, 10)
+    await target.is_("closed")
+    await settled(database, "commands", 10)
+    assert await database.fetchval("select last_value from target_overlaps") == 0
+    assert set((await effects(database, "command")).values()) == {1}
+
+
+@pytest.mark.long
+async def test_a_probe_outlives_its_worker(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    """The worker that has it dies: when its time is over another one tries."""
+    workers = [await start_worker(NO_POLL) for _ in range(2)]
+    await half_open(database, target, 10)
+    pid = await database.fetchval(
+        "select pid from inboxd.workers join inboxd.breakers on probe_by = id"
+    )
+    for worker in workers:
+        if worker.process.pid == pid:
+            worker.kill()
+    await target.is_("closed")
+    await settled(database, "commands", 10)
+    assert await database.fetchval("select last_value from target_overlaps") == 0
+    assert set((await effects(database, "command")).values()) == {1}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("topic", "type_"),
+    [("target-chunks", "test.target.chunk"), ("target-keys", "test.target.key")],
+)
+async def test_topics_with_lines_stand_still_and_go_on(
+    database: Database, start_worker: StartWorker, target: Target, topic: str, type_: str
+) -> None:
+    await start_worker({})
+    await target.go()
+    rows = "select $1, $2, '{}', 'k' || n % 4 from generate_series(1, $3) n"
+    insert = f"insert into inboxd.events (topic, type, payload, ordering_key) {rows}"
+    await database.execute(insert, topic, type_, 20)
+    await target.is_("open")
+    await force(database, "open")
+    await database.execute(insert, topic, type_, 20)
+    others = await emit(database, 20, "test.ledger")
+
+    async def done() -> bool:
+        return set(others) <= set(await effects(database, "event"))
+
+    await eventually(done)
+    assert await database.fetchval("select count(*) from inboxd.events") == 40
+    await target.come()
+    await force(database, "auto")
+    await settled(database, "events", 60)
+    await target.is_("closed")
+    assert set((await effects(database, "event")).values()) == {1}
+
+
+@pytest.mark.long
+async def test_an_open_breaker_survives_restarts_and_a_target_that_is_down_loses_nothing(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    first = await start_worker(NO_POLL)
+    await target.go()
+    await send(database, 3, "test.target")
+    await target.is_("open")
+    await force(database, "open")
+    await send(database, 30, "test.target")
+    await first.stop()
+    second = await start_worker(NO_POLL)
+    await send(database, 5, "test.noop")
+    await settled(database, "commands", 5)
+    left = await database.fetch("select status, attempts from inboxd.commands order by id")
+    assert {row["status"] for row in left} == {"pending"}
+    assert [row["attempts"] for row in left[3:]] == [0] * 30
+    await database.end_sessions()
+    await target.come()
+    await force(database, "auto")
+    await settled(database, "commands", 38)
+    assert set((await effects(database, "command")).values()) == {1}
+    assert second.process.poll() is None
+
+
+async def test_a_fallback_is_sent_instead(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    await start_worker({"breakers": {"target": {"fallback": "test.noop"}}})
+    await force(database, "open")
+    (id_,) = await send(database, 1, "test.target", wait=0)
+    await settled(database, "commands", 2)
+    row = (await database.fetch("select * from inboxd.commands_history where id = $1", id_))[0]
+    told = json.loads(row["result"])["fallback"]
+    sent = (await database.fetch("select * from inboxd.commands_history where id <> $1", id_))[0]
+    assert told == {
+        "breaker": "target",
+        "type": "test.noop",
+        "command_id": str(sent["command_id"]),
+    }
+    assert (sent["payload"], sent["causation_id"]) == (row["payload"], row["command_id"])
+    assert await target.calls() == 1  # as a sequence that nobody asked
+
+
+@pytest.mark.long
+async def test_lines_of_keys_stand_still_and_go_on_in_order(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    await start_worker({"queues": {"target-lines": {"total_concurrency": 5}}})
+    await target.go()
+    for key in "abc":
+        await database.execute(
+            "insert into inboxd.commands (queue, type, payload, ordering_key) "
+            "select 'target-lines', 'test.target.line', '{}', $1 from generate_series(1, 20)",
+            key,
+        )
+    await target.is_("open")
+    await target.come()
+    await settled(database, "commands", 60)
+    await target.is_("closed")
+    assert set((await effects(database, "command")).values()) == {1}
+    order = await database.fetch(
+        "select row_id from ledger join inboxd.commands_history c on c.id = row_id "
+        "order by ordering_key, finished_at"
+    )
+    assert [row["row_id"] for row in order] == sorted(row["row_id"] for row in order)
+
+
+async def test_forced_open_all_workers_leave_it_alone_at_once(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    """What was leased and has not begun is given back; of what comes nothing is leased."""
+    workers = [await start_worker(NO_POLL) for _ in range(2)]
+    await force(database, "open")
+    await known(2, *workers)
+    ids = await send(database, 50, "test.target")
+    await send(database, 20, "test.noop")
+    await settled(database, "commands", 20)
+    left = await database.fetch("select id, status, fence from inboxd.commands order by id")
+    assert [tuple(row) for row in left] == [(id_, "pending", 0) for id_ in ids]
+    await force(database, "metrics_only")
+    await settled(database, "commands", 70)
+    assert await target.calls() == 50

@@ -1,0 +1,172 @@
+"""Bounds: requests, bytes, rates, addresses, whatever arrives."""
+
+import asyncio
+import tracemalloc
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inboxd.inbound.backpressure import AddressBuckets, InFlight, TokenBucket, allowance
+from inboxd.model.receipt import Receipt
+from inboxd.settings.values import Rate
+from inboxd.store.receipts import Stored
+from tests.inbound import calls
+from tests.inbound.calls import PROVIDER, RESULT, Written, receiving
+from tests.support import eventually
+
+
+class _Held(Written):
+    """A write that waits for a gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = anyio.Event()
+
+    async def __call__(self, page: Sequence[Receipt]) -> list[Stored]:
+        await self.gate.wait()
+        return await super().__call__(page)
+
+
+@pytest.mark.anyio
+async def test_ten_thousand_requests_at_once_are_bounded() -> None:
+    write = _Held()
+    http = {"max_requests": 100, "max_bytes": "1MiB"}
+    async with receiving(http=http, write=write, within=30) as received:
+        tasks = [asyncio.create_task(received.post()) for _ in range(10_000)]
+
+        async def settled() -> bool:
+            return sum(task.done() for task in tasks) == 9_900
+
+        await eventually(settled)
+        assert received.app.in_flight.requests == 100
+        assert received.app.in_flight.bytes == 100 * len(RESULT)
+        assert received.commit.waiting == 100
+        write.gate.set()
+        answers = await asyncio.gather(*tasks)
+        assert (received.app.in_flight.requests, received.app.in_flight.bytes) == (0, 0)
+    statuses = [each.status for each in answers]
+    assert (statuses.count(202), statuses.count(503)) == (100, 9_900)
+    assert all(int(each.headers["retry-after"]) > 0 for each in answers if each.status == 503)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_bytes_in_flight_are_bounded(chunked: bool) -> None:
+    write = _Held()
+    source = {**PROVIDER, "max_body": "1MiB", "body": "text", "dedup_key": "", "ordering_key": None}
+    body = b"x" * (300 << 10)
+    more: dict[str, Any] = {"chunks": [body[:1000], body[1000:]]} if chunked else {}
+    async with receiving({"provider": source}, {"max_bytes": "1MiB"}, write=write) as received:
+        tasks = [asyncio.create_task(received.post(body, **more)) for _ in range(50)]
+
+        async def settled() -> bool:
+            return sum(task.done() for task in tasks) == 47
+
+        await eventually(settled)
+        assert received.app.in_flight.bytes == 3 * len(body)
+        write.gate.set()
+        statuses = [each.status for each in await asyncio.gather(*tasks)]
+        assert (received.app.in_flight.requests, received.app.in_flight.bytes) == (0, 0)
+    assert (statuses.count(202), statuses.count(503)) == (3, 47)
+
+
+@pytest.mark.anyio
+async def test_an_endless_body_is_cut_off_where_it_is_too_large() -> None:
+    async with receiving({"provider": {**PROVIDER, "max_body": "64KiB"}}) as received:
+        chunks = [b"x" * 1000] * 1000
+        tracemalloc.start()
+        answered = await received.post(b"", chunks=chunks)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert answered.status == 413
+    assert most < 1 << 20
+
+
+def test_room_is_given_back() -> None:
+    in_flight = InFlight(1, 10)
+    assert in_flight.reserve(10)
+    assert not in_flight.reserve(1)
+    in_flight.bytes -= 10
+    assert in_flight.reserve(1)
+
+
+@given(
+    rate=st.tuples(st.integers(1, 1000), st.sampled_from([1, 60, 3600])),
+    burst=st.integers(1, 50),
+    waits=st.lists(st.floats(0, 100), min_size=1, max_size=60),
+)
+def test_a_bucket_gives_no_more_than_its_rate(
+    rate: tuple[int, int], burst: int, waits: list[float]
+) -> None:
+    """In any time it gives at most what its rate gives then, and its burst."""
+    allowed = allowance(Rate(*rate), burst)
+    bucket, now, given = TokenBucket(allowed), 1000.0, list[float]()
+    for wait in waits:
+        now += wait
+        retry = bucket.take(now)
+        if not retry:
+            given.append(now)
+        else:
+            assert TokenBucket(allowed).take(now) == 0
+            later = now + retry + 1e-5
+            assert bucket.take(later) == 0, "it says when to come again"
+            given.append(later)
+            now = later
+    for first in range(len(given)):
+        for last in range(first, len(given)):
+            most = burst + (given[last] - given[first]) / allowed.each + 0.01
+            assert last - first + 1 <= most
+
+
+def test_a_rate_alone_lets_a_second_s_worth_come_at_once() -> None:
+    bucket = TokenBucket(allowance(Rate(10, 1), None))
+    assert [bool(bucket.take(5.0)) for _ in range(12)] == [False] * 10 + [True] * 2
+    slow = TokenBucket(allowance(Rate(1, 3600), None))
+    assert not slow.take(5.0)
+    assert slow.take(5.0) == pytest.approx(3600)
+
+
+def test_so_many_addresses_are_remembered() -> None:
+    buckets = AddressBuckets(allowance(Rate(1, 3600), 1), 100)
+    assert not buckets.take("192.0.2.1", 1.0)
+    for number in range(10_000):
+        buckets.take(f"10.0.{number >> 8}.{number & 255}", 1.0)
+        if number % 50 == 0:
+            assert buckets.take("192.0.2.1", 1.0), "who comes again and again is not forgotten"
+    assert len(buckets) == 100
+
+
+@pytest.mark.anyio
+async def test_new_settings_are_taken_over_without_new_tokens() -> None:
+    source: dict[str, Any] = {**PROVIDER, "rate": "1/h"}
+    async with receiving({"provider": source}) as received, receiving({"provider": source}) as same:
+        assert (await received.post()).status == 202
+        received.app.take_over(same.sources)
+        assert (await received.post()).status == 429
+        async with receiving({"provider": {**source, "rate": "2/h"}, "new": PROVIDER}) as other:
+            received.app.take_over(other.sources)
+            received.sources = other.sources
+            assert (await received.post()).status == 202
+            assert (await received.post(source="new")).status == 202
+        async with receiving({"new": PROVIDER}) as fewer:
+            received.app.take_over(fewer.sources)
+        assert (await received.post()).status == 404
+
+
+@pytest.mark.anyio
+async def test_a_body_without_a_length_that_is_there_at_once_is_bounded_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls, "at_once", True)
+    small, source = 100, {**PROVIDER, "max_body": 1000}
+    async with receiving({"provider": source}, {"max_bytes": 1000}) as received:
+        assert (await received.post(b"x" * small, length=False)).status == 202
+        assert (await received.post(b"x" * 1001, length=False)).status == 413
+        received.app.in_flight.bytes += 950
+        assert (await received.post(b"x" * small, length=False)).status == 503
+        received.app.in_flight.bytes -= 950
+        assert (received.app.in_flight.requests, received.app.in_flight.bytes) == (0, 0)

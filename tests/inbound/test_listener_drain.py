@@ -1,0 +1,188 @@
+"""A listener that leaves: while clients are connected, and while others share its socket."""
+
+import os
+import socket
+from collections import Counter
+from contextlib import AsyncExitStack
+from typing import Any
+
+import anyio
+import pytest
+
+from inboxd.inbound.listener import without_news
+from tests.inbound.listening import (
+    bound,
+    listening,
+    one_answer,
+    post,
+    rest,
+    status,
+    statuses,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inboxd.inbound.listener._IDLE", 0.4)
+    monkeypatch.setattr("inboxd.inbound.protocol._LINGER_SECONDS", 0.2)
+
+
+class Client:
+    """Sends one request after the other, on a connection for as long as it is kept."""
+
+    def __init__(self, port: int, name: int, *, keep_alive: bool) -> None:
+        self._port, self._name, self._keep_alive = port, name, keep_alive
+        self.answered: list[bytes] = []
+        self.refused = 0
+
+    async def run(self, until: anyio.Event) -> None:
+        """Until the event. A lost request, or a reset, is an error."""
+        while not until.is_set():
+            try:
+                stream = await anyio.connect_tcp("127.0.0.1", self._port)
+            except OSError:
+                self.refused += 1
+                return
+            async with stream:
+                while not until.is_set() and await self._ask(stream):
+                    pass
+
+    async def _ask(self, stream: Any) -> bool:
+        body = b"%d-%d" % (self._name, len(self.answered))
+        await stream.send(post(body, *(() if self._keep_alive else (b"Connection: close",))))
+        answered = await one_answer(stream)
+        assert status(answered) == 202
+        self.answered.append(body)
+        return b"connection: close" not in answered
+
+
+async def test_no_request_is_lost_by_a_drain_under_load() -> None:
+    over = anyio.Event()
+    async with listening() as on:
+        clients = [Client(on.port, name, keep_alive=name % 2 == 0) for name in range(30)]
+        async with anyio.create_task_group() as group:
+            for client in clients:
+                group.start_soon(client.run, over)
+            while len(on.bodies) < 300:
+                await anyio.lowlevel.checkpoint()
+            await on.listener.drain(5.0)
+        assert all(client.refused for client in clients)
+        answered = [body for client in clients for body in client.answered]
+        assert Counter(answered) == Counter(on.bodies)
+        assert on.listener.connections == 0
+
+
+async def test_of_two_that_share_a_socket_one_leaves_and_nobody_is_refused() -> None:
+    over = anyio.Event()
+    mine = bound()
+    theirs = socket.socket(fileno=os.dup(mine.fileno()))
+    async with listening(sockets=[mine]) as on, listening(sockets=[theirs]) as other:
+        clients = [Client(on.port, name, keep_alive=name % 2 == 0) for name in range(30)]
+        async with anyio.create_task_group() as group:
+            for client in clients:
+                group.start_soon(client.run, over)
+            while len(on.bodies) < 300 or len(other.bodies) < 300:
+                await anyio.lowlevel.checkpoint()
+            await on.listener.drain(5.0)
+            before = len(other.bodies)
+            while len(other.bodies) < before + 300:
+                await anyio.lowlevel.checkpoint()
+            over.set()
+        assert not any(client.refused for client in clients)
+        answered = [body for client in clients for body in client.answered]
+        assert Counter(answered) == Counter(on.bodies + other.bodies)
+
+
+async def test_what_waits_in_the_queue_of_its_own_socket_is_answered() -> None:
+    async with listening() as on:
+        with socket.create_connection(("127.0.0.1", on.port)) as queued:
+            queued.sendall(post(b"queued"))
+            await on.listener.drain(5.0)
+            assert status(queued.recv(10_000)) == 202
+            assert on.bodies == [b"queued"]
+
+
+async def test_a_connection_is_not_idle_while_the_kernel_has_its_request() -> None:
+    async with listening() as on, await on.connect() as quiet:
+        with socket.create_connection(("127.0.0.1", on.port)) as sending:
+            await quiet.send(post())
+            await one_answer(quiet)
+            while len(connections := on.listener._all()) < 2:
+                await anyio.lowlevel.checkpoint()
+            sending.sendall(post())
+            assert all(each.is_idle for each in connections)
+            (idle,) = without_news(connections)
+            assert idle.client != sending.getsockname()
+
+
+async def test_a_request_that_has_begun_is_finished() -> None:
+    async with listening() as on, await on.connect() as client:
+        await client.send(post(b"hello")[:-2])
+        async with anyio.create_task_group() as group:
+            group.start_soon(on.listener.drain, 5.0)
+            await anyio.sleep(0.8)  # longer than an idle connection stays
+            await client.send(b"lo")
+            answered = await rest(client)
+            assert statuses(answered) == [202]
+            assert b"connection: close" in answered
+
+
+@pytest.mark.parametrize("connected", [0, 1])
+async def test_all_that_was_sent_without_waiting_is_answered(connected: int) -> None:
+    async with listening() as on, await on.connect() as client:
+        await client.send(post(b"1") + post(b"2") + post(b"3"))
+        while on.listener.connections < connected:
+            await anyio.lowlevel.checkpoint()
+        await on.listener.drain(5.0)
+        answered = await rest(client)
+        assert statuses(answered) == [202, 202, 202]
+        assert answered.count(b"connection: close") == 1
+
+
+async def test_a_request_that_crosses_the_end_of_an_idle_connection_is_not_reset() -> None:
+    async with listening() as on, await on.connect() as client:
+        await client.send(post(b"1"))
+        await one_answer(client)
+        async with anyio.create_task_group() as group:
+            group.start_soon(on.listener.drain, 5.0)
+            assert await rest(client) == b""
+            await client.send(post(b"2"))
+            assert await rest(client) == b""
+            assert on.bodies == [b"1"]
+            await client.aclose()
+
+
+async def test_a_drain_ends_within_its_bound() -> None:
+    told: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            told.append("cancelled")
+
+    async with listening(app) as on, await on.connect() as client:
+        await client.send(post())
+        with anyio.fail_after(2):
+            await on.listener.drain(0.1)
+            with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+                await client.receive()
+    assert told == ["cancelled"]
+
+
+async def test_after_a_drain_serving_ends() -> None:
+    async with listening() as on:
+        await on.listener.drain(1.0)
+
+
+async def test_cancelled_it_ends_what_is_left() -> None:
+    async with AsyncExitStack() as stack:
+        async with listening() as on:
+            client = await stack.enter_async_context(await on.connect())
+            await client.send(post())
+            await one_answer(client)
+        assert on.listener.connections == 0
+        with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
+            await client.receive()

@@ -1,0 +1,284 @@
+"""What becomes of an authentic body: its events, or one broken event with the reason."""
+
+import time
+from base64 import b64encode
+from typing import Any
+
+import orjson
+import pytest
+
+from inboxd.errors import SettingsError
+from inboxd.inbound.compiling import compile_sources
+from inboxd.inbound.keys import AuthenticRequest
+from inboxd.inbound.sources import CompiledSource, broken_instead
+from inboxd.inbound.uuids import Uuids
+from inboxd.model.receipt import Receipt, ReceivedEvent
+from inboxd.settings import WebhookSource
+from tests.inbound.calls import KEYS, PROVIDER, RESULT, Knock, settings
+
+_UUIDS = Uuids()
+
+
+def _receipt(source: dict[str, Any], body: bytes = RESULT, **headers: str) -> Receipt:
+    given = WebhookSource(**{"keys": KEYS, "scheme": "github", "type": "match.result", **source})
+    compiled = CompiledSource("provider", given, Knock())
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    request = AuthenticRequest(named, body, "192.0.2.1", "k1", None, time.time_ns())
+    return compiled.receipt(_UUIDS, request)
+
+
+def _event(source: dict[str, Any], body: bytes = RESULT, **headers: str) -> ReceivedEvent:
+    [event] = _receipt(source, body, **headers).events
+    return event
+
+
+def test_keys_are_read_from_headers_and_body() -> None:
+    event = _event(
+        {
+            "type": None,
+            "type_from": "header:x-event",
+            "type_prefix": "provider.",
+            "dedup_key": "pointer:/providerEventId",
+            "ordering_key": "pointer:/matchExternalId",
+            "tenant": "text:acme",
+            "entity_type": "match",
+            "entity_id": "header:x-match",
+        },
+        x_event="result",
+        x_match="m-1",
+    )
+    assert (event.type, event.dedup_key, event.ordering_key) == ("provider.result", "e-1", "m-1")
+    assert (event.tenant, event.entity_type, event.entity_id) == ("acme", "match", "m-1")
+    assert event.payload == RESULT.decode()
+    assert event.broken is None
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        (b'"a"', "a"),
+        (b"1", "1"),
+        (b"-7", "-7"),
+        (b"true", "true"),
+        (b"1.50", "1.50"),
+        (b"12345678901234567890123", "12345678901234567890123"),
+        (b"12345678901234567890124", "12345678901234567890124"),
+        ('"caf\u00e9"'.encode(), "caf\u00e9"),
+        (b'"a\\u0062"', "ab"),
+    ],
+)
+def test_a_key_is_the_text_that_it_is_in_the_body(value: bytes, key: str) -> None:
+    event = _event({"dedup_key": "pointer:/id"}, b'{"id": %b}' % value)
+    assert (event.dedup_key, event.broken) == (key, None)
+
+
+@pytest.mark.parametrize(
+    ("setting", "long"), [("dedup_key", 64), ("ordering_key", 32), ("tenant", None)]
+)
+def test_a_key_that_is_too_long_is_a_hash(setting: str, long: int | None) -> None:
+    for key in ("x" * 256, "\u00e9" * 128):
+        body = orjson.dumps({"id": key})
+        event = _event({setting: "pointer:/id"}, body)
+        assert (event.broken is None) is (long is not None)
+        assert long is None or len(getattr(event, setting)) == long
+    for key in ("x" * 255, "\u00e9" * 127):
+        event = _event({setting: "pointer:/id"}, orjson.dumps({"id": key}))
+        assert getattr(event, setting) == key
+
+
+@pytest.mark.parametrize(
+    ("source", "body"),
+    [
+        ({"dedup_key": "pointer:/id"}, b"{}"),
+        ({"dedup_key": "pointer:/id"}, b'{"id": null}'),
+        ({"dedup_key": "pointer:/id"}, b'{"id": ""}'),
+        ({"dedup_key": "pointer:/id"}, b'{"id": {"a": 1}}'),
+        ({"dedup_key": "pointer:/id"}, b'{"id": [1]}'),
+        ({"dedup_key": "pointer:/id"}, b"[]"),
+        ({"dedup_key": "pointer:/id"}, b"7"),
+        ({"dedup_key": "header:x-id"}, b"{}"),
+        ({"ordering_key": "header:x-id"}, b"{}"),
+        ({"tenant": "pointer:/t"}, b"{}"),
+        ({"entity_id": "pointer:/t"}, b"{}"),
+        ({"type": None, "type_from": "header:x-event"}, b"{}"),
+        ({"type": None, "type_from": "pointer:/type"}, b'{"type": "%b"}' % (b"x" * 256)),
+        ({}, b""),
+        ({}, b"{"),
+        ({}, b"NaN"),
+        ({}, b'"\\ud800"'),
+        ({}, b'{"a": ["\\u0000"]}'),
+        ({}, b"1e400"),
+        ({}, b"9" * 400),
+        ({}, b"1e-20000"),
+        ({}, b"[" * 1100 + b"]" * 1100),
+        ({}, b"\xff"),
+        ({"items": ""}, b"{}"),
+        ({"items": "/a"}, b'{"a": {}}'),
+        ({"items": "/a"}, b"{}"),
+        ({"body": "form"}, b"a=%ff"),
+        ({"body": "form"}, b"a=%00"),
+        ({"body": "form"}, b"\xff=1"),
+        ({"body": "form", "dedup_key": "pointer:/id"}, b"a=1"),
+        ({"body": "text"}, b"\xff"),
+        ({"body": "text"}, b"\x00"),
+    ],
+)
+def test_what_cannot_be_an_event_is_one_broken_event(source: dict[str, Any], body: bytes) -> None:
+    event = _event(source, body)
+    assert event.broken
+    assert "x" * 50 not in event.broken, "a reason holds nothing of the body"
+    assert event.type
+    payload = orjson.loads(event.payload)
+    if "not JSON" in event.broken or "cannot store" in event.broken or b"\x00" in body:
+        assert payload in (body.decode("latin-1"), {"base64": b64encode(body).decode()})
+    elif "nothing at" in event.broken and source.get("body") != "form":
+        assert payload == orjson.loads(body), "it is kept as it is, to be replayed"
+
+
+def test_the_keys_that_can_be_read_are_kept_with_what_is_broken() -> None:
+    source = {"dedup_key": "header:x-id", "ordering_key": "pointer:/match"}
+    event = _event(source, b"not JSON", x_id="i-1")
+    assert (event.dedup_key, event.ordering_key, event.payload) == ("i-1", None, '"not JSON"')
+    event = _event({**source, "dedup_key": "pointer:/id"}, b'{"match": "m-1"}')
+    assert (event.dedup_key, event.ordering_key) == (None, "m-1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "\\\\u0000"}',
+        '{"a": "1e-20000"}',
+        '{"a": 1e-300, "b": 1E-0000007}',
+        '{"a": 0.12345678901234567890123456789}',
+        '{"a": 123456789012345678901234567890}',
+        '{"a": 1, "a": 2}',
+        "null",
+        '"text"',
+        "[" * 1000 + "]" * 1000,
+    ],
+)
+def test_what_postgresql_can_store_is_kept_to_the_digit(text: str) -> None:
+    event = _event({"dedup_key": "header:x-id"}, text.encode(), x_id="1")
+    assert (event.payload, event.broken) == (text, None)
+
+
+def test_a_byte_order_mark_is_left_out() -> None:
+    assert _event({}, b"\xef\xbb\xbf{}").payload == "{}"
+
+
+def test_forms_and_texts_are_json() -> None:
+    form = _event({"body": "form", "dedup_key": "pointer:/id"}, b"id=1&a=x+y&b=%C3%A9&b=&c")
+    assert orjson.loads(form.payload) == {"id": "1", "a": "x y", "b": ["\u00e9", ""], "c": ""}
+    assert form.dedup_key == "1"
+    assert orjson.loads(_event({"body": "text"}, "caf\u00e9".encode()).payload) == "caf\u00e9"
+
+
+_ITEMS = b'{"n": 2, "data": {"results": [ {"id":1.50} , {"id":"b","x":[1,{"y":"]"}]} ,3], "z": []}}'
+
+
+def test_items_are_texts_of_the_body() -> None:
+    receipt = _receipt({"items": "/data/results"}, _ITEMS)
+    texts = ['{"id":1.50}', '{"id":"b","x":[1,{"y":"]"}]}', "3"]
+    assert [event.payload for event in receipt.events] == texts
+    assert len({event.event_id for event in receipt.events}) == 3
+    assert [event.payload for event in _receipt({"items": ""}, b' [1 ,"a"] ').events] == [
+        "1",
+        '"a"',
+    ]
+    assert _receipt({"items": ""}, b"[]").events == []
+    assert _receipt({"items": "/a~1b"}, b'{"a/b": [1], "a\\u002fb": [2]}').events[0].payload == "2"
+
+
+def test_pointers_begin_at_the_item() -> None:
+    source = {"items": "", "dedup_key": "pointer:/id", "ordering_key": "pointer:/m"}
+    receipt = _receipt(source, b'[{"id": 1, "m": "a"}, {"id": 2, "m": "b"}]')
+    assert [(event.dedup_key, event.ordering_key) for event in receipt.events] == [
+        ("1", "a"),
+        ("2", "b"),
+    ]
+
+
+def test_a_key_of_the_request_is_numbered_for_its_items() -> None:
+    keys: list[str | None] = []
+    for dedup in ("header:x-id", "body"):
+        source = {"items": "", "dedup_key": dedup}
+        first, again = (_receipt(source, b"[1, 1]", x_id="r") for _ in range(2))
+        keys = [event.dedup_key for event in first.events]
+        assert len(set(keys)) == 2
+        assert keys == [event.dedup_key for event in again.events]
+    other = _receipt({"items": "", "dedup_key": "body"}, b"[1, 2]")
+    assert other.events[0].dedup_key != keys[0], "of another body"
+
+
+def test_one_broken_item_breaks_the_whole() -> None:
+    source = {"items": "", "dedup_key": "pointer:/id"}
+    receipt = _receipt(source, b'[{"id": 1}, {"no": 2}]')
+    [event] = receipt.events
+    assert event.broken is not None
+    assert event.broken.startswith("item 1: ")
+    assert event.payload == '[{"id": 1}, {"no": 2}]'
+
+
+def test_several_topics_are_one_event() -> None:
+    receipt = _receipt({"topics": ["a", "b"]})
+    assert [event.topic for event in receipt.events] == ["a", "b"]
+    assert len({event.event_id for event in receipt.events}) == 1
+    broken = _receipt({"topics": ["a", "b"]}, b"{")
+    assert [(event.topic, bool(event.broken)) for event in broken.events] == [
+        ("a", True),
+        ("b", True),
+    ]
+    assert len({event.event_id for event in broken.events}) == 1
+
+
+def test_chosen_headers_are_kept_and_no_others() -> None:
+    receipt = _receipt({"headers": ["X-Request-Id"]}, x_request_id="r", x_knock="yes", cookie="c")
+    assert orjson.loads(receipt.headers or "") == {"x-knock": "yes", "x-request-id": "r"}
+    assert orjson.loads(receipt.events[0].headers or "") == {"x-request-id": "r"}
+    assert _receipt({}).headers is None
+    long = _event({"headers": ["x-long"]}, x_long="x" * 17_000)
+    assert long.broken is not None
+    assert "headers" in long.broken
+
+
+def test_what_no_column_can_have_is_taken_out_of_headers() -> None:
+    receipt = _receipt({"headers": ["x-a"]}, x_a="a\0b", content_type="text/\0plain")
+    assert receipt.content_type == "text/plain"
+    assert orjson.loads(receipt.events[0].headers or "") == {"x-a": "ab"}
+
+
+def test_what_the_database_refuses_becomes_dead_letters() -> None:
+    receipt = _receipt({"topics": ["a", "b"], "dedup_key": "pointer:/providerEventId"})
+    instead = broken_instead(receipt, "it refuses")
+    assert instead is not None
+    assert instead.receipt_id == receipt.receipt_id
+    assert [event.topic for event in instead.events] == ["a", "b"]
+    assert {event.broken for event in instead.events} == {"it refuses"}
+    assert receipt.events[0].broken is None, "the first one stays as it was"
+    assert broken_instead(_receipt({"items": ""}, b"[]"), "x") is None
+
+
+def test_the_scheme_has_a_dedup_key_unless_the_source_says_none() -> None:
+    given = {"scheme": "github", "keys": KEYS, "type": "push"}
+    for more, key in (({}, "d-1"), ({"dedup_key": ""}, None)):
+        compiled = compile_sources(settings({"github": {**given, **more}}))["github"]
+        headers = {"x-github-delivery": "d-1"}
+        request = AuthenticRequest(headers, b"{}", None, None, None, time.time_ns())
+        assert compiled.receipt(_UUIDS, request).events[0].dedup_key == key
+
+
+def test_what_is_wrong_with_a_source_names_its_table() -> None:
+    with pytest.raises(SettingsError, match=r"\[inbound.webhooks.provider\]: .*unheard_of"):
+        compile_sources(settings({"provider": {**PROVIDER, "scheme": "unheard_of"}}))
+
+
+def test_what_is_the_secret_itself_is_not_kept_even_if_a_scheme_says_so() -> None:
+    class Token(Knock):
+        secret_headers = frozenset({"x-token"})
+        signed_headers = frozenset({"x-knock", "x-token"})
+
+    given = WebhookSource(scheme="github", keys=KEYS, type="a")  # type: ignore[arg-type]  # as the file has them
+    headers = {"x-knock": "yes", "x-token": "hunter2"}
+    request = AuthenticRequest(headers, RESULT, None, "k1", None, time.time_ns())
+    kept = CompiledSource("provider", given, Token()).receipt(_UUIDS, request).headers
+    assert kept == '{"x-knock":"yes"}'

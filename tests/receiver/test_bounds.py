@@ -1,0 +1,147 @@
+"""Senders that are slow, or never end: cut off in time; the memory of the process is bounded."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from inboxd.embedded import Server
+from tests.receiver.standstill import standing_still
+from tests.support import Database
+from tests.support.http_wire import Answer, NoAnswer, Wire
+from tests.support.received import verify
+from tests.support.receiver import Receiver, StartReceiver
+from tests.support.sender import standard_webhooks
+
+pytestmark = pytest.mark.anyio
+
+_HEAD = b"POST /in/bets HTTP/1.1\r\nhost: test\r\n"
+_MEGABYTE = bytes(1 << 20)
+
+
+@asynccontextmanager
+async def served_meanwhile(receiver: Receiver, inbox: Database) -> AsyncIterator[None]:
+    """Others are served all the time, each within a second, and the process lives."""
+    provider = receiver.provider()
+    async with provider.load(keys=2, pause=0.01):
+        await provider.goes_on(5)
+        yield
+        await provider.goes_on(5, within=5)
+    assert set(provider.ended) == {"202"}, provider.ended
+    await verify(inbox, provider)
+    receiver.holds()
+
+
+async def test_headers_that_never_end(inbox: Database, start_receiver: StartReceiver) -> None:
+    receiver = await start_receiver(http={"header_timeout": "1s"})
+
+    async def trickle() -> float:
+        wire = await Wire.connect(receiver.port)
+        began = anyio.current_time()
+        wire.send(_HEAD)
+        while wire.open and anyio.current_time() < began + 10:
+            wire.send(b"x")
+            with suppress(TimeoutError):
+                await wire.ended(0.1)
+        return anyio.current_time() - began
+
+    async with served_meanwhile(receiver, inbox):
+        took = await asyncio.gather(*(trickle() for _ in range(100)))
+    assert max(took) < 5
+
+
+async def test_bodies_that_never_end(inbox: Database, start_receiver: StartReceiver) -> None:
+    receiver = await start_receiver(http={"body_timeout": "1s"})
+
+    async def trickle(length: bytes) -> Answer | None:
+        wire = await Wire.connect(receiver.port)
+        wire.send(_HEAD + length + b"\r\n\r\n")
+        until = anyio.current_time() + 10
+        while wire.open and anyio.current_time() < until:
+            wire.send(b"1\r\nx\r\n")
+            with suppress(TimeoutError):
+                await wire.ended(0.1)
+        try:
+            return await wire.answer(1)
+        except NoAnswer:
+            return None
+        finally:
+            wire.close()
+
+    lengths = [b"content-length: 100000", b"transfer-encoding: chunked"] * 50
+    async with served_meanwhile(receiver, inbox):
+        answers = await asyncio.gather(*map(trickle, lengths))
+    assert {answer.status for answer in answers if answer is not None} == {408}
+
+
+@pytest.mark.parametrize("length", [b"content-length: 1000000000", b"transfer-encoding: chunked"])
+async def test_a_body_beyond_its_size_is_cut_off_and_never_in_memory(
+    inbox: Database, start_receiver: StartReceiver, length: bytes
+) -> None:
+    receiver = await start_receiver(source={"max_body": "100KiB"})
+    before = receiver.resident
+
+    async def pour() -> int | None:
+        wire = await Wire.connect(receiver.port)
+        wire.send(_HEAD + length + b"\r\n\r\n")
+        chunk = b"100000\r\n" + _MEGABYTE + b"\r\n"
+        for _ in range(20):
+            if not wire.open:
+                break
+            wire.send(_MEGABYTE if b"content" in length else chunk)
+            await anyio.lowlevel.checkpoint()
+        try:
+            return (await wire.answer(5)).status
+        except NoAnswer:
+            return None  # it was reset before the answer was read
+        finally:
+            wire.close()
+
+    async with served_meanwhile(receiver, inbox):
+        statuses = await asyncio.gather(*(pour() for _ in range(50)))
+    assert set(statuses) <= {413, None}
+    assert 413 in statuses
+    assert receiver.resident - before < 40
+
+
+async def test_what_waits_for_a_database_that_stands_still_is_bounded(
+    durable_server: Server, inbox: Database, start_receiver: StartReceiver
+) -> None:
+    most = 16
+    receiver = await start_receiver(
+        http={"max_bytes": f"{most}MiB", "answer_within": "2s"}, source={"max_body": "1MiB"}
+    )
+    provider = receiver.provider(again=True)
+    await provider.offer("before")
+    provider.close()
+    before = receiver.resident
+    sign = standard_webhooks()
+    body = b'{"match": "m", "number": 1, "item": 0, "pad": "' + b"x" * 900_000 + b'"}'
+
+    async def send(number: int) -> int:
+        head = "".join(f"{k}: {v}\r\n" for k, v in sign(body, f"large-{number}").items())
+        length = b"content-length: %d\r\n" % len(body)
+        wire = await Wire.connect(receiver.port)
+        try:
+            return (await wire.ask(_HEAD + length + head.encode() + b"\r\n" + body)).status
+        except NoAnswer:
+            return 0
+        finally:
+            wire.close()
+
+    for _ in range(3):  # again and again: what was refused is not kept
+        with standing_still(durable_server):
+            statuses = await asyncio.gather(*(send(number) for number in range(200)))
+        # A session that is dialled while the processes are being stopped may still commit.
+        assert set(statuses) <= {503, 0, 202}, statuses
+        assert statuses.count(202) < len(statuses) / 2
+    # What is in flight, as it came, as text, and on its way to the database by two connections.
+    grown = receiver.resident - before
+    assert grown < 9 * most
+    receiver.holds()
+    await provider.offer("after")
+    provider.close()
+    assert provider.accepted == 2

@@ -1,0 +1,83 @@
+"""`inboxd webhooks` beside a receiver that runs: a sample, what came of it, the same again."""
+
+import io
+import json
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from inboxd.cli import main
+from tests.support import Database, eventually
+from tests.support.receiver import TOPIC, MakeProvider, Receiver, StartReceiver
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def inbox(database: Database) -> Database:
+    """On the server of all tests, which is fast: nothing here asks whether it is durable."""
+    anyio.run(database.execute, TOPIC)
+    return database
+
+
+async def webhooks(receiver: Receiver, *arguments: str, ends: int = 0) -> Any:
+    """Run a command with the receiver's own settings, in this process."""
+    settings = str(receiver.log.with_suffix(".toml"))
+
+    def run() -> str:
+        with redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit) as ended:
+            main(["webhooks", *arguments, "-c", settings, "--json"])
+        assert ended.value.code == ends
+        return out.getvalue()
+
+    return json.loads(await anyio.to_thread.run_sync(run))
+
+
+async def test_a_sample_is_received_shown_and_sent_again(
+    inbox: Database, start_receiver: StartReceiver, tmp_path: Path
+) -> None:
+    receiver = await start_receiver()
+    sample = tmp_path / "sample.json"
+    sample.write_bytes(b'{ "match" : "m1", "n": 1 }')
+    sent = await webhooks(receiver, "send", "--source", "bets", "--file", str(sample))
+    assert sent["status"] == 202
+    receipt, (event,) = sent["answer"]["receipt"], sent["answer"]["events"]
+    shown = await webhooks(receiver, "show", event, "--payload")
+    assert (shown["receipt_id"], shown["became"]) == (receipt, "pending")
+    assert shown["body"] == {"match": "m1", "n": 1}
+    again = await webhooks(
+        receiver, "replay", event, "--url", f"http://127.0.0.1:{receiver.port}/in/bets"
+    )
+    assert (again["status"], again["signed"]) == (202, "anew")
+    assert again["answer"]["events"] == [event], "its id is the same, so it is a duplicate"
+    listed = (await webhooks(receiver, "list"))["receipts"]
+    assert [each["outcome"] for each in listed] == ["duplicate", "stored"]
+    assert len(await inbox.fetch("select from inboxd.events")) == 1
+    receiver.holds()
+
+
+async def test_a_pause_reaches_the_receiver(
+    inbox: Database, start_receiver: StartReceiver, provider_of: MakeProvider, tmp_path: Path
+) -> None:
+    receiver = await start_receiver()
+    provider = provider_of(receiver)
+    await webhooks(receiver, "pause", "bets")
+    assert [answer.status for answer in (await provider.offer("m1")).answers] == [202]
+    assert await inbox.fetch("select from inboxd.events") == []
+    assert (await webhooks(receiver, "resume", "bets"))["released"] == 1
+    assert len(await inbox.fetch("select from inboxd.events")) == 1
+    await webhooks(receiver, "pause", "bets", "--refuse")
+
+    async def is_noticed() -> bool:
+        return '"refused":["bets"]' in receiver.output()
+
+    await eventually(is_noticed, 10)
+    sample = tmp_path / "sample.json"
+    sample.write_bytes(b'{"match": "m1"}')
+    sent = await webhooks(receiver, "send", "--source", "bets", "--file", str(sample), ends=1)
+    assert sent["status"] == 503
+    receiver.holds()

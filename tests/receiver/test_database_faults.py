@@ -1,0 +1,182 @@
+"""The database goes away, dies, stands still, refuses: no 2xx that is not there, and 503 meanwhile.
+
+A provider sends once, as the one of the bets does. The receiver recovers by itself, and lives.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+import asyncpg
+import pytest
+
+from inboxd.embedded import Server
+from tests.receiver.standstill import standing_still
+from tests.support import Database, eventually
+from tests.support.disk import fill_up, move_tables, small_disk
+from tests.support.locks import lock_awaited
+from tests.support.proxy import proxy
+from tests.support.received import verify
+from tests.support.receiver import Receiver, StartReceiver
+from tests.support.sender import Provider
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def load(receiver: Receiver, inbox: Database) -> AsyncIterator[Provider]:
+    """A provider before, during and after what is done meanwhile; then all is counted."""
+    provider = receiver.provider()
+    async with provider.load(pause=0.002):
+        await provider.goes_on()
+        yield provider
+        await provider.goes_on()
+    receiver.holds()
+    await inbox.end_sessions()
+    await verify(inbox, provider)
+    for answer in provider.refusals:
+        assert answer.status == 503, answer
+        assert int(answer.headers["retry-after"]) >= 1
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def refused(provider: Provider, more: int = 8) -> None:
+    """Wait until so many more requests were answered 503."""
+    enough = provider.ended["503"] + more
+
+    async def are_refused() -> bool:
+        return provider.ended["503"] >= enough
+
+    await eventually(are_refused)
+
+
+# --------------------------------------------------------------------------------------- it ends
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_it_is_stopped(
+    durable_server: Server,
+    inbox: Database,
+    start_receiver: StartReceiver,
+    mode: Literal["fast", "immediate"],
+) -> None:
+    receiver = await start_receiver()
+    async with load(receiver, inbox) as provider:
+        with durable_server.outage(mode):
+            await refused(provider)
+            assert (await receiver.get("/healthz"))[0] == 200, "a restart would not help"
+    await receiver.ready()
+
+
+async def test_a_session_is_killed_and_all_others_with_it(
+    inbox: Database, start_receiver: StartReceiver
+) -> None:
+    receiver = await start_receiver()
+    async with load(receiver, inbox):
+        pids = await inbox.fetch(
+            "select pid from pg_stat_activity where datname = current_database()"
+            " and application_name like 'inboxd%'"
+        )
+        await inbox.end_sessions()
+        os.kill(pids[0]["pid"], signal.SIGKILL)
+
+        async def has_recovered() -> bool:
+            try:
+                async with inbox.connect() as connection:
+                    found: int = await connection.fetchval(
+                        "select count(*) from pg_stat_activity where pid = any($1)",
+                        [row["pid"] for row in pids],
+                    )
+            except (asyncpg.PostgresError, asyncpg.InterfaceError):
+                return False
+            return found == 0
+
+        await eventually(has_recovered)
+
+
+async def test_its_sessions_are_terminated_again_and_again(
+    inbox: Database, start_receiver: StartReceiver
+) -> None:
+    receiver = await start_receiver()
+    async with load(receiver, inbox) as provider:
+        for _ in range(5):
+            assert await inbox.fetchval(
+                "select bool_and(pg_terminate_backend(pid)) from pg_stat_activity"
+                " where datname = current_database() and application_name like 'inboxd%'"
+            )
+            await provider.goes_on(5)
+
+
+# ---------------------------------------------------------------------------------- it is there
+
+
+async def test_it_stands_still(
+    durable_server: Server, inbox: Database, start_receiver: StartReceiver
+) -> None:
+    receiver = await start_receiver()
+    async with load(receiver, inbox) as provider:
+        with standing_still(durable_server):
+            await refused(provider)
+            assert (await receiver.get("/healthz"))[0] == 200, "a restart would not help"
+
+
+async def test_connections_vanish_without_a_word(
+    inbox: Database, start_receiver: StartReceiver
+) -> None:
+    """What was on its way is written once more, on another connection, and answered in time."""
+    with proxy(inbox.dsn) as way:
+        receiver = await start_receiver(dsn=way.dsn)
+        async with load(receiver, inbox) as provider:
+            assert way.swallow("") >= 2
+            await provider.goes_on()
+        receiver.kill()
+
+
+async def test_it_has_no_connection_left(
+    durable_server: Server, inbox: Database, start_receiver: StartReceiver
+) -> None:
+    role = f"one_{inbox.name}"
+    await inbox.execute(f"create role {role} login in role inboxd_receiver")
+    receiver = await start_receiver(dsn=inbox.dsn.replace("postgres@", f"{role}@"))
+    async with load(receiver, inbox) as provider:
+        await inbox.execute(f"alter role {role} connection limit 0")
+        await inbox.execute(
+            f"select pg_terminate_backend(pid) from pg_stat_activity where usename = '{role}'"
+        )
+        await refused(provider)
+        await inbox.execute(f"alter role {role} connection limit -1")
+    receiver.kill()
+    await inbox.execute(f"drop role {role}")
+
+
+@pytest.mark.parametrize("table", ["dedup", "receipts"])
+async def test_somebody_holds_a_lock(
+    inbox: Database, start_receiver: StartReceiver, table: str
+) -> None:
+    receiver = await start_receiver()
+    async with load(receiver, inbox) as provider, inbox.connect() as holder:
+        await holder.execute(f"begin; lock table inboxd.{table} in access exclusive mode")
+        await lock_awaited(inbox)
+        await refused(provider)
+        await holder.execute("rollback")
+
+
+async def test_its_disk_is_full(
+    durable_server: Server, inbox: Database, start_receiver: StartReceiver, tmp_path: Path
+) -> None:
+    with small_disk() as disk:
+        space = f"small_{inbox.name}"
+        tables = ("receipts", "events", "dedup")
+        await move_tables(inbox, durable_server, disk, tables, space)
+        receiver = await start_receiver()
+        async with load(receiver, inbox) as provider:
+            ballast = disk / "ballast"
+            await anyio.to_thread.run_sync(fill_up, ballast)
+            await refused(provider)
+            ballast.unlink()
+        receiver.kill()

@@ -1,0 +1,64 @@
+"""What `deploy/` has: systemd takes its units, and they do not drift apart."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inboxd.daemon.sockets import BACKLOG, INBOUND
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SERVICES = ("inboxd.service", "inboxd@.service", "inboxd-receive.service")
+
+
+def lines_of(name: str) -> list[str]:
+    """Of a unit, without comments."""
+    lines = (DEPLOY / name).read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def value(name: str, key: str) -> str:
+    [found] = [line.partition("=")[2] for line in lines_of(name) if line.startswith(f"{key}=")]
+    return found
+
+
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    if (analyze := shutil.which("systemd-analyze")) is None:
+        pytest.skip("systemd-analyze is not here")
+    for unit in (*SERVICES, "inboxd-receive.socket"):
+        text = (DEPLOY / unit).read_text()
+        # The program is looked for where the units have it.
+        (tmp_path / unit).write_text(text.replace("/opt/inboxd/bin/inboxd", "/bin/true"))
+    units = [unit.replace("@", "@mails") for unit in (*SERVICES, "inboxd-receive.socket")]
+    done = subprocess.run(
+        [analyze, "verify", *(str(tmp_path / unit) for unit in units)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("service", SERVICES[1:])
+def test_all_are_locked_down_alike(service: str) -> None:
+    def rules(name: str) -> list[str]:
+        lines = lines_of(name)
+        return lines[lines.index("DynamicUser=yes") : lines.index("[Install]")]
+
+    assert rules(service) == rules(SERVICES[0])
+
+
+def test_the_socket_has_the_name_by_which_the_program_knows_it() -> None:
+    assert value("inboxd-receive.socket", "FileDescriptorName") == INBOUND
+    assert value("inboxd-receive.socket", "Backlog") == str(BACKLOG)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_only_the_main_process_is_told_to_stop_and_to_reload(service: str) -> None:
+    assert value(service, "KillMode") == "mixed"
+    assert value(service, "ExecReload") == "/bin/kill -HUP $MAINPID"
+    assert value(service, "RestartPreventExitStatus") == "78"
+    assert re.match(r"/opt/inboxd/bin/inboxd (run|receive) ", value(service, "ExecStart"))

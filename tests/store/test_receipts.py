@@ -1,0 +1,249 @@
+"""What comes over HTTP is written once, with its receipt, and durably."""
+
+from collections import Counter
+from uuid import UUID
+
+import anyio
+import asyncpg
+import pytest
+
+from inboxd.store import receipts
+from tests.support import Database
+from tests.support.locks import lock_awaited
+from tests.support.receipts import receipt, receive, received
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+
+async def rows(database: Database, table: str = "events") -> list[asyncpg.Record]:
+    order = "id" if table == "events" else "receipt_id"
+    return await database.fetch(f"select * from inboxd.{table} order by {order}")
+
+
+async def test_a_receipt_is_kept_as_it_came(database: Database) -> None:
+    given = receipt(received(payload={"n": 1}))
+    (stored,) = await receive(database, given)
+    assert stored == ([given.events[0].event_id], "stored")
+    (row,) = await rows(database, "receipts")
+    for name in ("receipt_id", "source", "body", "content_type", "headers", "address", "key_id"):
+        assert row[name] == getattr(given, name)
+    assert (row["outcome"], row["event_ids"]) == ("stored", stored.event_ids)
+    assert row["body_bytes"] == len(given.body)
+    assert abs((row["received_at"] - given.received_at).total_seconds()) < 1
+
+
+async def test_an_event_names_the_receipt_that_it_came_in(database: Database) -> None:
+    full = received(
+        "a.b",
+        {"n": 1},
+        topic="there",
+        dedup_key="d",
+        tenant="acme",
+        entity_type="bet",
+        entity_id="5",
+        headers='{"h": 1}',
+        traceparent="00-1",
+    )
+    given = receipt(full)
+    await receive(database, given)
+    (row,) = await rows(database)
+    assert (row["origin_kind"], row["origin_id"]) == ("receipt", None)
+    assert row["causation_id"] == given.receipt_id
+    assert row["correlation_id"] == str(given.receipt_id)
+    assert row["source"] == "psp"
+    for name in ("type", "topic", "dedup_key", "tenant", "entity_type", "entity_id", "headers"):
+        assert row[name] == getattr(full, name)
+    assert row["traceparent"] == "00-1"
+    assert row["payload"] == '{"n": 1}'
+    (kept,) = await rows(database, "receipts")
+    assert row["occurred_at"] == kept["received_at"]
+
+
+async def test_answers_come_in_the_order_given(database: Database) -> None:
+    page = [receipt(received(), received()) for _ in range(5)]
+    page.reverse()
+    answers = await receive(database, *page)
+    assert answers == [([e.event_id for e in each.events], "stored") for each in page]
+    assert await receive(database) == []
+    nothing = receipt()
+    nothing.events = []
+    assert await receive(database, nothing) == [([], "stored")]
+
+
+async def test_a_sequential_topic_gets_its_events_in_order(database: Database) -> None:
+    await database.execute(
+        "insert into inboxd.topics (name, mode, source) values ('t', 'sequential', 'me')"
+    )
+    page = [receipt(received(topic="t", ordering_key=f"k{n % 2}")) for n in range(6)]
+    await receive(database, *page)
+    found = await rows(database)
+    assert [row["event_id"] for row in found] == [each.events[0].event_id for each in page]
+    assert {row["status"] for row in found} == {"waiting"}
+
+
+# ------------------------------------------------------------------------------------ duplicates
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_duplicate_is_answered_with_the_first_event(
+    database: Database, at_once: bool
+) -> None:
+    first, again = (receipt(received(payload={"n": 1}, dedup_key="d")) for _ in range(2))
+    pages = [[first, again]] if at_once else [[first], [again]]
+    answers = [stored for page in pages for stored in await receive(database, *page)]
+    ids = [first.events[0].event_id]
+    assert answers == [(ids, "stored"), (ids, "duplicate")]
+    assert len(await rows(database)) == 1
+    # Each has a row; the body of the second one is that of the first.
+    kept = await rows(database, "receipts")
+    assert [row["receipt_id"] for row in kept] == [first.receipt_id, again.receipt_id]
+    assert [row["body"] for row in kept] == [first.body, None]
+    assert kept[1]["body_bytes"] == len(again.body)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_contradiction_is_a_dead_letter(database: Database, at_once: bool) -> None:
+    first, other, same = (receipt(received(payload={"n": n}, dedup_key="d")) for n in (1, 2, 2))
+    pages = [[first, other, same]] if at_once else [[first], [other], [same]]
+    answers = [stored for page in pages for stored in await receive(database, *page)]
+    letter = [other.events[0].event_id]
+    assert answers == [
+        ([first.events[0].event_id], "stored"),
+        (letter, "contradiction"),
+        (letter, "contradiction"),
+    ]
+    assert [row["status"] for row in await rows(database)] == ["pending", "failed"]
+    kept = await rows(database, "receipts")
+    assert [row["body"] is None for row in kept] == [False, False, True]
+
+
+async def test_an_array_is_written_as_a_whole(database: Database) -> None:
+    """What was there already counts as written."""
+    known = received(payload={"n": 1}, dedup_key="d")
+    await receive(database, receipt(known))
+    items = [received(payload={"n": n}, dedup_key=key) for n, key in ((1, "d"), (2, "e"))]
+    (stored,) = await receive(database, receipt(*items))
+    assert stored == ([known.event_id, items[1].event_id], "stored")
+    assert len(await rows(database)) == 2
+
+
+async def test_an_event_for_several_topics_is_one(database: Database) -> None:
+    one = received(topic="a", dedup_key="d")
+    two = received(topic="b", dedup_key="d")
+    two.event_id = one.event_id
+    (stored,) = await receive(database, receipt(one, two))
+    assert stored == ([one.event_id], "stored")
+    assert [row["topic"] for row in await rows(database)] == ["a", "b"]
+
+
+async def test_of_a_page_that_cannot_be_written_nothing_is(database: Database) -> None:
+    long = receipt(received(), received(tenant="x" * 256))
+    with pytest.raises(asyncpg.CheckViolationError, match="tenant has 256 bytes"):
+        await receive(database, receipt(), long)
+    assert await rows(database) == await rows(database, "receipts") == []
+
+
+# ---------------------------------------------------------------------------------------- broken
+
+
+@pytest.mark.parametrize("mode", ["single", "sequential", "batch"])
+async def test_what_is_broken_is_a_dead_letter_that_can_be_replayed(
+    database: Database, mode: str
+) -> None:
+    await database.execute(
+        f"insert into inboxd.topics (name, mode, source) values ('t', '{mode}', 'me')"
+    )
+    bad = receipt(received(payload="text", topic="t", dedup_key="d", broken="Broken: not JSON"))
+    again = receipt(received(payload="text", topic="t", dedup_key="d", broken="Broken: not JSON"))
+    assert [stored.outcome for stored in await receive(database, bad, again, receipt())] == [
+        "broken",
+        "duplicate",
+        "stored",
+    ]
+    (dead,) = await database.fetch("select * from inboxd.events where topic = 't'")
+    assert (dead["status"], dead["head"], dead["position"]) == ("failed", False, None)
+    assert "Broken: not JSON" in dead["errors"]
+    assert dead["fingerprint"] == "broken:bet.result"
+    async with daemon_session(database) as connection:
+        await connection.execute(SQL["replay_events"], [dead["id"]], "me", None)
+    (status,) = await database.fetch("select status from inboxd.events where topic = 't'")
+    assert status[0] == ("pending" if mode == "single" else "waiting")
+
+
+# ------------------------------------------------------------------------------------ idempotence
+
+
+async def test_a_receipt_is_written_once(database: Database) -> None:
+    """Whatever became of its events meanwhile; what is new beside it is written."""
+    page = [receipt(received(dedup_key="d")), receipt(received(broken="Broken")), receipt()]
+    first = await receive(database, *page[:2])
+    await database.execute("delete from inboxd.events")
+    assert (await receive(database, *page))[:2] == first
+    assert [row["event_id"] for row in await rows(database)] == [page[2].events[0].event_id]
+    twice = receipt()
+    assert len(set(map(str, await receive(database, twice, twice)))) == 1
+
+
+async def test_a_receipt_that_two_write_at_once_is_written_once(database: Database) -> None:
+    given = receipt(received(dedup_key="d"))
+    answers: list[receipts.Stored] = []
+
+    async def second() -> None:
+        answers.extend(await receive(database, given))
+
+    async with (
+        daemon_session(database) as connection,
+        anyio.create_task_group() as tasks,
+        connection.transaction(),
+    ):
+        answers.extend(await receipts.write(connection, SQL, [given]))
+        tasks.start_soon(second)
+        await lock_awaited(database)
+    assert answers == [([given.events[0].event_id], "stored")] * 2
+    assert len(await rows(database)) == len(await rows(database, "receipts")) == 1
+
+
+async def test_many_that_write_the_same_receipts_write_each_once(database: Database) -> None:
+    pages = [receipt(received(dedup_key=str(n % 20))) for n in range(60)]
+    found = Counter[UUID]()
+
+    async def write(first: int) -> None:
+        for at in range(first, 60, 10):
+            for each in await receive(database, *pages[at : at + 15]):
+                found.update(each.event_ids)
+
+    async with anyio.create_task_group() as tasks:
+        for first in range(0, 10, 3):
+            tasks.start_soon(write, first)
+    assert len(found) == len(await rows(database)) == 20
+    kept = {row["receipt_id"] for row in await rows(database, "receipts")}
+    assert kept == {each.receipt_id for each in pages}
+
+
+async def test_a_receipt_without_room_is_an_error_that_passes(database: Database) -> None:
+    old = receipt()
+    old.receipt_id = UUID(int=7 << 76 | 2 << 62)  # of 1970
+    with pytest.raises(asyncpg.CheckViolationError, match="no partition"):
+        await receive(database, old)
+    assert await rows(database) == []
+
+
+# ------------------------------------------------------------------------------------ durability
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        *(("off", "on"), ("local", "on"), ("remote_write", "on"), ("on", "on")),
+        ("remote_apply", "remote_apply"),
+    ],
+)
+async def test_what_is_answered_is_durable(database: Database, given: str, used: str) -> None:
+    await database.execute(f"alter database {database.name} set synchronous_commit = {given}")
+    async with daemon_session(database) as connection:
+        assert await connection.fetchval("show synchronous_commit") == given
+        async with connection.transaction():
+            await receipts.write(connection, SQL, [receipt()])
+            assert await connection.fetchval("show synchronous_commit") == used
+        assert await connection.fetchval("show synchronous_commit") == given

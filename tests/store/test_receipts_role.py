@@ -1,0 +1,90 @@
+"""The role inboxd_receiver: it hands over what came, and reads nothing of what anybody sent."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from inboxd.store import receipts
+from tests.support import Database
+from tests.support.receipts import receipt, received
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def receiver(database: Database) -> AsyncIterator[asyncpg.Connection]:
+    """A connection with the role's rights."""
+    async with daemon_session(database) as connection:
+        await connection.execute("SET ROLE inboxd_receiver")
+        yield connection
+
+
+async def test_it_may_write_what_came(receiver: asyncpg.Connection) -> None:
+    page = [
+        receipt(received(dedup_key="d")),
+        receipt(received(payload={"n": 1}, dedup_key="d")),
+        receipt(received(broken="Broken")),
+        receipt(hold=True),
+    ]
+    first = await receipts.write(receiver, SQL, page)
+    assert [each.outcome for each in first] == ["held"] * 4
+    page = [receipt(*each.events, source="another") for each in page]
+    first = await receipts.write(receiver, SQL, page)
+    assert [each.outcome for each in first] == ["stored", "contradiction", "broken", "stored"]
+    assert await receipts.write(receiver, SQL, page) == first
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM inboxd.controls",
+        "SELECT * FROM inboxd.schema_migrations, inboxd.schema_functions",
+        (
+            "INSERT INTO inboxd.receivers (id, name, host, pid, version)"
+            " VALUES (gen_random_uuid(), 'r', 'h', 1, '1')"
+        ),
+        "UPDATE inboxd.receivers SET beat_at = now()",
+        "DELETE FROM inboxd.receivers WHERE state = 'stopped'",
+    ],
+)
+async def test_it_may(receiver: asyncpg.Connection, statement: str) -> None:
+    await receiver.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(
+            f"SELECT * FROM inboxd.{table}"
+            for table in (
+                *("receipts", "kept_receipts", "held_receipts", "held_sources", "events"),
+                *("commands", "events_history", "bodies", "dedup", "audit", "workers"),
+            )
+        ),
+        "INSERT INTO inboxd.events (type) VALUES ('a.b')",
+        "INSERT INTO inboxd.receipts (source) VALUES ('a')",
+        "DELETE FROM inboxd.receipts",
+        "DELETE FROM inboxd.controls",
+        "INSERT INTO inboxd.controls (kind, name, actor) VALUES ('source', 'a', 'me')",
+        "UPDATE inboxd.workers SET state = 'dead'",
+        "SELECT * FROM inboxd.emit_event('a.b', '{}')",
+        "SELECT * FROM inboxd.release_receipts('psp', 0, 1)",
+        "SELECT inboxd.keep_receipts(now(), now())",
+        "SELECT inboxd.make_partitions(1)",
+        "SELECT * FROM inboxd.write_events('{a.b}', '{}')",
+    ],
+)
+async def test_it_may_not(receiver: asyncpg.Connection, statement: str) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await receiver.execute(statement)
+
+
+@pytest.mark.parametrize("role", ["inboxd_producer", "public"])
+async def test_nobody_else_may_receive(database: Database, role: str) -> None:
+    granted = await database.fetchval(
+        "select has_function_privilege($1, oid, 'execute') from pg_proc where proname = 'receive'",
+        role,
+    )
+    assert granted is False

@@ -1,0 +1,105 @@
+"""Receipts as operators see them, and what became of their events."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from inboxd.store import receipts
+from inboxd.store.session import Session
+from tests.support import Database
+from tests.support.receipts import receipt, receive, received, release
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+_SETTLED = """
+with gone as (delete from inboxd.events where type = $1 returning *)
+insert into inboxd.events_history (id, event_id, topic, mode, type, schema_version, status,
+        attempts, crashes, run_at, occurred_at, created_at, updated_at, finished_at)
+    select id, event_id, topic, mode, type, schema_version, $2, 1, 0, run_at, occurred_at,
+           created_at, updated_at, now() from gone
+"""
+
+
+async def became(database: Database) -> list[str | None]:
+    """What became of all receipts, the newest first."""
+    async with daemon_session(database) as connection:
+        return [row["became"] for row in await receipts.page(Session(connection, SQL))]
+
+
+async def test_the_newest_come_first_page_by_page(database: Database) -> None:
+    given = [receipt(source=f"s{n % 2}") for n in range(6)]
+    await receive(database, *given)
+    ids = [each.receipt_id for each in reversed(given)]
+    async with daemon_session(database) as connection:
+        session = Session(connection, SQL)
+        first = await receipts.page(session, limit=4)
+        assert [row["receipt_id"] for row in first] == ids[:4]
+        rest = await receipts.page(session, after=ids[3], limit=4)
+        assert [row["receipt_id"] for row in rest] == ids[4:]
+        of_one = await receipts.page(session, "s1", after=ids[0])
+        assert [row["receipt_id"] for row in of_one] == ids[2::2]
+        assert await receipts.page(session, "another") == []
+
+
+async def test_one_is_shown_with_what_came_if_that_is_asked_for(database: Database) -> None:
+    given = receipt()
+    await receive(database, given)
+    async with daemon_session(database) as connection:
+        session = Session(connection, SQL)
+        row = await receipts.one(session, given.receipt_id)
+        assert row is not None
+        assert (row["body"], row["headers"], row["has_body"]) == (None, None, True)
+        assert (row["source"], row["address"], row["key_id"]) == ("psp", "192.0.2.1", "k1")
+        assert (row["statuses"], row["became"]) == ({"pending": 1}, "pending")
+        row = await receipts.one(session, given.receipt_id, raw=True)
+        assert row is not None
+        assert (row.get("body"), row.get("headers")) == (given.body, given.headers)
+        assert await receipts.one(session, uuid4()) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [("succeeded", "resent"), ("dismissed", "failed"), ("cancelled", "failed")],
+)
+async def test_what_became_of_it_is_what_became_of_its_events(
+    database: Database, status: str, word: str
+) -> None:
+    await receive(database, receipt(received("first"), received("second")))
+    await database.execute(_SETTLED, "first", status)
+    assert await became(database) == ["pending" if word == "resent" else word]
+    await database.execute(_SETTLED, "second", "succeeded")
+    assert await became(database) == [word]
+    await database.execute("delete from inboxd.events_history")
+    assert await became(database) == [None]
+
+
+async def test_a_dead_letter_of_one_topic_is_a_failure(database: Database) -> None:
+    one, two = received(topic="a"), received(topic="b")
+    two.event_id = one.event_id
+    await receive(database, receipt(one, two))
+    await database.execute("update inboxd.events set status = 'failed' where topic = 'b'")
+    assert await became(database) == ["failed"]
+
+
+async def test_a_duplicate_became_what_the_first_one_did(database: Database) -> None:
+    """However long before it that was settled."""
+    await receive(database, receipt(received("a", dedup_key="d")))
+    await database.execute(_SETTLED, "a", "succeeded")
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    await database.execute("update inboxd.events_history set finished_at = $1", yesterday)
+    await receive(database, receipt(received("a", dedup_key="d")))
+    async with daemon_session(database) as connection:
+        again, _ = await receipts.page(Session(connection, SQL))
+    assert (again["outcome"], again["statuses"]) == ("duplicate", {"succeeded": 1})
+
+
+async def test_what_is_held_is_pending_until_it_is_released(database: Database) -> None:
+    await receive(database, receipt(hold=True))
+    async with daemon_session(database) as connection:
+        (row,) = await receipts.page(Session(connection, SQL))
+        assert (row["held"], row["statuses"], row["became"]) == (True, {"held": 1}, "pending")
+        await release(database)
+        (row,) = await receipts.page(Session(connection, SQL))
+        assert (row["held"], row["statuses"]) == (False, {"pending": 1})

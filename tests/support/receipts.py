@@ -1,0 +1,57 @@
+"""Receipts for tests, as a receiver makes them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from inboxd.model.lineage import uuid7
+from inboxd.model.receipt import Receipt, ReceivedEvent
+from inboxd.store import receipts
+from inboxd.store.receipts import Stored
+from tests.support.databases import Database
+from tests.support.rows import SQL, daemon_session
+
+
+def received(type_: str = "bet.result", payload: object = None, **given: Any) -> ReceivedEvent:
+    """An event of a request."""
+    return ReceivedEvent(uuid7(), type_, orjson.dumps(payload or {}).decode(), **given)
+
+
+def receipt(*events: ReceivedEvent, source: str = "psp", **given: Any) -> Receipt:
+    """A request; of one event unless they are given."""
+    return Receipt(
+        receipt_id=uuid7(),
+        received_at=datetime.now(UTC),
+        source=source,
+        body=b'{"came": "so"}',
+        content_type="application/json",
+        headers='{"webhook-id": "msg_1"}',
+        address="192.0.2.1",
+        key_id="k1",
+        events=list(events) or [received()],
+        **given,
+    )
+
+
+def received_ago(days: int, *events: ReceivedEvent) -> Receipt:
+    """A request of so many days ago, whose id says so."""
+    given = receipt(*events)
+    milliseconds = days * 86_400_000
+    given.receipt_id = UUID(int=given.receipt_id.int - (milliseconds << 80))
+    given.received_at -= timedelta(days=days)
+    return given
+
+
+async def receive(database: Database, *page: Receipt) -> Sequence[Stored]:
+    """Write them, as a receiver does."""
+    async with daemon_session(database) as connection:
+        return await receipts.write(connection, SQL, page)
+
+
+async def release(database: Database, source: str = "psp") -> list[int]:
+    """Release what is held of a source; how many of each page."""
+    async with daemon_session(database) as connection:
+        return [count async for count in receipts.release(connection, SQL, source)]

@@ -1,0 +1,112 @@
+"""A receiver as its operator runs it: `python -m inboxd receive -c config.toml`.
+
+Promises: its port is its own for as long as the test holds `held`, also while it is restarted.
+"""
+
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.support.sender import SECRET, Provider
+from tests.support.worker import Config, Worker
+
+# The one topic of these tests: results of matches, those of a match in order.
+TOPIC = "insert into inboxd.topics (name, mode, source) values ('results', 'sequential', 'bets')"
+
+_SOURCE: Mapping[str, Any] = {
+    "keys": [{"secret": SECRET}],
+    "type": "result.received",
+    "topics": ["results"],
+    "ordering_key": "pointer:/match",
+}
+# One event for each result of an array, all or none.
+ARRAY: Mapping[str, Any] = {"items": ""}
+
+
+class Receiver(Worker):
+    """One receiver. Public attributes, beside a worker's: `port`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        dsn: str,
+        port: int,
+        *,
+        http: Mapping[str, Any],
+        source: Mapping[str, Any],
+        config: Config,
+        spool: Mapping[str, Any] | None = None,
+        arguments: Sequence[str] = (),
+        forked: bool = True,
+    ) -> None:
+        """Start it at once, with one source, `bets`; the rest differs from the tests' own.
+
+        spool: what differs of it; None: it has none.
+        """
+        self.port = port
+        inbound = {
+            "http": {"port": port, "answer_within": "1s", **http},
+            "webhooks": {"bets": {**_SOURCE, **source}},
+        }
+        if spool is not None:
+            inbound["spool"] = {"path": str(folder / "spool"), "after": "300ms", **spool}
+        # A worker's settings fit a receiver that hosts none.
+        merged = {"worker": {"plugins": []}, **config, "inbound": inbound}
+        super().__init__(folder, dsn, merged, forked=forked, command=["receive", *arguments])
+
+    @property
+    def resident(self) -> float:
+        """Megabytes of memory that it has now."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+
+    def reload(self) -> None:
+        """Let it read its settings again (SIGHUP)."""
+        os.kill(self.process.pid, signal.SIGHUP)
+
+    def provider(self, **changes: Any) -> Provider:
+        """Who sends to it."""
+        return Provider(self.port, **changes)
+
+    def holds(self) -> None:
+        """Hold that it lives, and that nothing went wrong of which nobody knew."""
+        assert self.process.poll() is None, f"The receiver has ended:\n{self.output()}"
+        assert "Traceback" not in self.output(), self.output()
+
+
+class StartReceiver(Protocol):
+    """The fixture `start_receiver`."""
+
+    async def __call__(
+        self,
+        *,
+        http: Mapping[str, Any] = ...,
+        source: Mapping[str, Any] = ...,
+        config: Config = ...,
+        spool: Mapping[str, Any] | None = None,
+        port: int | None = None,
+        dsn: str | None = None,
+        arguments: Sequence[str] = (),
+        ready: bool = True,
+    ) -> Receiver:
+        """Start a receiver on the test's database, and wait until it is ready unless told not to.
+
+        port: of one before it. dsn: another way to the database.
+        """
+
+
+class MakeProvider(Protocol):
+    """The fixture `provider_of`."""
+
+    def __call__(self, receiver: Receiver, **changes: Any) -> Provider:
+        """Who sends to a receiver."""
+
+
+def port_of(held: socket.socket) -> int:
+    """The port that a socket holds."""
+    found: int = held.getsockname()[1]
+    return found

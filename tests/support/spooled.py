@@ -1,0 +1,30 @@
+"""A spool on a real folder for tests, as a receiver leaves it."""
+
+from pathlib import Path
+
+from inboxd.inbound.spool.boots import Stamps
+from inboxd.inbound.spool.encoding import encode
+from inboxd.inbound.spool.files import SystemFiles
+from inboxd.inbound.spool.folder import Owned, own
+from inboxd.inbound.spool.gates import Gates
+from inboxd.inbound.spool.log import Appender, set_apart
+from inboxd.model.receipt import Receipt
+
+
+def spool(path: Path, *page: Receipt) -> Owned:
+    """Have them wait in a folder of its own, which is owned until it is released."""
+    owned = own(path)
+    log = Appender(owned.folder, SystemFiles(), quota=1 << 30, segment_bytes=1 << 20)
+    gates, stamps = Gates(path), Stamps(path)
+    for source in {each.source for each in page}:
+        gates.mark(source)
+    if page:
+        log.append([encode(stamps.make(), each) for each in page])
+    return owned
+
+
+def leave_apart(folder: Path, path: Path, receipt: Receipt, reason: str, number: int = 42) -> str:
+    """Set a receipt apart there, as the drain does; its name."""
+    name = f"{number:020d}"
+    set_apart(folder, SystemFiles(), name, encode(Stamps(path).make(), receipt), reason)
+    return name

@@ -1,0 +1,107 @@
+"""A child for the supervisor that starts at once: it speaks as a daemon does, and does no work.
+
+    python -IS stand_in.py FOLDER
+
+It writes what happens to it into FOLDER/events, a line each, and behaves as the files there say:
+`exit` (it ends with the code that the file holds), `stubborn` (it does not drain), `silent` (it
+answers no question), `slow` (it is ready when the file is gone), `late` (so are its handlers of
+signals). Files named for one process alone end in its number: `exit1`. Standard library only.
+"""
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+FOLDER = Path(sys.argv[1])
+NUMBER = os.environ["INBOXD_PROCESS"]
+METRICS = """\
+# HELP inboxd_things_total Things.
+# TYPE inboxd_things_total counter
+inboxd_things_total{{kind="a"}} {number}.0
+# HELP inboxd_level A level.
+# TYPE inboxd_level gauge
+inboxd_level {number}.5
+"""
+
+
+def told(what: str) -> str | None:
+    """What a file says, if it is there."""
+    for name in (what, what + NUMBER):
+        if (FOLDER / name).exists():
+            return (FOLDER / name).read_text()
+    return None
+
+
+def note(event: str) -> None:
+    """Write down what happened."""
+    file = os.open(FOLDER / "events", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, f"{NUMBER} {os.getpid()} {event}\n".encode())
+    os.close(file)
+
+
+def notify(state: str) -> None:
+    """Tell the supervisor."""
+    # It may have ended.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, suppress(OSError):
+        sender.sendto(state.encode(), os.environ["NOTIFY_SOCKET"])
+
+
+def drain(*_: Any) -> None:
+    """End, unless it is to be stubborn."""
+    note("TERM")
+    notify("STOPPING=1")
+    if told("stubborn") is None:
+        sys.exit(0)
+
+
+def reload(*_: Any) -> None:
+    """Say that the settings are read."""
+    note("HUP")
+    notify("RELOADING=1")
+    notify("READY=1")
+
+
+def answer(connection: socket.socket) -> None:
+    """Answer a question of the supervisor's."""
+    with connection:
+        if told("silent") is not None:
+            time.sleep(3600)
+        path = connection.recv(4096).split()[1]
+        body = METRICS.format(number=NUMBER) if path == b"/metrics" else '{"ok":true,"parts":[]}'
+        connection.sendall(f"HTTP/1.1 200 OK\r\n\r\n{body}".encode())
+
+
+def main() -> NoReturn:
+    """Live until told otherwise."""
+    while told("late") is not None:
+        time.sleep(0.01)
+    handlers: dict[signal.Signals, Callable[..., None]]
+    handlers = {signal.SIGTERM: drain, signal.SIGHUP: reload}
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    note("start")
+    if (code := told("exit")) is not None:
+        sys.exit(int(code))
+    listeners = [
+        socket.socket(fileno=file)
+        for file, name in enumerate(os.environ.get("LISTEN_FDNAMES", "").split(":"), 3)
+        if name == "http"
+    ]
+    is_ready = False
+    while True:
+        notify("WATCHDOG=1")
+        if not is_ready and told("slow") is None:
+            is_ready = True
+            notify("READY=1")
+        for each in select.select(listeners, [], [], 0.05)[0]:
+            answer(each.accept()[0])
+
+
+main()

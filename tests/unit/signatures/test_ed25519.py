@@ -1,0 +1,74 @@
+"""Key pairs: the vectors of RFC 8032, and a library that is not installed."""
+
+import base64
+import sys
+
+import pytest
+
+from inboxd.errors import SettingsError
+from inboxd.signatures import Key, verifier
+from inboxd.signatures.ed25519 import KeyPairs
+
+# RFC 8032, section 7.1, TEST 1 to 3: private key, public key, what is signed, its signature.
+RFC_8032 = [
+    (
+        "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+        "",
+        (
+            "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555"
+            "fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"
+        ),
+    ),
+    (
+        "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+        "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+        "72",
+        (
+            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da0"
+            "85ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"
+        ),
+    ),
+    (
+        "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
+        "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
+        "af82",
+        (
+            "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac1"
+            "8ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"
+        ),
+    ),
+]
+
+
+def written(prefix: str, text: str) -> str:
+    return prefix + base64.b64encode(bytes.fromhex(text)).decode()
+
+
+@pytest.mark.parametrize(("private", "public", "signed", "signature"), RFC_8032)
+def test_the_vectors_of_rfc_8032(private: str, public: str, signed: str, signature: str) -> None:
+    key = Key("a", public_key=written("whpk_", public))
+    sender = Key("b", written("whsk_", private).encode())
+    what, right = bytes.fromhex(signed), written("", signature)
+    pairs = KeyPairs([key])
+    assert KeyPairs([sender]).signatures(what, [sender]) == [right]
+    assert pairs.found(what, [b"", right.encode()], 0) == key
+    assert pairs.found(what + b".", [right.encode()], 0) is None
+    # Written otherwise it is not what a sender writes, though the bytes are the same.
+    assert right.endswith("==")
+    loose = right[:-3] + chr(ord(right[-3]) + 1) + "=="
+    assert base64.b64decode(loose) == base64.b64decode(right)
+    assert pairs.found(what, [loose.encode()], 0) is None
+
+
+def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.partition(".")[0] == "cryptography"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    key = Key("a", public_key=written("whpk_", RFC_8032[0][1]))
+    with pytest.raises(SettingsError) as refused:
+        verifier("standard_webhooks", [key], tolerance=300)
+    assert "pip install 'inboxd[ed25519]'" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    # Secrets alone do not need it.
+    secret = Key("b", b"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    assert verifier("standard_webhooks", [secret], tolerance=300).sign(b"", "msg_1", 0)
