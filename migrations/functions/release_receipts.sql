@@ -53,7 +53,8 @@ BEGIN
                                    traceparent text, broken text)) WITH ORDINALITY
                                AS e(event_id, type, payload, topic, ordering_key, dedup_key, tenant, entity_type,
                                     entity_id, headers, traceparent, broken, ordinal)
-                         WHERE h.source = of_source AND h.position = ANY (places)) AS d) AS p
+                         WHERE h.source = of_source AND h.position BETWEEN places[1] AND last
+                           AND h.position = ANY (places)) AS d) AS p
          CROSS JOIN LATERAL {schema}.write_received(
                    NULL, p.receipts, p.sources, p.ids, p.types, p.payloads, p.topics, p.ordering_keys, p.dedup_keys,
                    p.tenants, p.entity_types, p.entity_ids, p.headers, p.traceparents, p.broken) AS w
@@ -63,6 +64,7 @@ BEGIN
                        ' WHERE receipt_id = $3 AND received_at = %L', {schema}.receipt_time(changed.receipt_id))
           USING changed.outcome, changed.event_ids, changed.receipt_id;
     END LOOP;
-    DELETE FROM {schema}.held_receipts h WHERE h.source = of_source AND h.position = ANY (places);
+    DELETE FROM {schema}.held_receipts h
+     WHERE h.source = of_source AND h.position BETWEEN places[1] AND last AND h.position = ANY (places);
 END
 $$;

@@ -20,9 +20,11 @@ def standing_still(server: Server) -> Iterator[None]:
 
 
 def _signal(server: Server, number: signal.Signals) -> None:
+    """Its first process before the others, so that none is started meanwhile."""
+    os.kill(server.pid, number)
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with suppress(OSError):  # it has just ended
                 parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-                if server.pid in (int(folder.name), int(parent)):
+                if int(parent) == server.pid:
                     os.kill(int(folder.name), number)

@@ -135,9 +135,7 @@ async def test_what_waits_for_a_database_that_stands_still_is_bounded(
     for _ in range(3):  # again and again: what was refused is not kept
         with standing_still(durable_server):
             statuses = await asyncio.gather(*(send(number) for number in range(200)))
-        # A session that is dialled while the processes are being stopped may still commit.
-        assert set(statuses) <= {503, 0, 202}, statuses
-        assert statuses.count(202) < len(statuses) / 2
+        assert set(statuses) <= {503, 0}, statuses
     # What is in flight, as it came, as text, and on its way to the database by two connections.
     grown = receiver.resident - before
     assert grown < 9 * most
