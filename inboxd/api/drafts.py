@@ -79,6 +79,25 @@ class EventDraft(NamedTuple):
     delay: float | None = None
 
 
+class WebhookDraft(NamedTuple):
+    """A webhook whose deliveries are written with the settlement of the row that sent it.
+
+    payload is JSON text; message_id None is made; endpoint None means all whose types match;
+    occurred_at and run_at None mean the insert's time.
+    """
+
+    type: str
+    payload: str
+    message_id: str | None = None
+    endpoint: str | None = None
+    ordering_key: str | None = None
+    tenant: str | None = None
+    entity_type: str | None = None
+    entity_id: str | None = None
+    occurred_at: datetime | None = None
+    run_at: datetime | None = None
+
+
 def encode(value: object) -> str:
     """JSON text of a pydantic model, or of whatever orjson knows; raises PayloadError.
 

@@ -8,7 +8,7 @@
   `pages`.
 - Workers: `workers`, `leases`, `wakeups`, `controls`, `breakers`; what they declare: `topics`,
   `names`, `schedules`.
-- Webhooks: `receipts`, `receivers` (who receives).
+- Webhooks: `receipts`, `receivers` (who receives), `endpoints` (who gets ours).
 - Growth: `partitions`, `copying` (exports), `purging`, `statistics`.
 - Operators look: `listing`, `queues`, `batch_listing`, `story`, `diagnosis`; and act:
   `operations`, `producing`, `imports`, `erase`, by a `session`; or try: `rehearsal`.

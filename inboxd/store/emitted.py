@@ -1,11 +1,11 @@
-"""The events that handlers emitted, written as producers' events are.
+"""The events and webhooks that handlers emitted, written as producers' are.
 
-Owns the arrays that the statement takes. Promises that a page's events are few statements
+Owns the arrays that the statements take. Promises that a page's are few statements
 (`inboxd.store.pages`), in the order in which they were emitted; that they go the way of every
-producer's (to each topic that is subscribed, by dedup key, under the locks of lines); that nothing
-is written but what the transaction commits; and that a dedup key which is held for too long is told
-from other locks. Known limit: dedup keys are recorded in their own order within each statement
-only.
+producer's (events to each topic that is subscribed, by dedup key, under the locks of lines;
+webhooks to each endpoint whose types match); that nothing is written but what the transaction
+commits; and that a dedup key which is held for too long is told from other locks. Known limit:
+dedup keys and message ids are locked in their own order within each statement only.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from inboxd.api.drafts import EventDraft
+from inboxd.api.drafts import EventDraft, WebhookDraft
 from inboxd.errors import DedupKeyHeld
 from inboxd.store.arrays import columns, filled, sparse
 from inboxd.store.connections import Connection
@@ -25,15 +25,26 @@ from inboxd.store.statements import Statements
 # Where the server says what it waited for: a row of the record of keys, in whatever language.
 _IN_DEDUP = re.compile(r"[^\n]*\(\d+,\d+\)[^\n]*\bdedup")
 
-Emitted = Sequence[tuple[EventDraft, Parent]]
+Emitted = Sequence[tuple[EventDraft | WebhookDraft, Parent]]
 
 
 async def write(connection: Connection, sql: Statements, emitted: Emitted) -> None:
-    """Write events, with their lineage, in the transaction of the handlers that emitted them.
+    """Write them, with their lineage, in the transaction of the handlers that emitted them.
 
     Raises DedupKeyHeld if another transaction kept one of their keys for longer than a statement
     may wait for a lock.
     """
+    await _write_events(
+        connection, sql, [(d, parent) for d, parent in emitted if isinstance(d, EventDraft)]
+    )
+    await _write_webhooks(
+        connection, sql, [(d, parent) for d, parent in emitted if isinstance(d, WebhookDraft)]
+    )
+
+
+async def _write_events(
+    connection: Connection, sql: Statements, emitted: Sequence[tuple[EventDraft, Parent]]
+) -> None:
     for cut in pages(len(draft.payload) + len(draft.headers or "") for draft, _ in emitted):
         page = emitted[cut]
         drafts = [draft for draft, _ in page]
@@ -49,6 +60,24 @@ async def write(connection: Connection, sql: Statements, emitted: Emitted) -> No
             *sparse(drafts, "occurred_at", "run_at", "mode", "ordering_key", "dedup_key"),
             *columns(parents, "kind", "id"),
             *sparse(drafts, "delay"),
+        )
+
+
+async def _write_webhooks(
+    connection: Connection, sql: Statements, sent: Sequence[tuple[WebhookDraft, Parent]]
+) -> None:
+    for cut in pages(len(draft.payload) for draft, _ in sent):
+        page = sent[cut]
+        drafts = [draft for draft, _ in page]
+        parents = [parent for _, parent in page]
+        await connection.execute(
+            sql["write_webhooks"],
+            *columns(drafts, "type", "payload"),
+            *sparse(drafts, "message_id", "endpoint", "ordering_key", "tenant"),
+            *sparse(drafts, "entity_type", "entity_id", "occurred_at", "run_at"),
+            *columns(parents, "lineage.correlation_id", "lineage.causation_id"),
+            *sparse(parents, "lineage.traceparent"),
+            *columns(parents, "kind", "id"),
         )
 
 

@@ -1,5 +1,5 @@
--- Tell every worker that something was paused or goes on, or that a breaker changed.
--- called by: trigger breakers_changed, trigger controls_changed
+-- Tell every worker that something was paused or goes on, or that a breaker or an endpoint changed.
+-- called by: trigger breakers_changed, trigger controls_changed, trigger endpoints_changed
 -- roles: none
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.controls_changed() RETURNS trigger

@@ -1,5 +1,5 @@
 -- What was there instead of a command that was not written; its snapshot is younger than the insert's.
--- called by: send_command_arrays
+-- called by: send_command_arrays, write_webhooks
 -- roles: none
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.kept_command(command_key uuid, of_type text, key text)

@@ -1,5 +1,5 @@
 -- Raise that arrays of one page have different lengths.
--- called by: receive, send_command_arrays, write_events
+-- called by: receive, send_command_arrays, write_events, write_webhooks
 -- roles: none
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.refuse_ragged(VARIADIC lengths integer[]) RETURNS void

@@ -1,5 +1,5 @@
 -- Raise that an object of a JSON array has a key that nobody reads.
--- called by: emit_events, insert_members, send_commands
+-- called by: emit_events, insert_members, send_commands, send_webhooks
 -- roles: none
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.refuse_unknown_keys(items jsonb, known text[]) RETURNS void

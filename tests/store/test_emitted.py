@@ -6,11 +6,12 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from inboxd.api.drafts import EventDraft
+from inboxd.api.drafts import EventDraft, WebhookDraft
 from inboxd.model.lineage import Lineage, uuid7
 from inboxd.store import emitted
 from inboxd.store.settlements import Parent
 from tests.support import Database
+from tests.support.endpoints import add, deliveries
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +22,7 @@ LATER = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 async def write(
-    database: Database, *drafts: EventDraft, parent: Parent = PARENT
+    database: Database, *drafts: EventDraft | WebhookDraft, parent: Parent = PARENT
 ) -> list[asyncpg.Record]:
     """Write them, as a page does; all events there are then."""
     async with daemon_session(database) as connection, connection.transaction():
@@ -129,3 +130,30 @@ async def test_what_is_emitted_late_in_a_transaction_is_not_dated_by_its_beginni
         assert plain["occurred_at"] - began >= timedelta(seconds=0.1)
         if later := rows.get(drafts[1].event_id):
             assert (later["occurred_at"], later["run_at"]) == (plain["occurred_at"], LATER)
+
+
+async def test_webhooks_are_written_beside_events(database: Database) -> None:
+    await add(database, "one", "a.*", ordered=True)
+    await add(database, "two", "a.*")
+    full = WebhookDraft(
+        "a.b", '{"n": 1}', "m1", "one", "k", "acme", "order", "5", LATER, LATER + timedelta(days=1)
+    )
+    event = EventDraft(uuid7(), "a.b", "{}")
+    (written,) = await write(database, full, event, WebhookDraft("a.c", "{}"))
+    assert written["event_id"] == event.event_id
+    first, second, third = sorted(await deliveries(database), key=lambda row: row["id"])
+    assert (first["queue"], first["ordering_key"], first["tenant"]) == ("webhooks.one", "k", "acme")
+    assert (first["entity_type"], first["entity_id"]) == ("order", "5")
+    assert first["run_at"] == LATER + timedelta(days=1)
+    assert first["payload"] == {
+        "endpoint": "one",
+        "id": "m1",
+        "type": "a.b",
+        "timestamp": "2030-01-01T00:00:00.000000Z",
+        "data": {"n": 1},
+    }
+    assert [second["queue"], third["queue"]] == ["webhooks.one", "webhooks.two"]
+    for row in (first, second, third):
+        assert (row["origin_kind"], row["origin_id"]) == ("event", 7)
+        assert (row["correlation_id"], row["causation_id"]) == ("story", CAUSE)
+        assert row["traceparent"] == "00-1"

@@ -47,3 +47,11 @@ def run(name: str, *arguments: Callable[[Known], object] | object) -> Case:
 
 def operator(work: Callable[[Session, Known], Awaitable[object]]) -> Case:
     return lambda connection, known: work(Session(connection, SQL), known)
+
+
+async def endpoint(connection: Connection) -> None:
+    """One that gets all webhooks."""
+    await connection.execute(
+        "insert into inboxd.endpoints (name, url, types, secrets)"
+        """ values ('one', 'https://one.example', '{*}', '[{"secret": "s"}]')"""
+    )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from uuid import uuid4
 
-from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.api.drafts import CommandDraft, EventDraft, WebhookDraft
 from inboxd.errors import LeaseLost
 from inboxd.model.dedup import Windows
 from inboxd.model.lane import BEGINNING, Lane
@@ -19,6 +19,7 @@ from inboxd.store import (
     controls,
     dedup,
     emitted,
+    endpoints,
     events,
     leases,
     limits,
@@ -33,7 +34,7 @@ from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.settlements import Parent, Requeue, Settlement
 from tests.plans.filling import WORKER, Known
-from tests.plans.statements.case import AGE, SQL, Case, run
+from tests.plans.statements.case import AGE, SQL, Case, endpoint, run
 
 
 def _lane(*key: str | int, after: tuple[float, int] = (BEGINNING, 0)) -> Lane:
@@ -79,6 +80,14 @@ async def _write_events(session: Connection, known: Known) -> None:
     parent = Parent("event", 1, Lineage("story", uuid4(), None))
     drafts = [EventDraft(uuid4(), "few", "{}", dedup_key=f"new {n}") for n in range(10)]
     drafts += [EventDraft(uuid4(), "few", "{}", dedup_key="7")]
+    await emitted.write(session, SQL, [(draft, parent) for draft in drafts])
+
+
+async def _write_webhooks(session: Connection, _: Known) -> None:
+    """Some whose message id nobody has had, and one again."""
+    await endpoint(session)
+    parent = Parent("event", 1, Lineage("story", uuid4(), None))
+    drafts = [WebhookDraft("a.b", "{}", f"m{n % 4}") for n in range(5)]
     await emitted.write(session, SQL, [(draft, parent) for draft in drafts])
 
 
@@ -171,6 +180,12 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "settle_commands": (_settle_commands, ("commands_pkey",)),
     "requeue_commands": (_requeue_commands, ("commands_pkey",)),
     "insert_commands": (_insert_commands, ()),
+    "write_webhooks": (_write_webhooks, ("commands_command_id",)),
+    "read_endpoints": (lambda c, k: endpoints.read(c, SQL), ()),
+    "fail_endpoint": (lambda c, k: endpoints.fail(c, SQL, "one", 1, 503, "no"), ()),
+    "recover_endpoint": (lambda c, k: endpoints.recover(c, SQL, "one", 1, 200), ()),
+    "note_success": (lambda c, k: endpoints.note_success(c, SQL, "one", 200), ()),
+    "give_up_endpoint": (lambda c, k: endpoints.give_up(c, SQL, "one", 1, "gone", "410"), ()),
     "write_events": (_write_events, ("dedup_pkey", "events_event_id")),
     "release_commands": (lambda c, k: commands.release(c, SQL, WORKER), ("commands_running",)),
     "reap_commands": (

@@ -11,7 +11,7 @@ from inboxd.store import imports, producing
 from inboxd.store.connections import Connection
 from inboxd.store.session import Session
 from tests.plans.filling import Known
-from tests.plans.statements.case import Case, operator
+from tests.plans.statements.case import Case, endpoint, operator
 
 
 def _entry(uuid: UUID) -> producing.Entry:
@@ -59,6 +59,15 @@ async def _batches(session: Connection, known: Known) -> None:
     await session.fetch("select inboxd.send_after($1, $2::text::jsonb)", batch, some)
 
 
+async def _webhooks(session: Connection, _: Known) -> None:
+    """One that nobody has had, and the same again."""
+    await endpoint(session)
+    rows = orjson.dumps([{"type": "a.b", "message_id": "m1"}] * 2).decode()
+    call = "select * from inboxd.send_webhooks($1::text::jsonb)"
+    await session.fetch(call, rows)
+    await session.fetch(call, rows)
+
+
 def _result(table: str) -> Case:
     call = "select * from inboxd.command_result($1)"
     return lambda session, known: session.fetch(call, known.one(table))
@@ -102,6 +111,7 @@ PRODUCER: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "emit_events": (_bulk("emit_events", "events", "event_id"), ("events_event_id",)),
     "send_commands": (_bulk("send_commands", "commands", "command_id"), ("commands_command_id",)),
+    "send_webhooks": (_webhooks, ("commands_command_id",)),
     "insert": (
         lambda c, k: c.execute(
             "insert into inboxd.events (type, event_id) values ('few', $1)"
