@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
+from inboxd.api.drafts import EventDraft
 from inboxd.store import batches, bodies, emitted
 from inboxd.store.batches import Planned, Sent
 from inboxd.store.connections import Connection, Row, one_row
@@ -134,5 +135,6 @@ async def write_sent(
     commands = await connection.fetch(
         sql["written_commands"], [draft.command_id for draft, _ in sent]
     )
-    rows = await connection.fetch(sql["written_events"], [draft.event_id for draft, _ in events])
+    ids = [draft.event_id for draft, _ in events if isinstance(draft, EventDraft)]
+    rows = await connection.fetch(sql["written_events"], ids)
     return [WrittenRow(*row) for row in commands], [WrittenRow(*row) for row in rows]
