@@ -62,6 +62,14 @@ class SpoolOwned(InboxdError):
     """Another process owns this folder of the spool."""
 
 
+class TargetUnreachable(InboxdError):
+    """A target gave no answer: it is asked again later."""
+
+
+class TargetRefused(InboxdError):
+    """A target may not be asked: correct its URL or its headers, or allow its address."""
+
+
 class ExportError(InboxdError):
     """A partition could not be exported: it stays, and is tried again."""
 

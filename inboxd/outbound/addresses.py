@@ -1,0 +1,71 @@
+"""Which addresses may be connected to.
+
+Who may write a URL into a row, such as a customer with a webhook, must not reach with it what only
+this machine can reach. So an address is refused that is not of the public internet: of this
+machine, of private networks, of a cloud's metadata service, and the ways in which IPv6 writes
+these. Ranges that the settings allow pass.
+"""
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+_Address = IPv4Address | IPv6Address
+
+# IPv6 addresses that stand for an IPv4 address: its place in them, in bits from the right.
+_WITHIN = ((IPv6Network("64:ff9b::/96"), 0), (IPv6Network("2002::/16"), 80))
+# What the standard library of some supported version calls global, and is not.
+_NOT_PUBLIC = tuple(
+    ip_network(each)
+    for each in (
+        *("100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15"),
+        *("64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16"),
+        "fec0::/10",
+    )
+)
+
+
+class Allowed:
+    """Ranges that may be reached though they are not public; equal where the ranges are."""
+
+    def __init__(self, ranges: Iterable[object] = ()) -> None:
+        """`ranges`: in CIDR notation, or as networks."""
+        self.ranges: tuple[IPv4Network | IPv6Network, ...] = tuple(
+            ip_network(str(each), strict=False) for each in ranges
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Allowed) and other.ranges == self.ranges
+
+    def __hash__(self) -> int:
+        return hash(self.ranges)
+
+    def __repr__(self) -> str:
+        return f"Allowed({[str(each) for each in self.ranges]})"
+
+    def permits(self, text: str) -> bool:
+        """Whether an address may be connected to; a text that is none may not."""
+        try:
+            address = _plain(ip_address(text))
+        except ValueError:
+            return False
+        return _is_public(address) or any(address in each for each in self.ranges)
+
+
+def _plain(address: _Address) -> _Address:
+    """The IPv4 address that an IPv6 one stands for, or itself without its zone."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    for network, place in _WITHIN:
+        if address in network:
+            return IPv4Address((int(address) >> place) & 0xFFFFFFFF)
+    return IPv6Address(int(address))
+
+
+def _is_public(address: _Address) -> bool:
+    return (
+        address.is_global
+        and not address.is_multicast
+        and not any(address in each for each in _NOT_PUBLIC)
+    )

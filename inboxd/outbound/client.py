@@ -1,0 +1,237 @@
+"""Asks targets over HTTP.
+
+Owns the connections of one worker to its targets. Promises: whatever a target does, asking it ends
+within the given time, and takes no more memory than the given size; no address is connected to that
+may not be, whether it stands in the URL or a name leads to it, now or the next time; redirects are
+not followed, and nothing is remembered but connections. Known limits: looking up a name runs in a
+thread, which ends when the system gives up; methods that may be repeated (GET, HEAD, PUT, DELETE)
+are sent again once, if a connection that was kept open turns out to be closed.
+*See:* `addresses`, `urls` and `headers`, which judge; `verdict`, what an answer means.
+"""
+
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from inboxd.errors import TargetRefused, TargetUnreachable
+from inboxd.outbound.addresses import Allowed
+from inboxd.outbound.headers import checked_headers
+from inboxd.outbound.urls import checked_url, place
+
+# How long a connection that is not used is kept: shorter than most servers keep theirs, so that
+# few requests meet one that was just closed.
+_KEPT = 4.0
+_MOST_CONNECTIONS, _MOST_OF_A_HOST = 1000, 200
+_DNS_KEPT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRequest:
+    """One request, as it goes out."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    timeout: float = 30.0
+    """Seconds from the look-up of the name to the last byte of the answer."""
+    most_answer: int = 64 * 1024
+    """Bytes of the answer's body that are read."""
+    allowed: Allowed = field(default_factory=Allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAnswer:
+    """What a target answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By lower-case names; one that is repeated is joined by ", "."""
+    body: bytes
+    cut: bool
+    """Whether there was more of the body."""
+    seconds: float
+
+
+class TargetClient:
+    """The connections of one worker; use it as a context."""
+
+    def __init__(
+        self, *, connect_timeout: float = 5.0, context: ssl.SSLContext | None = None
+    ) -> None:
+        """Open nothing yet. connect_timeout: seconds; context: for other authorities of TLS."""
+        self._connect_timeout = connect_timeout
+        self._context = context
+        # A connection is used again only by those who may reach what it reaches.
+        self._sessions: dict[Allowed, aiohttp.ClientSession] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        while self._sessions:
+            _, session = self._sessions.popitem()
+            await session.close()
+
+    async def ask(self, request: TargetRequest) -> TargetAnswer:
+        """Send a request and read its answer.
+
+        Raises TargetRefused, if it may not be sent, and TargetUnreachable, if no answer came.
+        """
+        url = checked_url(request.url)
+        headers = checked_headers(request.headers)
+        began = monotonic()
+        try:
+            async with self._session(request.allowed).request(
+                request.method,
+                url,
+                headers=headers,
+                data=request.body or None,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(
+                    total=request.timeout, sock_connect=self._connect_timeout
+                ),
+            ) as response:
+                body, cut = await _read(response, request.most_answer)
+        except TimeoutError as error:
+            raise TargetUnreachable(_timed_out(url.host, request, error, began)) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise _judged(error, place(url)) from error
+        except ValueError as error:  # a method, header or URL that cannot be sent
+            raise TargetRefused(f"{place(url)} cannot be asked: {error}.") from None
+        return TargetAnswer(response.status, _joined(response), body, cut, monotonic() - began)
+
+    def _session(self, allowed: Allowed) -> aiohttp.ClientSession:
+        found = self._sessions.get(allowed)
+        if found is None:
+            gate = _Gate(allowed)
+            connector = aiohttp.TCPConnector(
+                resolver=_Resolver(gate),
+                socket_factory=gate.open,
+                ssl=True if self._context is None else self._context,
+                limit=_MOST_CONNECTIONS,
+                limit_per_host=_MOST_OF_A_HOST,
+                keepalive_timeout=_KEPT,
+                ttl_dns_cache=_DNS_KEPT,
+            )
+            found = self._sessions[allowed] = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                skip_auto_headers=("User-Agent", "Content-Type", "Accept-Encoding"),
+            )
+        return found
+
+
+class _NotAllowed(OSError):
+    """Nothing that a name leads to may be connected to."""
+
+
+class _Gate:
+    """Opens sockets to addresses that may be connected to."""
+
+    def __init__(self, allowed: Allowed) -> None:
+        self._allowed = allowed
+
+    def check(self, addresses: Sequence[str]) -> None:
+        """Raise `_NotAllowed` if none of them may be."""
+        if not any(self.permits(each) for each in addresses):
+            raise _NotAllowed(", ".join(addresses))
+
+    def permits(self, address: str) -> bool:
+        return self._allowed.permits(address)
+
+    def open(self, info: tuple[Any, ...]) -> socket.socket:
+        """Make the socket for an address: whatever led there, this is the last to be asked."""
+        family, kind, protocol, _, address = info
+        self.check([address[0]])
+        return socket.socket(family, kind, protocol)
+
+
+class _Resolver(AbstractResolver):
+    """Looks up names, and leaves out what may not be connected to."""
+
+    def __init__(self, gate: _Gate) -> None:
+        self._gate = gate
+        self._names = aiohttp.ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._names.resolve(host, port, family)
+        self._gate.check([each["host"] for each in found])
+        return [each for each in found if self._gate.permits(each["host"])]
+
+    async def close(self) -> None:
+        await self._names.close()
+
+
+async def _read(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
+    """The beginning of the body, and whether there is more; then the connection is not kept."""
+    pieces, size = list[bytes](), 0
+    async for piece in response.content.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            response.close()
+            return b"".join(pieces)[:most], True
+    return b"".join(pieces), False
+
+
+def _joined(response: aiohttp.ClientResponse) -> Mapping[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in response.headers.items():
+        lower = name.lower()
+        headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+    return headers
+
+
+def _timed_out(host: str | None, request: TargetRequest, error: TimeoutError, began: float) -> str:
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return f"{host} accepted no connection within {monotonic() - began:.1f} s."
+    return f"{host} did not answer within {request.timeout:g} s."
+
+
+# What went wrong, the most special first; {} is the error's own words.
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (aiohttp.ClientConnectorDNSError, "no address is known for this name"),
+    (aiohttp.ClientConnectorCertificateError, "its certificate is not trusted: {}"),
+    (aiohttp.ClientConnectorError, "it cannot be connected to: {}"),
+    (aiohttp.ServerDisconnectedError, "it closed the connection without an answer"),
+    (aiohttp.ClientPayloadError, "it closed the connection within its answer"),
+    (aiohttp.ClientResponseError, "what it answered is not valid HTTP"),
+    (Exception, "the connection was lost: {}"),
+)
+
+
+def _judged(error: Exception, where: str) -> TargetRefused | TargetUnreachable:
+    """What went wrong, in words that name no secret."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, _NotAllowed):
+            return TargetRefused(
+                f"{where} is at {cause}, which is not of the public internet: if it may be asked, "
+                "add its range to `allow` of its target, or of [http]."
+            )
+        cause = getattr(cause, "os_error", None) or cause.__cause__
+    if isinstance(error, aiohttp.InvalidURL):
+        return TargetRefused(f"{where} is not a URL that can be asked.")
+    words = getattr(error, "os_error", None) or getattr(error, "message", "") or error
+    reason = next(text for kind, text in _REASONS if isinstance(error, kind))
+    return TargetUnreachable(f"{where}: {reason.format(words)}.")

@@ -1,0 +1,31 @@
+"""Which URLs may be asked."""
+
+from yarl import URL
+
+from inboxd.errors import TargetRefused
+
+_LONGEST = 8192
+
+
+def checked_url(text: str) -> URL:
+    """The URL; raises TargetRefused if it may not be asked, naming no more of it than its host."""
+    if len(text) > _LONGEST:
+        raise TargetRefused(f"The URL has {len(text)} characters: at most {_LONGEST} can be asked.")
+    try:
+        url = URL(text)
+        host, _ = url.host, url.port
+    except ValueError:
+        raise TargetRefused("That is not a valid URL: it begins with https://host/.") from None
+    if url.scheme not in ("http", "https") or not host:
+        raise TargetRefused("The URL has no host, or is not of HTTP: it begins with https://host/.")
+    if url.user is not None or url.password is not None:
+        raise TargetRefused(
+            f"The URL of {host} has a user or a password in it, where logs would show them: give "
+            "them as the header Authorization."
+        )
+    return url.with_fragment(None)
+
+
+def place(url: URL) -> str:
+    """Host and port: what may be shown of a URL; a path or a query may hold a secret."""
+    return f"{url.host_subcomponent}:{url.port}"

@@ -1,0 +1,82 @@
+"""What an answer means: it was done, it is tried again, or it never will be.
+
+Temporary are what says so (408, 425, 429), what is the target's own fault (5xx), and whatever kept
+an answer from coming. Any other answer that is not expected would be the same the next time: it is
+permanent. A redirect is permanent, too: where it leads is for an operator to judge.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from inboxd.outbound.client import TargetAnswer
+
+_TEMPORARY = frozenset({408, 425, 429})
+_LONGEST_REST = 86_400.0
+_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Which codes mean that it was done: codes, and classes as `2` for 2xx."""
+
+    codes: frozenset[int] = frozenset()
+    classes: frozenset[int] = frozenset({2})
+
+    @classmethod
+    def of(cls, texts: Collection[str | int]) -> "Expected":
+        """From "2xx", "204" or 204; raises ValueError."""
+        codes, classes = set[int](), set[int]()
+        for each in texts:
+            text = str(each)
+            if len(text) == 3 and text[0] in "12345" and text[1:].lower() == "xx":  # noqa: PLR2004
+                classes.add(int(text[0]))
+            elif len(text) == 3 and text.isdecimal() and text[0] in "12345":  # noqa: PLR2004
+                codes.add(int(text))
+            else:
+                raise ValueError(f'{text!r} is not a code of HTTP: 204 and "2xx" are.')
+        return cls(frozenset(codes), frozenset(classes))
+
+    def __contains__(self, status: int) -> bool:
+        return status in self.codes or status // 100 in self.classes
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerVerdict:
+    """done: as expected. permanent: never will be. after: seconds that the target asks for."""
+
+    done: bool
+    permanent: bool = False
+    after: float | None = None
+    reason: str = ""
+
+
+def judged(answer: TargetAnswer, expected: Expected, now: datetime) -> AnswerVerdict:
+    """The verdict on an answer; now: with a time zone, for a Retry-After that is a date."""
+    status = answer.status
+    if status in expected:
+        return AnswerVerdict(done=True)
+    if status in _TEMPORARY or status >= 500:  # noqa: PLR2004
+        after = retry_after(answer.headers.get("retry-after", ""), now)
+        rest = "" if after is None else f", and asks for {after:g} s"
+        return AnswerVerdict(done=False, after=after, reason=f"it answered {status}{rest}")
+    if 300 <= status < 400:  # noqa: PLR2004
+        return AnswerVerdict(
+            done=False, permanent=True, reason=f"it answered {status}: redirects are not followed"
+        )
+    return AnswerVerdict(done=False, permanent=True, reason=f"it answered {status}")
+
+
+def retry_after(text: str, now: datetime) -> float | None:
+    """Seconds that a Retry-After asks for, at most a day; None: it asks for nothing valid."""
+    text = text.strip()
+    if text.isascii() and text.isdecimal():
+        return min(float(text[:_DIGITS]), _LONGEST_REST)
+    try:
+        when = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return min(max((when - now).total_seconds(), 0.0), _LONGEST_REST)
