@@ -139,7 +139,8 @@ async def _details(
     waits = row["status"] == Status.WAITING
     row["waits_for"] = await operations.waits_of(session, uuid) if waits else []
     row["suspect"] = await _suspicion(session, row)
-    needed = await breakers.listed(session, use=f"{kind} {row['type']}")
+    uses = [f"{kind} {row['type']}"] + ([f"queue {row['queue']}"] if kind == "command" else [])
+    needed = await breakers.listed(session, uses=uses)
     row["breakers"] = [dict(each) for each in needed]
     return row
 

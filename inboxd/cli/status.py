@@ -179,7 +179,10 @@ async def look(session: "Session", minutes: int, silence: timedelta) -> dict[str
     shut = {use for each in stopped if state_of(each) != "forced closed" for use in each["uses"]}
     for lane in (*events, *commands):
         place = "topic" if lane["kind"] == "event" else "queue"
-        lane["breaker"] = f"{lane['kind']} {lane['type']}" in shut
+        uses = {f"{lane['kind']} {lane['type']}"}
+        if lane["kind"] == "command":
+            uses.add(f"queue {lane['queue']}")
+        lane["breaker"] = not uses.isdisjoint(shut)
         lane["paused"] = not names.isdisjoint({("type", lane["type"]), (place, lane[place])})
     receiving = await receivers.listed(session, silence, _MOST_RECEIVERS)
     shown = (

@@ -85,7 +85,7 @@ def show(name: Name, given: Asking) -> None:
     from inboxd.store import breakers, listing, topics
 
     async def look(session: "Session") -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        needed = await breakers.listed(session, use=f"topic {name}")
+        needed = await breakers.listed(session, uses=[f"topic {name}"])
         return await topics.listed(session), [dict(each) for each in needed]
 
     found, needed = given.ask(look)

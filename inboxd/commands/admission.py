@@ -37,7 +37,7 @@ class Admission:
         self._room: dict[str, int] = {}
         # Since the last page began some queue had no room: whoever ends makes some.
         self.turned_away = False
-        self.reload(parts.settings.commands, parts.settings.queues)
+        self.reload(parts.settings.commands, parts.queues.by_name)
 
     def reload(self, limits: Commands, queues: Mapping[str, Queue]) -> None:
         """Take over other settings while running."""
@@ -99,10 +99,13 @@ class Admission:
         """How many commands could start at once if they were leased now."""
         return self.limits.concurrency - self.in_flight
 
-    def probe_room(self, type_: str) -> int | None:
-        """How many commands of a type may be leased as probes; None: it is not probed here."""
+    def probe_room(self, queue: str, type_: str = "") -> int | None:
+        """How many commands of a lane may be leased as probes; None: it is not probed here.
+
+        Without a type: what the queue's own breaker bounds.
+        """
         breakers = self._parts.breakers
-        return breakers.room("queue", "", type_) if breakers.probing else None
+        return breakers.room("queue", queue, type_) if breakers.probing else None
 
     def begin_page(self) -> None:
         """What has ended since the last page has made room."""

@@ -192,15 +192,14 @@ class CommandRun:
 
     async def _fall_back(self, handler: CommandHandler, row: ClaimedCommand) -> Ended | None:
         """The outcome of a command whose breaker is open, if another is sent instead."""
-        if handler.breaker is None:
+        found = self._parts.breakers.falls_back(row["queue"], handler.type, row["id"])
+        if found is None:
             return None
-        type_ = self._parts.breakers.falls_back(handler, row["id"])
-        if type_ is None:
-            return None
+        type_, breaker = found
         raw = row["payload"] if row["body_id"] is None else await self._body(row)
-        self._parts.metrics.breaker_fallbacks.labels(handler.breaker).inc()
+        self._parts.metrics.breaker_fallbacks.labels(breaker).inc()
         route = self._registry.resolve(type_)
-        return fell_back(row, route, handler.breaker, "null" if raw is None else raw)
+        return fell_back(row, route, breaker, "null" if raw is None else raw)
 
     async def execute(
         self,
@@ -223,19 +222,19 @@ class CommandRun:
             raise HandlerStopped(self._halted)
         if row_log.logs_starts():
             row_log.command_starts(row)
-        call = watch(self._parts.breakers, handler, "queue", row["id"])
+        calls = watch(self._parts.breakers, handler, row["id"], row["queue"])
         try:
             value = await self._parts.executions.run(
                 task, "command", row["id"], handler, payload, context, limit, on_wait
             )
         except BaseException as error:
-            if call is not None:
+            for call in calls:
                 call.failed(error, handler.retry or self._parts.policy)
             raise
         finally:
             context.close()
             part.close()
-        if call is not None:
+        for call in calls:
             call.succeeded()
         part.check()
         return succeeded(row, context, value, monotonic() - started)

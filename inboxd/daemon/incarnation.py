@@ -38,6 +38,7 @@ from inboxd.engine.lease import Lease
 from inboxd.engine.listener import listen
 from inboxd.engine.parts import Parts
 from inboxd.engine.processor import Processor
+from inboxd.engine.queues import Queues
 from inboxd.engine.target_calls import HandlerCall
 from inboxd.engine.wakeup import WakeUp
 from inboxd.errors import InboxdError
@@ -110,6 +111,8 @@ class Incarnation:
         self._pools: dict[str, Pool] = {}
         self._breakers = Breakers(registry, metrics, on_change=self._obey)
         self._controls = Controls(self._obey, self._breakers)
+        self._queues = Queues(settings.queues, on_change=self._take_over_queues)
+        self._breakers.need(self._queues.breakers)
         self._folder: BatchFolder | None = None
         self._maintenance: list[MaintenanceTask] = []
         self._declared: Names = {}
@@ -175,10 +178,7 @@ class Incarnation:
     def reload(self, settings: Settings) -> None:
         """Take over what may change while running: page sizes, concurrency, paused sources."""
         self.settings = settings
-        if self._command_work is not None:
-            self._command_work.reload(settings.commands, settings.queues)
-            for processor in self.processors:  # a limit that came or went moves a queue's lanes
-                processor.sweep()
+        self._queues.reload(settings.queues)
         if self._event_work is not None:
             self._event_work.reload(settings.events)
 
@@ -204,6 +204,7 @@ class Incarnation:
                 folder=BatchFolder(pool, self._sql),
                 controls=self._controls,
                 breakers=self._breakers,
+                queues=self._queues,
                 exclusive_run=ExclusiveRun(
                     on_change=partial(flags["events"].wake, "timer"), on_rest=self._events_rest
                 ),
@@ -356,6 +357,14 @@ class Incarnation:
             self._command_work.obey()
         for processor in self.processors:
             processor.sweep()
+
+    def _take_over_queues(self) -> None:
+        """Limits or breakers of queues have changed."""
+        self._breakers.need(self._queues.breakers)
+        if self._command_work is not None:
+            self._command_work.reload(self.settings.commands, self._queues.by_name)
+            for processor in self.processors:  # a limit that came or went moves a queue's lanes
+                processor.sweep()
 
     def _show_paused(self) -> None:
         for kind in ("type", "topic", "queue", "schedule", "source"):

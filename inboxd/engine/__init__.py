@@ -6,7 +6,8 @@
   worker). What is logged of it: `row_log`. What it counts for: `batch_folder`.
 - For plugins: `resources` (what their lifespans open), `hooks` (whom they want to be told).
 - Targets: `breakers` (which are down), `target_calls` (what they are told of a run).
-- The worker: `lease` (its heartbeat), `controls` (what is left alone), `exclusive_run` (a suspect
+- The worker: `lease` (its heartbeat), `controls` (what is left alone), `queues` (their
+  settings by now), `exclusive_run` (a suspect
   runs with nothing beside it), `fleet` (the other workers), `parts` (what all of these are given).
 
 Known limit: which rows come, and what a page of them is, is for `inboxd.events` and

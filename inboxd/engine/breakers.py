@@ -10,7 +10,7 @@ when its time is over.
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from uuid import UUID
 
 import anyio
@@ -64,6 +64,9 @@ class Breakers:
         self._reads = True
         self._rests: dict[str, float] = {}
         self._told: dict[str, tuple[int, ...]] = {}
+        # The breakers that whole queues need, and what of that is not written down yet.
+        self._of_queues: dict[str, str] = {}
+        self._undeclared: set[tuple[str, str | None]] = set()
         for name, _ in registry.breaker_uses:
             self.named(name)
 
@@ -76,6 +79,19 @@ class Breakers:
             self._work.set()  # others may know of it
         return found
 
+    def need(self, queues: Mapping[str, str]) -> None:
+        """The breakers that queues need, all of them: in place of those that they needed before."""
+        if queues == self._of_queues:
+            return
+        new = queues.items() - self._of_queues.items()
+        self._undeclared |= {(name, f"queue {queue}") for queue, name in new}
+        self._of_queues = dict(queues)
+        for name in queues.values():
+            self.named(name)
+        self._work.set()
+        self.version += 1
+        self._on_change()
+
     # ------------------------------------------------------------------------------- questions
 
     @property
@@ -86,8 +102,7 @@ class Breakers:
     def allow(self, kind: str, lane: str, type_: str) -> bool:
         """Whether rows of a lane may be claimed, as far as breakers go; `kind`: topic or queue."""
         if kind == "queue":
-            handler = self._registry.commands.get(type_)
-            return handler is None or handler.breaker not in self._shut_commands
+            return self._shut_commands.isdisjoint(self._needed(kind, lane, type_))
         if kind != "topic" or not self.shut:
             return True
         if not type_:
@@ -97,12 +112,8 @@ class Breakers:
 
     def room(self, kind: str, lane: str, type_: str) -> int | None:
         """How many rows of a lane may be claimed as probes; None: they are none."""
-        rooms = [
-            self._by_name[name].room
-            for name in self._needed(kind, lane, type_)
-            if name in self.probing
-        ]
-        return min(rooms, default=None)
+        needed = self._needed(kind, lane, type_)
+        return min((self._by_name[n].room for n in needed if n in self.probing), default=None)
 
     def admit(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
         """Whether a claimed row may begin; where this worker probes, it is a probe then."""
@@ -137,20 +148,29 @@ class Breakers:
                 breaker.give_back(ticket)
             self._look()
 
-    def falls_back(self, handler: Handler, row_id: int) -> str | None:
-        """The type of the command that is sent instead of this one; None: it runs."""
-        if self.is_quiet or handler.breaker is None:
+    def falls_back(self, queue: str, type_: str, row_id: int) -> tuple[str, str] | None:
+        """The type of the command that is sent instead of this one, and why; None: it runs."""
+        if self.is_quiet or ("queue", row_id) in self.held:
             return None
-        breaker = self._by_name[handler.breaker]
-        instead = breaker.rules.fallback
-        if instead in (WAIT, handler.type) or ("queue", row_id) in self.held:
-            return None
-        return instead if handler.breaker in self.shut | self.probing else None
+        for name in self._needed("queue", queue, type_):
+            instead = self._by_name[name].rules.fallback
+            if instead not in (WAIT, type_) and name in self.shut | self.probing:
+                return instead, name
+        return None
+
+    def needed_by(self, handler: Handler, queue: str | None) -> Collection[str]:
+        """The breakers that a handler needs; queue: that its command is in."""
+        of_queue = self._of_queues.get(queue) if queue is not None else None
+        if of_queue is None or of_queue == handler.breaker:
+            return () if handler.breaker is None else (handler.breaker,)
+        return (of_queue,) if handler.breaker is None else (handler.breaker, of_queue)
 
     def _needed(self, kind: str, lane: str, type_: str) -> Collection[str]:
         if kind == "queue":
             handler = self._registry.commands.get(type_)
-            return () if handler is None or handler.breaker is None else (handler.breaker,)
+            if handler is not None:
+                return self.needed_by(handler, lane)
+            return (self._of_queues[lane],) if lane in self._of_queues else ()
         handlers = self._registry.handlers_of(lane, type_)
         return {each.breaker for each in handlers if each.breaker and not each.command_type}
 
@@ -238,6 +258,7 @@ class Breakers:
                 self._rests[name] = time.monotonic() + _OTHERS_TURN
         self._look()
         async with borrow(pool) as connection:
+            await self._declare(connection, sql)
             for breaker in list(self._by_name.values()):
                 await self._write(connection, sql, breaker)
             known = await store.read(connection, sql, me)
@@ -254,6 +275,12 @@ class Breakers:
             for breaker in list(self._by_name.values()):
                 await self._probe(connection, sql, breaker, me)
         self._look()
+
+    async def _declare(self, connection: Connection, sql: Statements) -> None:
+        uses = frozenset(self._undeclared)
+        if uses:
+            await store.declare(connection, sql, uses)
+            self._undeclared -= uses
 
     async def _write(self, connection: Connection, sql: Statements, breaker: Breaker) -> None:
         name, change = breaker.name, breaker.unwritten

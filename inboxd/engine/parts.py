@@ -12,6 +12,7 @@ from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
 from inboxd.engine.fleet import Fleet
 from inboxd.engine.hooks import Hooks
+from inboxd.engine.queues import Queues
 from inboxd.model.backoff import Policy
 from inboxd.registry.registry import Registry
 from inboxd.settings import Settings
@@ -39,4 +40,5 @@ class Parts:
     folder: BatchFolder
     controls: Controls
     breakers: Breakers
+    queues: Queues
     exclusive_run: ExclusiveRun

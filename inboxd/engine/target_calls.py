@@ -7,7 +7,7 @@ what its policy calls permanent, and what the daemon stopped. *See:* `breakers`.
 import asyncio
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from inboxd.api.records import Handler
 from inboxd.engine.breakers import Breakers, Holder
@@ -99,10 +99,18 @@ class HandlerCall(TargetCall):
         self.failed(error, None)
 
 
-def watch(breakers: Breakers, handler: Handler, kind: str, row_id: int) -> TargetCall | None:
-    """The call of a handler, if it has a breaker; `kind`: as of `Breakers.allow`."""
-    name = handler.breaker
-    return None if name is None else TargetCall(breakers, name, (kind, row_id))
+def watch(
+    breakers: Breakers, handler: Handler, row_id: int, queue: str | None = None
+) -> Sequence[TargetCall]:
+    """The calls of a handler that runs, one for each breaker that it needs.
+
+    queue: that of a command.
+    """
+    names = breakers.needed_by(handler, queue)
+    if not names:
+        return ()
+    kind = "topic" if queue is None else "queue"
+    return [TargetCall(breakers, name, (kind, row_id)) for name in names]
 
 
 def is_ignored(error: BaseException, policy: Policy | None) -> bool:

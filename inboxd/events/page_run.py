@@ -173,12 +173,12 @@ class PageRun:
         with bound(
             event_id=row["event_id"], correlation_id=row["correlation_id"] or row["event_id"]
         ):
-            call = watch(self._parts.breakers, handler, "topic", row["id"])
+            calls = watch(self._parts.breakers, handler, row["id"])
             try:
                 await self._parts.executions.run(
                     task, "event", row["id"], handler, event, context, limit
                 )
-                if call is not None:
+                for call in calls:
                     call.succeeded()
                 plan = context.plan()
                 if plan is not None:
@@ -186,7 +186,7 @@ class PageRun:
                 sent.drafts += context.drafts
                 sent.events += context.events
             except BaseException as error:
-                if call is not None:
+                for call in calls:
                     call.failed(error, self._settling.policy(row["topic"], handler))
                 raise
             finally:

@@ -11,16 +11,22 @@ from types import MappingProxyType
 from inboxd.errors import UsageError
 from inboxd.registry.problems import noted
 from inboxd.registry.registry import Registry
-from inboxd.resilience.rules import WAIT, BreakerRules, with_options
-from inboxd.settings import BreakerOverride
+from inboxd.resilience.rules import BreakerRules, with_options
+from inboxd.settings import BreakerOverride, Queue
 
 _OPTIONAL = ("failure_ratio", "consecutive_failures")
 
 
 def with_breakers(
-    registry: Registry, changes: Mapping[str, BreakerOverride], problems: list[str]
+    registry: Registry,
+    changes: Mapping[str, BreakerOverride],
+    queues: Mapping[str, Queue],
+    problems: list[str],
 ) -> Registry:
-    """The registry with `[breakers]` laid over it; what is wrong is added to `problems`."""
+    """The registry with `[breakers]` laid over it; what is wrong is added to `problems`.
+
+    queues: those that have settings, perhaps a breaker.
+    """
     rules = dict(registry.breakers)
     for name, change in changes.items():
         with noted(problems, f"[breakers.{name}]"):
@@ -31,27 +37,35 @@ def with_breakers(
     registry = replace(registry, breakers=MappingProxyType(rules))
     for name in rules:
         with noted(problems, f"[breakers.{name}]"):
-            _check_fallback(registry, name)
+            _check_fallback(registry, queues, name)
     return registry
 
 
-def _check_fallback(registry: Registry, name: str) -> None:
+def _check_fallback(registry: Registry, queues: Mapping[str, Queue], name: str) -> None:
     """Follow the fallbacks from this breaker on, as far as they are handled here."""
-    seen = [name]
-    for type_, breaker in _fallbacks(registry, name):
-        if breaker in seen:
-            raise UsageError(
-                f"fallback: the command {type_!r} needs the breaker {breaker!r} itself: name one "
-                'that needs another, or none, or "wait".'
-            )
-        seen.append(breaker)
+    ahead, seen = [name], set[str]()
+    while ahead:
+        for type_, needed in _fallbacks(registry, queues, ahead.pop()):
+            if needed == name:
+                raise UsageError(
+                    f"fallback: the command {type_!r} needs the breaker {name!r} itself: name one "
+                    'that needs another, or none, or "wait".'
+                )
+            if needed not in seen:
+                seen.add(needed)
+                ahead.append(needed)
 
 
-def _fallbacks(registry: Registry, name: str) -> Iterator[tuple[str, str]]:
-    """The types that are sent in turn, each with its own breaker, while that is open as well."""
-    while (rules := registry.breakers.get(name)) is not None and rules.fallback != WAIT:
-        handler = registry.commands.get(rules.fallback)
-        if handler is None or handler.breaker is None:
-            return
-        name = handler.breaker
-        yield handler.type, name
+def _fallbacks(
+    registry: Registry, queues: Mapping[str, Queue], name: str
+) -> Iterator[tuple[str, str]]:
+    """The type that is sent while a breaker is open, with each breaker that it needs itself."""
+    rules = registry.breakers.get(name)
+    handler = None if rules is None else registry.commands.get(rules.fallback)
+    if handler is None:
+        return
+    if handler.breaker is not None:
+        yield handler.type, handler.breaker
+    queue = queues.get(handler.queue)
+    if queue is not None and queue.breaker is not None:
+        yield handler.type, queue.breaker

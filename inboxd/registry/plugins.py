@@ -199,7 +199,7 @@ def judged(plugins: Registry, settings: Settings) -> tuple[Registry, list[str]]:
     misfits_ = _misfits(registry) if settings.knows("topics") and not wrong else []
     registry = with_types(registry, known.types, default, wrong)
     _check_timeouts(settings, registry, wrong)
-    registry = with_breakers(registry, known.breakers, wrong)
+    registry = with_breakers(registry, known.breakers, known.queues, wrong)
     registry = with_schedules(registry, known.schedules, wrong)
     topics = [name for name in settings.worker.topics if settings.knows("topics", name)]
     registry = serving(registry, topics, wrong, declared=settings.topics)

@@ -36,6 +36,7 @@ from inboxd.engine.fleet import Fleet
 from inboxd.engine.hooks import Hooks
 from inboxd.engine.outcomes import is_ours
 from inboxd.engine.parts import Parts
+from inboxd.engine.queues import Queues
 from inboxd.engine.resources import Resources
 from inboxd.errors import Conflict, HandlerTimeout, UsageError
 from inboxd.events.chunks.cursors import ChunkCursors
@@ -135,6 +136,7 @@ class Stage:
             folder=BatchFolder(pool, sql),
             controls=Controls(_nothing, breakers),
             breakers=breakers,
+            queues=Queues(settings.queues, _nothing),
             exclusive_run=ExclusiveRun(on_change=_nothing, on_rest=_nothing),
         )
         self.progress: list[Progress] = []

@@ -6,7 +6,7 @@ and what a plugin declares is not known; both are checked when the plugins are l
 """
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
@@ -60,6 +60,19 @@ class Queue(Section):
         "is replayed or dismissed; skip: the next one goes on. Choose skip where a delay is worse "
         "than a gap. Only where key_concurrency is 1; with more there is no order to keep.",
     )
+    breaker: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Breaker that all its commands need, beside those that their handlers declare; "
+        "unset: none. Set it when all of them call one target. Give all workers the same.",
+    )
+
+    def over(self, below: Self) -> Self:
+        """What is set here, and of the rest what `below` says."""
+        return below.model_copy(
+            update={name: getattr(self, name) for name in self.model_fields_set}
+        )
 
 
 class TopicOverride(Section):

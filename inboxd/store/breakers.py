@@ -5,7 +5,7 @@ most one worker has a probe, and that every change reaches all workers, since a 
 Known limit: all of it is read each time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TypedDict, cast
 from uuid import UUID
@@ -105,10 +105,10 @@ async def forget(connection: Connection, sql: Statements) -> None:
 
 
 async def listed(
-    session: Session, name: str | None = None, use: str | None = None
+    session: Session, name: str | None = None, uses: Sequence[str] | None = None
 ) -> list[BreakerRow]:
-    """All of them, or the one of this name, or those that something needs."""
-    return cast("list[BreakerRow]", await session.fetch("list_breakers", name, use))
+    """All of them, or the one of this name, or those that any of these needs."""
+    return cast("list[BreakerRow]", await session.fetch("list_breakers", name, uses))
 
 
 async def force(session: Session, name: str, mode: Mode, actor: str, reason: str | None) -> bool:

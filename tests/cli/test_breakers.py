@@ -58,6 +58,16 @@ def test_they_are_forced_and_let_go(cli: Cli, sql: Sql, command: str, mode: str,
     assert audited == ["breaker brevo"] * 2
 
 
+def test_a_queue_that_needs_one_says_so_of_all_its_commands(cli: Cli, sql: Sql) -> None:
+    sql("update inboxd.breakers set uses = array['queue q'] where name = 'brevo'")
+    sql("insert into inboxd.commands (type, queue) values ('mail.other', 'q'), ('mail.other', 'r')")
+    lanes = cli("status", "--json").json["lanes"]
+    assert {lane["queue"]: lane["breaker"] for lane in lanes} == {"q": True, "r": False}
+    (id_,) = [row["id"] for row in sql("select id from inboxd.commands where queue = 'q'")]
+    shown = cli("commands", "show", id_, "--json").json["breakers"]
+    assert [each["name"] for each in shown] == ["brevo"]
+
+
 def test_what_waits_for_one_says_so(cli: Cli, sql: Sql) -> None:
     sql("insert into inboxd.topics (name, mode, source) values ('mails', 'single', 'plugin shop')")
     sql("insert into inboxd.commands (type, queue) values ('mail.send', 'q'), ('mail.other', 'q')")

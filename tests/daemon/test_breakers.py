@@ -1,6 +1,7 @@
 """Breakers: all workers leave alone what needs a target that is down, one tries it, all go on."""
 
 import json
+import signal
 
 import pytest
 
@@ -43,23 +44,24 @@ class Target:
         """How often it was called."""
         return int(await self.database.fetchval("select last_value from target_calls"))
 
-    async def is_(self, state: str) -> None:
+    async def is_(self, state: str, of: str = "target") -> None:
         """Wait for the breaker's state."""
 
         async def written() -> bool:
             found = await self.database.fetchval(
-                "select state from inboxd.breakers where name = 'target'"
+                "select state from inboxd.breakers where name = $1", of
             )
             return bool(found == state)
 
         await eventually(written, within=30)
 
 
-async def known(state: int, *workers: Worker) -> None:
+async def known(state: int, *workers: Worker, of: str = "target") -> None:
     """Wait until all of these know: 0 closed, 1 half-open, 2 open."""
 
     async def all_do() -> bool:
-        shown = {await each.metric('inboxd_breaker_state{name="target"}') for each in workers}
+        name = f'inboxd_breaker_state{{name="{of}"}}'
+        shown = {await each.metric(name) for each in workers}
         return shown == {state}
 
     await eventually(all_do, within=10)
@@ -303,6 +305,70 @@ async def test_lines_of_keys_stand_still_and_go_on_in_order(
         "order by ordering_key, finished_at"
     )
     assert [row["row_id"] for row in order] == sorted(row["row_id"] for row in order)
+
+
+@pytest.mark.parametrize("limits", [{}, {"rate": "1000/s", "total_concurrency": 10}])
+async def test_a_queue_needs_a_breaker_whatever_its_handlers_declare(
+    database: Database, start_worker: StartWorker, target: Target, limits: Config
+) -> None:
+    """Two workers; the same type in another queue goes on, and two breakers count one call."""
+    settings: Config = {
+        **NO_POLL,
+        "queues": {"needing": {"breaker": "of-queue", **limits}},
+        "breakers": {
+            "of-queue": {"consecutive_failures": 3, "first_break": "1s", "probes": 1, "jitter": 0}
+        },
+    }
+    workers = [await start_worker(settings) for _ in range(2)]
+    uses = await database.fetchval("select uses from inboxd.breakers where name = 'of-queue'")
+    assert uses == ["queue needing"]
+    await target.go()
+    insert = (
+        "insert into inboxd.commands (queue, type, payload, ordering_key) "
+        "select 'needing', 'test.target.plain', '{}', $1 from generate_series(1, $2)"
+    )
+    await database.execute(insert, None, 3)
+    await target.is_("open", of="of-queue")
+    await database.execute(insert, None, 50)
+    await database.execute(insert, "a", 20)
+    await send(database, 20, "test.noop")
+    await settled(database, "commands", 20)
+    spent = await database.fetchval("select sum(attempts) from inboxd.commands")
+    assert spent <= await target.calls() < 12, "concurrency, and a probe at each break's end"
+    await target.come()
+    await settled(database, "commands", 93)
+    await target.is_("closed", of="of-queue")
+    assert set((await effects(database, "command")).values()) == {1}
+    counted = 'inboxd_breaker_calls_total{name="of-queue",outcome="succeeded"}'
+
+    async def all_are_counted() -> bool:
+        return sum([await each.metric(counted) for each in workers]) == 73
+
+    await eventually(all_are_counted, within=10)
+
+
+async def test_a_queue_gets_its_breaker_while_the_worker_runs(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    worker = await start_worker({**NO_POLL, "queues": {"needing": {"concurrency": 5}}})
+    settings = worker.log.with_suffix(".toml")
+    text = settings.read_text().replace(
+        "queues = {", 'queues = { "late" = { "breaker" = "of-late" },'
+    )
+    settings.write_text(text)
+    worker.process.send_signal(signal.SIGHUP)
+    await target.is_("closed", of="of-late")
+    async with daemon_session(database) as connection:
+        session = Session(connection, SQL)
+        await operations.force_breaker(session, "of-late", "open", actor="ada")
+    await known(2, worker, of="of-late")
+    await database.execute(
+        "insert into inboxd.commands (queue, type, payload) "
+        "values ('late', 'test.target.plain', '{}'), ('needing', 'test.target.plain', '{}')"
+    )
+    await settled(database, "commands", 1)
+    left = await database.fetch("select queue, status, fence from inboxd.commands")
+    assert [tuple(row) for row in left] == [("late", "pending", 0)]
 
 
 async def test_forced_open_all_workers_leave_it_alone_at_once(

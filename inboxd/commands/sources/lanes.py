@@ -51,7 +51,7 @@ class PlainLanes:
         return [*alone, *self._order.together(lanes)]
 
     def _room_of(self, lane: Lane) -> int | None:
-        return self._admission.probe_room(str(lane.key[1]))
+        return self._admission.probe_room(str(lane.key[0]), str(lane.key[1]))
 
     async def claim(self, ask: Ask, most: int) -> list[ClaimedCommand]:
         """Lease from those lanes whose queue still has room."""

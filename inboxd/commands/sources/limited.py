@@ -142,6 +142,9 @@ class LimitedQueues:
 
     def _room(self, queue: str) -> int:
         room, bounds = self._admission.room(queue), self._admission.bounds(queue)
+        probes = self._admission.probe_room(queue)
+        if probes is not None:
+            room = min(room, probes)
         if bounds.rate is None or bounds.rate / bounds.period >= _HIGH_RATE:
             return room
         # What is claimed can start at once: it waits for no room, out of the rate's sight.

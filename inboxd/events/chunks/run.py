@@ -193,16 +193,16 @@ class ChunkRun:
         lend = savepoint.lender(runs.executor)
         context = EventContext(row, lend, self._parts.registry, _handler_log)
         with bound(topic=info.topic, key=info.key, correlation_id=context.correlation_id):
-            call = watch(self._parts.breakers, runs, "topic", row["id"])
+            calls = watch(self._parts.breakers, runs, row["id"])
             try:
                 await self._parts.executions.run(
                     task, "event", row["id"], runs, events, context, self.limit(handler)
                 )
-                if call is not None:
+                for call in calls:
                     call.succeeded()
                 plan = context.plan()
             except BaseException as error:
-                if call is not None:
+                for call in calls:
                     call.failed(error, self._settling.policy(handler.topic, runs))
                 raise
             finally:

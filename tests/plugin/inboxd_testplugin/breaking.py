@@ -84,6 +84,23 @@ def add_to(handlers: Handlers) -> None:
         await _call(ctx, event.payload)
         await ctx.connection.execute("insert into ledger values ('event', $1, '')", event.id)
 
+    _add_undeclared(handlers)
+
+    @handlers.command("test.target.line", breaker="target", queue="target-lines", retry=_QUICK)
+    async def line(command: Call, ctx: CommandContext) -> None:
+        await _call(ctx, command)
+        await ctx.connection.execute("insert into ledger values ('command', $1, '')", ctx.id)
+
+
+def _add_undeclared(handlers: Handlers) -> None:
+    """Those that declare no breaker."""
+
+    @handlers.command("test.target.plain", retry=_QUICK)
+    async def plain(command: Call, ctx: CommandContext) -> None:
+        """It declares no breaker; its queue may have one."""
+        await _call(ctx, command)
+        await ctx.connection.execute("insert into ledger values ('command', $1, '')", ctx.id)
+
     @handlers.event("test.target.own", retry=_QUICK)
     async def own(event: Event[Call], ctx: EventContext) -> None:
         """It calls the target itself, under its breaker."""
@@ -97,8 +114,3 @@ def add_to(handlers: Handlers) -> None:
         with ctx.breaker("target"):
             if not ctx.connection.fetchval(_CALL):
                 raise ConnectionError("the target is down")
-
-    @handlers.command("test.target.line", breaker="target", queue="target-lines", retry=_QUICK)
-    async def line(command: Call, ctx: CommandContext) -> None:
-        await _call(ctx, command)
-        await ctx.connection.execute("insert into ledger values ('command', $1, '')", ctx.id)

@@ -19,6 +19,8 @@ def _parts(**queue: int) -> Any:
     queues: Any = {"q": queue}
     settings = Settings(database={"dsn": "postgresql:///x"}, queues=queues)  # type: ignore[arg-type]
     parts = MagicMock(settings=settings)
+    parts.queues.by_name = settings.queues
+    parts.breakers.probing = frozenset()
     parts.registry.commands = parts.registry.command_types = {"t": None}
     parts.controls.paused = frozenset()
     return parts

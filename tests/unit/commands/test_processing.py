@@ -11,6 +11,7 @@ import pytest
 from inboxd.commands import lost_claims
 from inboxd.commands.processing import CommandProcessing
 from inboxd.daemon.incarnation import Incarnation
+from inboxd.engine.queues import Queues
 from inboxd.model.lane import Sighting
 from inboxd.model.priority_order import Ask
 from inboxd.settings import Settings
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.anyio
 def _work(**queues: Any) -> CommandProcessing:
     settings = Settings(database={"dsn": "postgresql:///x"}, queues=queues)  # type: ignore[arg-type]
     parts = MagicMock(settings=settings)
+    parts.queues.by_name = settings.queues
     parts.controls.paused = False
     work = CommandProcessing(parts, MagicMock(), MagicMock())
     work._lost_claims._look_at = work._suspects._look_at = monotonic() + 60
@@ -73,8 +75,9 @@ def test_a_reload_looks_from_the_beginning() -> None:
     """A queue whose limit came or went is claimed by another source, which must see its lanes."""
     incarnation = Incarnation.__new__(Incarnation)
     incarnation._command_work, incarnation._event_work = MagicMock(), None
-    incarnation.processors = [MagicMock()]
-    incarnation.reload(MagicMock())
+    incarnation.processors, incarnation._breakers = [MagicMock()], MagicMock()
+    incarnation._queues = Queues({}, incarnation._take_over_queues)
+    incarnation.reload(MagicMock(queues={}))
     assert incarnation.processors[0].sweep.called  # type: ignore[attr-defined]
 
 

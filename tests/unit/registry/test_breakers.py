@@ -11,7 +11,7 @@ from inboxd.registry.plugins import build_registry
 from inboxd.registry.problems import refuse
 from inboxd.registry.registry import Registry
 from inboxd.resilience.rules import BreakerRules
-from inboxd.settings import BreakerOverride
+from inboxd.settings import BreakerOverride, Queue
 
 
 def plugin() -> Handlers:
@@ -33,11 +33,12 @@ def plugin() -> Handlers:
     return handlers
 
 
-def configured(**settings: dict[str, Any]) -> Registry:
+def configured(*, of_queue: str | None = None, **settings: dict[str, Any]) -> Registry:
     registry = build_registry([("mails 1.0", plugin())])
     problems: list[str] = []
     given = {name: BreakerOverride.model_validate(each) for name, each in settings.items()}
-    registry = with_breakers(registry, given, problems)
+    queues = {"default": Queue(breaker=of_queue)}
+    registry = with_breakers(registry, given, queues, problems)
     refuse(problems)
     return registry
 
@@ -72,6 +73,13 @@ def test_settings_lie_over_what_a_plugin_declares() -> None:
 def test_what_leads_back_or_means_nothing_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=r"\[breakers\."):
         configured(**settings)
+
+
+def test_a_fallback_in_a_queue_that_needs_the_breaker_leads_back() -> None:
+    back = {"brevo": {"fallback": "mail.print"}}
+    assert configured(of_queue="bank", **back).breakers["brevo"].fallback == "mail.print"
+    with pytest.raises(SettingsError, match=r"'mail.print' needs the breaker 'brevo' itself"):
+        configured(of_queue="brevo", **back)
 
 
 def test_a_breaker_is_declared_once() -> None:

@@ -1,5 +1,5 @@
--- All breakers, or one, or those that something needs, as operators see them.
--- parameters: $1 text name (null: all), $2 text a use, such as 'command mail.send' (null: all)
+-- All breakers, or one, or those that any of some things needs, as operators see them.
+-- parameters: $1 text name (null: all), $2 text[] uses, such as 'command mail.send' (null: all)
 -- returns: name, mode, state, opens, open_until, rest (seconds until the break ends), prober (the worker that probes,
 --   by name), reason, actor, forced_for, uses, changed_at
 -- locks: nothing
@@ -9,5 +9,5 @@ SELECT b.name, b.mode, b.state, b.opens, b.open_until,
        b.reason, b.actor, b.forced_for, b.uses, b.changed_at
   FROM {schema}.breakers b
   LEFT JOIN {schema}.workers w ON w.id = b.probe_by
- WHERE ($1::text IS NULL OR b.name = $1) AND ($2::text IS NULL OR $2 = ANY (b.uses))
+ WHERE ($1::text IS NULL OR b.name = $1) AND ($2::text[] IS NULL OR b.uses && $2)
  ORDER BY b.name

@@ -39,6 +39,8 @@ class Site:
             settings=Settings(database={"dsn": "postgresql:///x"}, queues=queues),  # type: ignore[arg-type]
             registry=SimpleNamespace(commands={"t": None}, command_types=["t"]),
         )
+        parts.queues.by_name = parts.settings.queues
+        parts.breakers.probing = frozenset()
         admission = Admission(parts)
         admission.prefetch.took = 0.001
         self.key_runs = KeyRuns(admission.key_concurrency)
