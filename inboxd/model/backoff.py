@@ -19,7 +19,8 @@ from inboxd.errors import UsageError
 from inboxd.model import duration
 from inboxd.model.duration import Duration
 
-Jitter = Literal["full", "none"]
+# full: at random between nothing and the whole wait; half: between half of it and the whole.
+Jitter = Literal["full", "half", "none"]
 
 
 class Rng(Protocol):
@@ -40,7 +41,7 @@ class _Policy:
 
     def __post_init__(self) -> None:
         self._check(_is_number(self.attempts, whole=True), "attempts", "1 or more")
-        self._check(self.jitter in get_args(Jitter), "jitter", '"full" or "none"')
+        self._check(self.jitter in get_args(Jitter), "jitter", '"full", "half" or "none"')
         named = _is_list(self.permanent) and all(map(_names_error, self.permanent))
         self._check(named, "permanent", 'exception types, or names such as "smtplib.SMTPException"')
         self._set("permanent", tuple(self.permanent))
@@ -53,7 +54,8 @@ class _Policy:
             wait = min(self._wait(attempt), duration.seconds(duration.LONGEST))
         except OverflowError:  # a power too large for a float is past any cap
             wait = self._ceiling()
-        return rng.uniform(0.0, wait) if self.jitter == "full" else wait
+        least = {"full": 0.0, "half": wait / 2, "none": wait}[self.jitter]
+        return wait if least == wait else rng.uniform(least, wait)
 
     def is_permanent(self, error: BaseException) -> bool:
         """Whether no further attempt can help, by the error's type or one that it derives from."""

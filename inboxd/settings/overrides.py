@@ -197,10 +197,10 @@ class RetryDefaults(Section):
         description="Executions in all, the first one included. Raise it to outlast longer "
         "outages; lower it to see dead letters sooner.",
     )
-    jitter: Literal["full", "none"] = Field(
+    jitter: Literal["full", "half", "none"] = Field(
         "full",
-        description="full: a random part of the wait, so that retries do not march in step; none: "
-        "where waits must be foreseen. Unset, the kind fixed has none.",
+        description="full: a random part of the wait, so that retries do not march in step; half: "
+        "at least half of it; none: where waits must be foreseen. Unset, the kind fixed has none.",
     )
 
 

@@ -53,6 +53,13 @@ def test_full_jitter_lies_below_the_wait_and_the_cap(
     assert 0 <= Exponential(factor=factor).delay(attempt, rng) <= steady <= 3600
 
 
+@given(st.integers(1, 20), st.randoms(use_true_random=False))
+def test_half_jitter_lies_above_half_of_the_wait(attempt: int, rng: random.Random) -> None:
+    policy = Explicit(delays=("5s", "5m", "2h"), jitter="half")
+    steady = Explicit(delays=("5s", "5m", "2h")).delay(attempt, rng)
+    assert steady / 2 <= policy.delay(attempt, rng) <= steady
+
+
 @given(st.integers(1, 100), st.floats(1, 10), st.randoms(use_true_random=False))
 def test_waits_never_shrink(attempt: int, factor: float, rng: random.Random) -> None:
     policy = Exponential(factor=factor, jitter="none")
