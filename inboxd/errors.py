@@ -210,15 +210,22 @@ class Malformed(InboxdError):
 class Retry(InboxdError):
     """The handler asked to run again."""
 
-    def __init__(self, after: timedelta | str | float | None = None, reason: str = "") -> None:
+    def __init__(
+        self,
+        after: timedelta | str | float | None = None,
+        reason: str = "",
+        at_least: bool = False,  # noqa: FBT001, FBT002 - pickled by its place
+    ) -> None:
         """Ask for another attempt; this one is spent (R0.25).
 
         `after` is a timedelta, a duration with its unit ("90s") or a number of seconds, counted
-        from now; None leaves the wait to the handler's policy.
+        from now; None leaves the wait to the handler's policy. `at_least`: the policy's wait
+        counts where it is longer.
         """
-        super().__init__(after, reason)
+        super().__init__(after, reason, at_least)
         self.after = after
         self.reason = reason
+        self.at_least = at_least
 
     def __str__(self) -> str:
         return self.reason or _default_message(type(self))

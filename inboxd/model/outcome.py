@@ -150,7 +150,10 @@ def decide(
             case _ if policy.is_permanent(error) or policy.is_exhausted(attempt, age):
                 return Dead(explain(error, site))
             case Retry(after=after) if after is not None:
-                return Retrying(_seconds(after), explain(error, site))
+                wait = _seconds(after)
+                if error.at_least:
+                    wait = max(wait, policy.delay(attempt, rng))
+                return Retrying(wait, explain(error, site))
             case _:
                 return Retrying(policy.delay(attempt, rng), explain(error, site))
     except UsageError as wrong:  # Retry(after="soon"): the handler's mistake, a failure like any

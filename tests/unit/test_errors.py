@@ -61,6 +61,7 @@ def test_a_timeout_is_a_timeout_and_a_usage_error_is_a_value_error() -> None:
         PayloadError("it is no number.", "age"),
         Retry("5s", "busy"),
         Retry(timedelta(seconds=1)),
+        Retry(3, "busy", at_least=True),
         Defer(until=datetime(2030, 1, 1, tzinfo=UTC)),
         Defer(after=3),
         Reject("spam"),

@@ -68,6 +68,13 @@ def test_retry_names_its_own_wait() -> None:
         assert outcome.failure.error == "Retry: busy"
 
 
+def test_a_wait_that_is_at_least_so_long_is_the_policy_s_where_that_is_longer() -> None:
+    for after, delay in ((3, 5), (90, 90)):
+        outcome = decided(Retry(after, "busy", at_least=True))
+        assert isinstance(outcome, Retrying)
+        assert outcome.delay == delay
+
+
 def test_retry_without_a_wait_takes_the_policy_s() -> None:
     outcome = decided(Retry())
     assert isinstance(outcome, Retrying)
