@@ -6,17 +6,11 @@ started, lets the rest finish until the deadline, and leaves nothing to reap; an
 was declared dead comes back as a new incarnation. Known limit: plugins are loaded once a process.
 """
 
-import hashlib
 import math
-import os
-import socket
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.metadata import version
-from pathlib import Path
-from uuid import uuid4
 
 import anyio
 from anyio.abc import TaskGroup
@@ -25,8 +19,8 @@ from inboxd.api.breakers import begin
 from inboxd.api.topics import DEFAULT
 from inboxd.commands.processing import CommandProcessing
 from inboxd.daemon.declaring import WorkerDeclaration, declare
+from inboxd.daemon.introduction import introduce, living_pids
 from inboxd.daemon.maintenance import MaintenanceTask, maintenance_tasks
-from inboxd.daemon.process_number import process_number
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
@@ -104,7 +98,7 @@ class Incarnation:
         self._stop = anyio.Event()
         own = tuple(each.name for each in registry.to_send)
         metrics.declare(registry.events, queues, topics, own)
-        self.me = _introduce(settings, registry, own)
+        self.me = introduce(settings, registry, own)
         self.processors: list[Processor] = []
         self._event_work: EventProcessing | None = None
         self._command_work: CommandProcessing | None = None
@@ -257,7 +251,7 @@ class Incarnation:
             if self.settings.wakeups.mode != "off":
                 await wakeups.announce(connection, self._sql)
             return await workers.unclean_predecessors(
-                connection, self._sql, self.me, _living_pids(), interval
+                connection, self._sql, self.me, living_pids(), interval
             )
 
     async def _live(
@@ -425,35 +419,3 @@ class Incarnation:
             for table in _TABLES:
                 await wakeups.set_flag(connection, self._sql, table, Flag.NOTIFY)
                 await wakeups.notify(connection, self._sql, table)
-
-
-def _introduce(
-    settings: Settings, registry: Registry, schedules: tuple[str, ...]
-) -> workers.WorkerIdentity:
-    queues, topics = tuple(settings.worker.queues), tuple(sorted(registry.only))
-    # Producers may be silent only where each worker would find what any of them wrote.
-    serves = [*queues, *(f"topic {name}" for name in topics)]
-    declared = "\n".join([*registry.declared(), *serves])
-    return workers.WorkerIdentity(
-        id=uuid4(),
-        name=settings.worker.name,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        version=version("inboxd"),
-        events=tuple(registry.event_types),
-        commands=tuple(registry.command_types),
-        queues=queues,
-        declares=hashlib.sha256(declared.encode()).hexdigest()[:16],
-        schedules=schedules,
-        topics=tuple(sorted(registry.topics)),
-        subscriptions=tuple(registry.subscriptions),
-        served_topics=topics,
-        number=process_number(),
-    )
-
-
-def _living_pids() -> list[int]:
-    """The processes of this host, but for this one: a predecessor in a container had its number."""
-    folder = Path("/proc")
-    found = [int(entry.name) for entry in folder.glob("[0-9]*")]
-    return [pid for pid in found if pid != os.getpid()]

@@ -1,0 +1,44 @@
+"""What a worker says of itself when it joins: who it is, and what it can do."""
+
+import hashlib
+import os
+import socket
+from importlib.metadata import version
+from pathlib import Path
+from uuid import uuid4
+
+from inboxd.daemon.process_number import process_number
+from inboxd.registry.registry import Registry
+from inboxd.settings import Settings
+from inboxd.store.workers import WorkerIdentity
+
+
+def introduce(settings: Settings, registry: Registry, schedules: tuple[str, ...]) -> WorkerIdentity:
+    """A new worker of this process; schedules: those that it sends."""
+    queues, topics = tuple(settings.worker.queues), tuple(sorted(registry.only))
+    # Producers may be silent only where each worker would find what any of them wrote.
+    serves = [*queues, *(f"topic {name}" for name in topics)]
+    declared = "\n".join([*registry.declared(), *serves])
+    return WorkerIdentity(
+        id=uuid4(),
+        name=settings.worker.name,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=version("inboxd"),
+        events=tuple(registry.event_types),
+        commands=tuple(registry.command_types),
+        queues=queues,
+        declares=hashlib.sha256(declared.encode()).hexdigest()[:16],
+        schedules=schedules,
+        topics=tuple(sorted(registry.topics)),
+        subscriptions=tuple(registry.subscriptions),
+        served_topics=topics,
+        number=process_number(),
+    )
+
+
+def living_pids() -> list[int]:
+    """The processes of this host, but for this one: a predecessor in a container had its number."""
+    folder = Path("/proc")
+    found = [int(entry.name) for entry in folder.glob("[0-9]*")]
+    return [pid for pid in found if pid != os.getpid()]
