@@ -20,7 +20,7 @@ from inboxd.api.batches import Batch, filled
 from inboxd.api.breakers import BreakerCall
 from inboxd.api.clock import now
 from inboxd.api.connection import BlockingConnection, Connection
-from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.api.drafts import CommandDraft, EmittedDraft
 from inboxd.api.groups import Groups, Plan, check_batch_id, check_many
 from inboxd.api.messages import Row
 from inboxd.api.options import (
@@ -28,8 +28,10 @@ from inboxd.api.options import (
     EmitOptions,
     SendAloneOptions,
     SendOptions,
+    WebhookOptions,
     command_draft,
     event_draft,
+    webhook_draft,
 )
 from inboxd.api.progress import Say, checked
 from inboxd.api.routes import ENDED, Routes, ended
@@ -81,7 +83,7 @@ class _Context(Generic[C]):
         self._routes = routes
         self.log = log
         self.drafts: list[CommandDraft] = []
-        self.events: list[EventDraft] = []
+        self.events: list[EmittedDraft] = []
         self._groups: Groups | None = None
 
     @property
@@ -156,6 +158,18 @@ class _Context(Generic[C]):
         draft = event_draft(self._routes, event, payload, options, self.tenant)
         self.events.append(draft)
         return draft.event_id
+
+    def webhook(self, type: str, payload: object = None, **options: Unpack[WebhookOptions]) -> None:
+        """Send a webhook with this row's settlement: to each endpoint whose types match.
+
+        `payload` is anything that fits JSON: the endpoint gets it as `data`. Of a `message_id` each
+        endpoint gets one delivery; without, the id is made. An `ordering_key` counts for endpoints
+        that are ordered. Raises UsageError for what no webhook can have, and PayloadError for a
+        payload that cannot be stored.
+        """
+        if self._routes is ENDED:
+            ended()
+        self.events.append(webhook_draft(type, payload, options, self.tenant))
 
     def batch(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 import orjson
@@ -96,6 +96,10 @@ class WebhookDraft(NamedTuple):
     entity_id: str | None = None
     occurred_at: datetime | None = None
     run_at: datetime | None = None
+
+
+# What handlers emit: for whoever is subscribed, or whose types match.
+EmittedDraft: TypeAlias = EventDraft | WebhookDraft
 
 
 def encode(value: object) -> str:

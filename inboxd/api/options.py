@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
-from inboxd.api.drafts import CommandDraft, EventDraft, encode
+from inboxd.api.drafts import CommandDraft, EventDraft, WebhookDraft, encode
 from inboxd.api.routes import Routes
 from inboxd.errors import PayloadError, UsageError
 from inboxd.model import checks, duration
@@ -67,6 +67,19 @@ class EmitOptions(TypedDict, total=False):
     dedup_key: str | None
 
 
+class WebhookOptions(TypedDict, total=False):
+    """What `webhook` takes beside type and payload, as `send_webhook` does."""
+
+    ordering_key: str | None
+    message_id: str | None
+    tenant: str | None
+    endpoint: str | None
+    occurred_at: datetime | None
+    run_at: datetime | None
+    entity_type: str | None
+    entity_id: str | None
+
+
 # Not given; None is a payload, as a producer's is: {}.
 NOTHING: Final = object()
 
@@ -99,6 +112,16 @@ _OF_EVENTS: _Columns = {
     "occurred_at": checks.time,
     "mode": checks.mode,
     "dedup_key": checks.key,
+}
+_OF_WEBHOOKS: _Columns = {
+    "ordering_key": checks.key,
+    "message_id": checks.message_id,
+    "tenant": checks.short,
+    "endpoint": checks.name,
+    "occurred_at": checks.time,
+    "run_at": checks.time,
+    "entity_type": checks.short,
+    "entity_id": checks.short,
 }
 
 
@@ -141,6 +164,20 @@ def event_draft(
     return EventDraft(
         uuid7(), type_, encode(body), **{"schema_version": version, "tenant": tenant} | given
     )
+
+
+def webhook_draft(
+    type_: object, payload: object, options: WebhookOptions, tenant: str | None
+) -> WebhookDraft:
+    """The webhook to be written; `tenant` is whose it is unless the options say otherwise.
+
+    Raises UsageError for options that no webhook can have, PayloadError for what cannot be stored.
+    """
+    if problem := checks.name(type_):
+        raise UsageError(f"{type_!r:.40} is not a valid type of webhooks: it {problem}.")
+    given = _given("webhook", str(type_), options, _OF_WEBHOOKS)
+    body = {} if payload is None else payload
+    return WebhookDraft(str(type_), encode(body), **{"tenant": tenant} | given)
 
 
 def _given(call: str, type_: str, options: Mapping[str, Any], columns: _Columns) -> dict[str, Any]:

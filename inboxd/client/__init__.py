@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeAlias, Unpack, overload
 from uuid import UUID
 
-from inboxd.client import batches, results
+from inboxd.client import batches, results, webhooks
 from inboxd.client.batches import ACommand, BatchFields, BatchSent, NewStep
 from inboxd.client.drafts import (
     COMMANDS,
@@ -32,6 +32,7 @@ from inboxd.client.drivers import (
     write,
 )
 from inboxd.client.pages import queries
+from inboxd.client.webhooks import Delivery, NewWebhook, WebhookFields
 from inboxd.errors import (
     CommandCancelled,
     CommandFailed,
@@ -51,12 +52,14 @@ __all__ = [
     "CommandCancelled",
     "CommandFailed",
     "CommandPayload",
+    "Delivery",
     "Emitted",
     "EventPayload",
     "Inbox",
     "NewCommand",
     "NewEvent",
     "NewStep",
+    "NewWebhook",
     "ResultTimeout",
     "Sent",
     "SyncConnection",
@@ -338,6 +341,54 @@ class Inbox:
         """Write a workflow, all of it at once. Raises UsageError for a cycle or an unknown step."""
         calls = batches.send_workflow(self._schema, name, steps, fields)
         return write(connection, calls, lambda receipts: receipts[0])
+
+    @overload
+    def send_webhook(
+        self,
+        connection: AsyncConnection,
+        type: str,
+        payload: object = None,
+        **fields: Unpack[WebhookFields],
+    ) -> Coroutine[Any, Any, list[Delivery]]: ...
+
+    @overload
+    def send_webhook(
+        self,
+        connection: SyncConnection,
+        type: str,
+        payload: object = None,
+        **fields: Unpack[WebhookFields],
+    ) -> list[Delivery]: ...
+
+    def send_webhook(
+        self,
+        connection: AsyncConnection | SyncConnection,
+        type: str,
+        payload: object = None,
+        **fields: Unpack[WebhookFields],
+    ) -> list[Delivery] | Coroutine[Any, Any, list[Delivery]]:
+        """Send one webhook; `fields` are those of `NewWebhook`.
+
+        Returns a receipt for each endpoint that gets it; none: its type matches none.
+        """
+        calls = webhooks.send(self._schema, [NewWebhook(type, payload, **fields)])
+        return write(connection, calls, list)
+
+    @overload
+    def send_webhooks(
+        self, connection: AsyncConnection, webhooks_: Iterable[NewWebhook], /
+    ) -> Coroutine[Any, Any, list[Delivery]]: ...
+
+    @overload
+    def send_webhooks(
+        self, connection: SyncConnection, webhooks_: Iterable[NewWebhook], /
+    ) -> list[Delivery]: ...
+
+    def send_webhooks(
+        self, connection: AsyncConnection | SyncConnection, webhooks_: Iterable[NewWebhook], /
+    ) -> list[Delivery] | Coroutine[Any, Any, list[Delivery]]:
+        """Send webhooks, a round trip for each page of 1,000; the receipts in the order given."""
+        return write(connection, webhooks.send(self._schema, webhooks_), list)
 
     @overload
     def result(

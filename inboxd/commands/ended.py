@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 from inboxd.api.context import CommandContext
-from inboxd.api.drafts import CommandDraft, EventDraft, encode
+from inboxd.api.drafts import CommandDraft, EmittedDraft, encode
 from inboxd.api.hooks import FailedAttempt
 from inboxd.api.routes import Route
 from inboxd.engine.outcomes import parent_of
@@ -17,7 +17,7 @@ from inboxd.store.batches import Planned
 from inboxd.store.rows import ClaimedCommand
 from inboxd.store.settlements import Parent, Requeue, Settlement
 
-D = TypeVar("D", CommandDraft, EventDraft)
+D = TypeVar("D", CommandDraft, EmittedDraft)
 
 
 class Ended(NamedTuple):
@@ -27,7 +27,7 @@ class Ended(NamedTuple):
     outcome: Settlement | Requeue
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
     planned: Sequence[Planned] = ()
-    emitted: Sequence[tuple[EventDraft, Parent]] = ()
+    emitted: Sequence[tuple[EmittedDraft, Parent]] = ()
     # What hooks are told once this is written.
     failed: FailedAttempt | None = None
 

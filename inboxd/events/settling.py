@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.api.drafts import CommandDraft, EmittedDraft
 from inboxd.api.groups import Plan
 from inboxd.api.records import EventHandler
 from inboxd.engine.hooks import failed_attempt
@@ -50,7 +50,7 @@ class PageResults:
     done: list[tuple[int, float]] = field(default_factory=list)
     requeues: list[Requeue] = field(default_factory=list)
     sent: list[tuple[CommandDraft, Parent]] = field(default_factory=list)
-    emitted: list[tuple[EventDraft, Parent]] = field(default_factory=list)
+    emitted: list[tuple[EmittedDraft, Parent]] = field(default_factory=list)
     planned: list[Planned] = field(default_factory=list)
     # Batches to fold once the page has committed.
     fold: list[int] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Outgoing:
     """What the handlers of one row sent; nothing of it is written unless all of them end well."""
 
     drafts: list[CommandDraft] = field(default_factory=list)
-    events: list[EventDraft] = field(default_factory=list)
+    events: list[EmittedDraft] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
 
     def __len__(self) -> int:

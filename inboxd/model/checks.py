@@ -96,6 +96,16 @@ def key(value: object) -> str | None:
     return name(value)
 
 
+def message_id(value: object) -> str | None:
+    """The id of a webhook: signed as ID.TIME.BODY, and sent as a header."""
+    if problem := name(value):
+        return problem
+    plain_ascii = str(value).isascii() and str(value).isprintable()
+    if plain_ascii and not {" ", "."}.intersection(str(value)):
+        return None
+    return "must be printable ASCII without spaces and dots"
+
+
 def mode(value: object) -> str | None:
     """How the events of a topic are processed."""
     known = value in get_args(Mode)

@@ -19,7 +19,7 @@ from uuid import uuid4
 import orjson
 
 from inboxd.api.chunks import ChunkInfo
-from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.api.drafts import CommandDraft, EmittedDraft
 from inboxd.api.messages import Row
 from inboxd.api.progress import Progress
 from inboxd.api.records import EventHandler
@@ -83,7 +83,7 @@ class Course:
     errors: list[BaseException] = field(default_factory=list)
     sent: Sequence[tuple[CommandDraft, Parent]] = ()
     planned: Sequence[Planned] = ()
-    emitted: Sequence[tuple[EventDraft, Parent]] = ()
+    emitted: Sequence[tuple[EmittedDraft, Parent]] = ()
     result: str | None = None
     chunk: ChunkInfo | None = None
     events: list[EventEnd] = field(default_factory=list)

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.api.drafts import CommandDraft, EventDraft, WebhookDraft
 from inboxd.api.records import EventHandler, Handler
 from inboxd.api.resources import Dependent, taken
 from inboxd.engine.outcomes import name
@@ -200,7 +200,12 @@ async def _send(
         return
     told.sent = [
         *_sent_rows("command", [draft for draft, _ in course.sent], commands),
-        *_sent_rows("event", [draft for draft, _ in course.emitted], events),
+        *_sent_rows("event", [d for d, _ in course.emitted if isinstance(d, EventDraft)], events),
+    ]
+    told.remarks += [
+        f"It sends the webhook {draft.type}: a delivery for each endpoint whose types match."
+        for draft, _ in course.emitted
+        if isinstance(draft, WebhookDraft)
     ]
     told.batches = [*_batches(course.planned)]
 

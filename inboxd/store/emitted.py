@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from inboxd.api.drafts import EventDraft, WebhookDraft
+from inboxd.api.drafts import EmittedDraft, EventDraft, WebhookDraft
 from inboxd.errors import DedupKeyHeld
 from inboxd.store.arrays import columns, filled, sparse
 from inboxd.store.connections import Connection
@@ -25,7 +25,7 @@ from inboxd.store.statements import Statements
 # Where the server says what it waited for: a row of the record of keys, in whatever language.
 _IN_DEDUP = re.compile(r"[^\n]*\(\d+,\d+\)[^\n]*\bdedup")
 
-Emitted = Sequence[tuple[EventDraft | WebhookDraft, Parent]]
+Emitted = Sequence[tuple[EmittedDraft, Parent]]
 
 
 async def write(connection: Connection, sql: Statements, emitted: Emitted) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from inboxd.testing.drained import Drained
     from inboxd.testing.inbox import TestInbox
     from inboxd.testing.running import Result, run_command, run_event
-    from inboxd.testing.sent import EmittedEvent, SentBatch, SentCommand, SentStep
+    from inboxd.testing.sent import EmittedEvent, SentBatch, SentCommand, SentStep, SentWebhook
     from inboxd.testing.stored import StoredCommand, StoredEvent
     from inboxd.testing.template import TestDatabase, TestServer
 
@@ -34,6 +34,7 @@ __all__ = [
     "SentBatch",
     "SentCommand",
     "SentStep",
+    "SentWebhook",
     "StoredCommand",
     "StoredEvent",
     "Succeeded",
@@ -52,7 +53,7 @@ _HOMES = {
     "testing.drained": ("Drained",),
     "testing.inbox": ("TestInbox",),
     "testing.running": ("Result", "run_command", "run_event"),
-    "testing.sent": ("EmittedEvent", "SentBatch", "SentCommand", "SentStep"),
+    "testing.sent": ("EmittedEvent", "SentBatch", "SentCommand", "SentStep", "SentWebhook"),
     "testing.stored": ("StoredCommand", "StoredEvent"),
     "testing.template": ("TestDatabase", "TestServer"),
 }

@@ -60,6 +60,7 @@ class Result(AllSent):
         parts = [_shown(self.outcome)]
         parts += [f"sent {each.type}" for each in self.commands]
         parts += [f"emitted {each.type}" for each in self.events]
+        parts += [f"sent the webhook {each.type}" for each in self.webhooks]
         parts += [
             f"made {each.draft.kind} {each.name}" for each in (*self.batches, *self.workflows)
         ]

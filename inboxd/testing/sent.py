@@ -14,7 +14,7 @@ from uuid import UUID
 
 import orjson
 
-from inboxd.api.drafts import CommandDraft, EventDraft
+from inboxd.api.drafts import CommandDraft, EmittedDraft, EventDraft, WebhookDraft
 from inboxd.api.groups import BatchDraft, Plan
 from inboxd.errors import NotFound
 from inboxd.model.workflow import Condition
@@ -41,6 +41,15 @@ class EmittedEvent:
     topic: str | None
     payload: Any
     draft: EventDraft
+
+
+@dataclass(frozen=True, slots=True)
+class SentWebhook:
+    """A webhook that the handler sent; `payload` is decoded JSON, `draft` has all the rest."""
+
+    type: str
+    payload: Any
+    draft: WebhookDraft
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +81,8 @@ class SentBatch:
 class AllSent:
     """What a handler sent: each command by itself, or where it is: in a batch, as a continuation.
 
-    `added` and `closed` are batches that were made elsewhere; `events`, those that it emitted.
+    `added` and `closed` are batches that were made elsewhere; `events`, those that it emitted;
+    `webhooks`, before it is known which endpoints get them.
     """
 
     events: tuple[EmittedEvent, ...] = ()
@@ -81,6 +91,7 @@ class AllSent:
     workflows: tuple[SentBatch, ...] = ()
     added: Mapping[UUID, tuple[SentCommand, ...]] = field(default_factory=dict)
     closed: tuple[UUID, ...] = ()
+    webhooks: tuple[SentWebhook, ...] = ()
 
     def and_also(self, other: AllSent) -> AllSent:
         """With what another handler of the same event sent."""
@@ -94,6 +105,7 @@ class AllSent:
                 for batch_id in {**self.added, **other.added}
             },
             closed=tuple(dict.fromkeys(self.closed + other.closed)),
+            webhooks=self.webhooks + other.webhooks,
         )
 
 
@@ -101,7 +113,7 @@ class _Gathered(Protocol):
     """What a handler's context has gathered."""
 
     drafts: list[CommandDraft]
-    events: list[EventDraft]
+    events: list[EmittedDraft]
 
     def plan(self) -> Plan | None:
         """What it put together."""
@@ -130,11 +142,12 @@ class GivenResults:
 
 def look(context: _Gathered) -> AllSent:
     """What a handler sent, emitted and put together."""
-    events = tuple(map(_emitted, context.events))
+    events = tuple(_emitted(each) for each in context.events if isinstance(each, EventDraft))
+    webhooks = tuple(_webhook(each) for each in context.events if isinstance(each, WebhookDraft))
     plan = context.plan()
     if plan is None:
-        return AllSent(events, tuple(map(_sent, context.drafts)))
-    return replace(_View(context.drafts, plan).all(), events=events)
+        return AllSent(events, tuple(map(_sent, context.drafts)), webhooks=webhooks)
+    return replace(_View(context.drafts, plan).all(), events=events, webhooks=webhooks)
 
 
 def _sent(draft: CommandDraft) -> SentCommand:
@@ -143,6 +156,10 @@ def _sent(draft: CommandDraft) -> SentCommand:
 
 def _emitted(draft: EventDraft) -> EmittedEvent:
     return EmittedEvent(draft.type, draft.topic, orjson.loads(draft.payload), draft)
+
+
+def _webhook(draft: WebhookDraft) -> SentWebhook:
+    return SentWebhook(draft.type, orjson.loads(draft.payload), draft)
 
 
 class _View:

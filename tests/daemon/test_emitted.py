@@ -14,6 +14,7 @@ from inboxd import operations
 from inboxd.store.session import Session
 from tests.daemon.inbox import Inbox, errors_of
 from tests.support import Config, StartWorker, eventually
+from tests.support.endpoints import add, deliveries
 from tests.support.rows import SQL, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -245,3 +246,28 @@ async def test_a_worker_that_dies_has_emitted_nothing(
     for row_id in (good, bad):
         assert await own.hot("event", row_id)
         assert await all_emitted(own, row_id) == 0
+
+
+@pytest.mark.parametrize("kind", ["event", "command"])
+@pytest.mark.parametrize("uses", [False, True])
+async def test_a_webhook_commits_with_the_handler(inbox: Inbox, kind: str, uses: bool) -> None:
+    """With its lineage; an attempt that failed has sent nothing."""
+    type_ = f"{kind}.{uses}"
+    await add(inbox.database, type_, type_)
+    payload = {"webhook": type_, "n": 3, "uses": uses, "ends": "at attempt 2"}
+    row_id = await inbox.write(
+        kind, f"emitting.{kind}", {"count": 0, **payload}, tenant="acme", traceparent=TRACE
+    )
+
+    async def sent() -> list[dict[str, Any]]:
+        found = await deliveries(inbox.database)
+        return [row for row in found if row["queue"] == f"webhooks.{type_}"]
+
+    (row,) = await eventually(sent)
+    assert (row["origin_kind"], row["origin_id"], row["tenant"]) == (kind, row_id, "acme")
+    assert row["traceparent"].split("-")[1] == TRACE.split("-")[1]
+    assert (row["payload"]["type"], row["payload"]["data"]) == (type_, {"n": 3})
+    (settled,) = await inbox.database.fetch(
+        f"select attempts from inboxd.{kind}s_history where id = $1", row_id
+    )
+    assert settled["attempts"] == 2

@@ -48,9 +48,12 @@ class Emit(BaseModel):
     ends: Literal["well", "at attempt 2", "refused", "killed"] = "well"
     options: dict[str, Any] = {}
     n: int = 0
+    webhook: str | None = None
 
 
 def _emit(emit: Emit, ctx: Any) -> None:
+    if emit.webhook is not None:
+        ctx.webhook(emit.webhook, {"n": emit.n})
     for n in range(emit.count):
         ctx.emit(Told(n=emit.n + n, goes_on=emit.goes_on), **emit.options)
     if emit.ends == "at attempt 2" and ctx.attempt == 1:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from inboxd.api.connection import Connection
 from inboxd.api.context import CommandContext, EventContext
+from inboxd.api.drafts import EventDraft, WebhookDraft
 from inboxd.api.routes import Route
 from inboxd.errors import PayloadError, UsageError
 from inboxd.model.lineage import Origin, OriginKind
@@ -149,7 +150,7 @@ def test_nothing_outlives_the_handler(ctx: EventContext) -> None:
 
 def test_an_event_is_what_its_class_says(ctx: EventContext) -> None:
     emitted = ctx.emit(Paid(order_id=3))
-    (draft,) = ctx.events
+    (draft,) = _events(ctx)
     assert (draft.event_id, draft.type, draft.schema_version) == (emitted, "order.paid", 2)
     assert (draft.payload, draft.tenant, draft.topic) == ('{"order_id":3}', "acme", None)
 
@@ -158,14 +159,50 @@ def test_an_event_may_be_named(ctx: EventContext) -> None:
     ctx.emit("day.ended")
     ctx.emit("order.paid", Paid(), schema_version=3, tenant="other", run_at=LATER)
     ctx.emit("order.paid", None, headers={"a": 1}, topic="t", ordering_key="k", dedup_key="d")
-    ended, paid, full = ctx.events
+    ended, paid, full = _events(ctx)
     assert (ended.type, ended.payload, ended.schema_version) == ("day.ended", "{}", 1)
     assert (paid.payload, paid.schema_version, paid.tenant) == ('{"order_id":1}', 3, "other")
     assert paid.run_at == LATER
     assert (full.headers, full.topic, full.ordering_key) == ('{"a":1}', "t", "k")
     assert full.dedup_key == "d"
     ctx.emit("day.ended", delay="1m")
-    assert (ctx.events[-1].delay, ctx.events[-1].run_at) == (60, None)
+    assert (_events(ctx)[-1].delay, _events(ctx)[-1].run_at) == (60, None)
+
+
+def _events(ctx: EventContext) -> list[EventDraft]:
+    return cast("list[EventDraft]", ctx.events)
+
+
+def test_a_webhook_is_for_whoever_wants_it(ctx: EventContext) -> None:
+    ctx.webhook("user.created", {"n": 1})
+    ctx.webhook("user.gone", tenant="other", ordering_key="k", message_id="m1", endpoint="crm")
+    assert ctx.events == [
+        WebhookDraft("user.created", '{"n":1}', tenant="acme"),
+        WebhookDraft("user.gone", "{}", "m1", "crm", "k", "other"),
+    ]
+    ctx.close()
+    with pytest.raises(UsageError, match="The handler has ended"):
+        ctx.webhook("user.created")
+
+
+@pytest.mark.parametrize(
+    ("type_", "options", "message"),
+    [
+        ("", {}, "'' is not a valid type of webhooks: it has 0 bytes"),
+        (Paid(), {}, "is not a valid type of webhooks: it must be a str"),
+        ("a.b", {"message_id": "a.1"}, r"a\.b: message_id must be printable ASCII without"),
+        ("a.b", {"ordering_key": ""}, r"a\.b: ordering_key has 0 bytes"),
+        ("a.b", {"run_at": datetime(2030, 1, 1)}, r"a\.b: run_at has no time zone"),  # noqa: DTZ001
+    ],
+)
+def test_what_no_webhook_can_be_is_not_sent(
+    ctx: EventContext, type_: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        ctx.webhook(type_, **options)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'delay'"):
+        ctx.webhook("a.b", delay="1s")  # type: ignore[call-arg]
+    assert not ctx.events
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,21 @@ async def test_what_is_emitted_is_seen() -> None:
     assert chunked.batches
 
 
+async def test_webhooks_are_seen() -> None:
+    handlers = Handlers("webhooks")
+
+    @handlers.command("webhooks.tell")
+    async def tell(command: int, ctx: CommandContext) -> None:
+        ctx.emit("a.told")
+        ctx.webhook("user.created", {"n": command}, message_id=f"m{command}")
+
+    result = await run_command(handlers, "webhooks.tell", 7)
+    (sent,) = result.webhooks
+    assert (sent.type, sent.payload, sent.draft.message_id) == ("user.created", {"n": 7}, "m7")
+    assert [each.type for each in result.events] == ["a.told"]
+    assert "sent the webhook user.created" in repr(result)
+
+
 async def test_payloads_may_be_models_or_bytes_of_any_version() -> None:
     for payload in (Created(id=3), b'{"id": 3}'):
         assert (await run_event(handlers, "a.created", payload)).commands[0].payload == {"to": 3}
