@@ -12,6 +12,7 @@ from inboxd.cli import (
     batches,
     breakers,
     config,
+    endpoints,
     failures,
     history,
     plugins,
@@ -108,6 +109,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(schedules.app, name="schedules")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(breakers.app, name="breakers")
+app.add_typer(endpoints.app, name="endpoints")
 app.add_typer(spool.app, name="spool")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(batches.batches, name="batches")

@@ -77,7 +77,7 @@ class _New(Asking):
         read: dict[str, Callable[[str], object]] = {"uuid": read_uuid, "delay": duration.parse}
         for name in read.keys() & given.keys():
             given[name] = None if given[name] is None else read[name](given[name])
-        return Entry(type=type_, payload=_read_payload(payload), **given)
+        return Entry(type=type_, payload=read_payload(payload), **given)
 
 
 _NO_COLUMNS = ("config", "json", "force")
@@ -202,7 +202,7 @@ def _produce(
     return given.ask(run)
 
 
-def _read_payload(given: str) -> str:
+def read_payload(given: str) -> str:
     """JSON text. Raises UsageError, which never quotes it."""
     import orjson
 

@@ -1,12 +1,23 @@
-"""An endpoint as workers know it: where webhooks go, with which secrets, and how that has gone.
+"""An endpoint: as workers know it, and what its name, URL, types and secrets may be.
 
-Promises that its text holds no secret. Known limit: it is as it was when it was read; a write
-names the version that it rests on.
+Promises that no text of it holds a secret, nor an answer of a check. Known limit: it is as it was
+when it was read; a write names the version that it rests on.
 *See:* `store/endpoints.py`, which reads and writes them.
 """
 
+import base64
+import re
+import secrets
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+# The type of the commands that deliver, and the queue of an endpoint's.
+DELIVER = "webhook.deliver"
+QUEUE = "webhooks."
+
+_LONGEST_URL = 2048
+_LONGEST_TYPE = 255
 
 # Why an endpoint is disabled: an operator did it; it failed for too long; it answered 410 (Gone);
 # the settings of no worker have it any more.
@@ -31,3 +42,58 @@ class WrittenEndpoint:
     failing: float | None
     disable_after: float
     version: int
+
+
+SECRET = "whsec_"  # noqa: S105 - how secrets begin
+LEAST_SECRET, MOST_SECRET = 24, 64  # bytes, by Standard Webhooks
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TYPE = re.compile(r"\*|[^\s*]+|[^\s*]+\.\*")
+
+
+def name_problem(name: str) -> str | None:
+    """What is wrong with an endpoint's name, if anything."""
+    if _NAME.fullmatch(name):
+        return None
+    return (
+        "must have at most 100 letters, digits, dots, hyphens and underscores, and a letter or "
+        "digit first"
+    )
+
+
+def url_problem(url: str) -> str | None:
+    """What is wrong with an endpoint's URL, if anything; no answer holds a part of it."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "cannot be read: write it as https://host/path"
+    if parts.scheme not in ("https", "http") or not host or re.search(r"\s", url):
+        return "must begin with https:// (or http://) and a host, and have no spaces"
+    if parts.username is not None or parts.password is not None:
+        return "must hold no user and no password: deliveries are signed"
+    if parts.fragment:
+        return "must have no fragment (#…): nobody would get it"
+    return None if len(url.encode()) <= _LONGEST_URL else f"must have at most {_LONGEST_URL} bytes"
+
+
+def type_problem(type_: str) -> str | None:
+    """What is wrong with a type that an endpoint wants, if anything."""
+    if _TYPE.fullmatch(type_) and len(type_.encode()) <= _LONGEST_TYPE:
+        return None
+    return 'must be a type such as "user.created", "user.*" for all that begin so, or "*" for all'
+
+
+def secret_problem(secret: str) -> str | None:
+    """What is wrong with a secret, if anything; no answer holds a part of it."""
+    try:
+        raw = base64.b64decode(secret.removeprefix(SECRET), validate=True)
+    except ValueError:
+        raw = b""
+    if secret.startswith(SECRET) and LEAST_SECRET <= len(raw) <= MOST_SECRET:
+        return None
+    return f"must be {SECRET} and {LEAST_SECRET} to {MOST_SECRET} bytes in base64"
+
+
+def made_secret() -> str:
+    """A new one."""
+    return SECRET + base64.b64encode(secrets.token_bytes(32)).decode()

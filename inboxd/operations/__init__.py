@@ -1,8 +1,8 @@
 """What an operator may do: a module for each subject, shared by the command line and the screens.
 
 `rows` acts on rows that are named, `bulk` on all that match, `batches` on batches and workflows,
-`controls` on types, topics, queues and schedules, `breakers` on breakers; `erase` erases what is
-known of somebody;
+`controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints` on those who
+get webhooks; `erase` erases what is known of somebody;
 `uninstall` takes inboxd out of a database.
 `failures`, `story` and `audit` are read; `names` judges names that an operator gives.
 
@@ -16,6 +16,18 @@ from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, clos
 from inboxd.operations.breakers import force_breaker, one_breaker
 from inboxd.operations.bulk import ActionPreview, Selection, Terms, act_on_all, preview
 from inboxd.operations.controls import flush, pause, resume, unsubscribe
+from inboxd.operations.endpoints import (
+    add_endpoint,
+    change_endpoint,
+    disable_endpoint,
+    enable_endpoint,
+    failed_of,
+    one_endpoint,
+    remove_endpoint,
+    resend_deliveries,
+    rotate_endpoint,
+    send_to_endpoint,
+)
 from inboxd.operations.failures import Group, failures
 from inboxd.operations.names import Named, check_declared, check_known, remarks, unknown
 from inboxd.operations.rows import Action, Done, RowId, act, prioritize, reschedule
@@ -35,24 +47,34 @@ __all__ = [
     "act",
     "act_on_all",
     "actions",
+    "add_endpoint",
     "cancel_batch",
+    "change_endpoint",
     "check_declared",
     "check_kind",
     "check_known",
     "close_batch",
     "created_by",
+    "disable_endpoint",
+    "enable_endpoint",
+    "failed_of",
     "failures",
     "flush",
     "force_breaker",
     "one_breaker",
+    "one_endpoint",
     "pause",
     "preview",
     "prioritize",
     "remarks",
+    "remove_endpoint",
     "replays_of",
     "reschedule",
+    "resend_deliveries",
     "resumable",
     "resume",
+    "rotate_endpoint",
+    "send_to_endpoint",
     "sent_again",
     "trace",
     "unknown",

@@ -6,11 +6,72 @@ Known limit: all of it is read each time.
 *See:* `migrations/functions/write_webhooks.sql`, by which webhooks become deliveries.
 """
 
-from typing import Literal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypedDict, cast
 
-from inboxd.model.endpoints import WrittenEndpoint
-from inboxd.store.connections import Connection
+import orjson
+
+from inboxd.model.endpoints import QUEUE, DisabledBy, WrittenEndpoint
+from inboxd.model.lifecycle import HOT, SETTLED
+from inboxd.store.connections import Connection, Row
+from inboxd.store.session import Session
 from inboxd.store.statements import Statements
+
+
+class EndpointRow(TypedDict):
+    """An endpoint as operators see it; secrets: how many sign now."""
+
+    name: str
+    url: str
+    types: list[str]
+    tenant: str | None
+    ordered: bool
+    rate: str | None
+    concurrency: int | None
+    disable_after: timedelta
+    managed_by: Literal["rows", "settings"]
+    undeclared_at: datetime | None
+    enabled: bool
+    disabled_at: datetime | None
+    disabled_by: DisabledBy | None
+    disabled_reason: str | None
+    failing_since: datetime | None
+    last_success_at: datetime | None
+    last_failure_at: datetime | None
+    last_failure: str | None
+    last_status: int | None
+    secrets: int
+    secret_created_at: datetime | None
+    secret_expires_at: datetime | None
+    created_at: datetime
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEndpoint:
+    """One to be added. rate: such as "10/s"; None: no bound."""
+
+    name: str
+    url: str
+    types: Sequence[str]
+    secret: str = field(repr=False)
+    tenant: str | None = None
+    ordered: bool = False
+    rate: str | None = None
+    concurrency: int | None = None
+    disable_after: timedelta = timedelta(days=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryFilter:
+    """Which deliveries of an endpoint, the newest first; below: for the next page."""
+
+    statuses: Collection[str] = ()
+    since: datetime | None = None
+    below: int | None = None
+    limit: int = 20
 
 
 async def read(connection: Connection, sql: Statements) -> dict[str, WrittenEndpoint]:
@@ -57,3 +118,80 @@ async def give_up(
         sql["give_up_endpoint"], name, version, by, reason
     )
     return found
+
+
+# ------------------------------------------------------------------------------------- operators
+
+
+async def listed(session: Session, name: str | None = None) -> list[EndpointRow]:
+    """All of them, or the one of this name."""
+    return cast("list[EndpointRow]", await session.fetch("list_endpoints", name))
+
+
+async def add(session: Session, new: NewEndpoint) -> bool:
+    """Whether it was added: no other has its name."""
+    columns = (new.name, new.url, list(new.types), new.secret, new.tenant, new.ordered)
+    bounds = (new.rate, new.concurrency, new.disable_after)
+    return await session.fetchval("add_endpoint", *columns, *bounds) is not None
+
+
+async def change(session: Session, name: str, changes: Mapping[str, Any]) -> bool:
+    """Whether it exists; see `change_endpoint.sql`."""
+    given = orjson.dumps(changes, default=_interval).decode()
+    return await session.fetchval("change_endpoint", name, given) is not None
+
+
+def _interval(value: object) -> str:
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():f} seconds"
+    raise TypeError
+
+
+async def remove(session: Session, name: str) -> bool:
+    """Whether it existed."""
+    return await session.fetchval("remove_endpoint", name) is not None
+
+
+async def enable(session: Session, name: str) -> bool:
+    """Whether it exists, and was disabled."""
+    return await session.fetchval("enable_endpoint", name) is not None
+
+
+async def disable(session: Session, name: str, reason: str) -> bool:
+    """Whether it exists, and was enabled."""
+    return await session.fetchval("disable_endpoint", name, reason) is not None
+
+
+async def rotate(session: Session, name: str, secret: str, keep: timedelta) -> bool:
+    """Whether it exists. keep: for how long the older secrets sign still."""
+    return await session.fetchval("rotate_endpoint", name, secret, keep) is not None
+
+
+async def deliveries(session: Session, name: str, wanted: DeliveryFilter) -> list[dict[str, Any]]:
+    """What was sent to one, and how that went."""
+    statuses = list(wanted.statuses) or None
+    hot = not statuses or not HOT.isdisjoint(statuses)
+    settled = not statuses or not SETTLED.isdisjoint(statuses)
+    given = (statuses, wanted.since, wanted.below, wanted.limit, hot, settled)
+    rows = [dict(row) for row in await session.fetch("list_deliveries", QUEUE + name, *given)]
+    for row in rows:
+        row["answer"] = orjson.loads(row["answer"] or "null")
+    return rows
+
+
+async def send(
+    session: Session, to: EndpointRow, type_: str, payload: str
+) -> dict[str, Any] | None:
+    """Send it one webhook: id, command_id, message_id; None: it is disabled."""
+    row = await session.fetchrow("send_webhook", type_, payload, to["name"], to["tenant"])
+    return None if row is None else dict(row)
+
+
+async def are_of(session: Session, name: str, ids: Sequence[int]) -> set[int]:
+    """Which of these commands are deliveries of this endpoint."""
+    return {row["id"] for row in await session.fetch("are_deliveries", QUEUE + name, list(ids))}
+
+
+async def resend(session: Session, ids: Sequence[int], actor: str, reason: str | None) -> list[Row]:
+    """Deliver settled ones again, as new commands; their old_id, new_id."""
+    return await session.fetch("resend_deliveries", list(ids), actor, reason)

@@ -159,13 +159,17 @@ async def batches_within(session: Session, batch: int | UUID) -> list[int]:
 
 # All that operators do: the first word of a line's action.
 Audited = Literal[
+    "add",
     "auto",
     "cancel",
+    "change",
     "close",
+    "disable",
     "discard",
     "dismiss",
     "drain",
     "drop",
+    "enable",
     "erase",
     "export",
     "flush",
@@ -176,9 +180,12 @@ Audited = Literal[
     "pause",
     "prioritize",
     "refuse",
+    "remove",
     "replay",
     "reschedule",
+    "resend",
     "resume",
+    "rotate",
     "send",
     "unsubscribe",
 ]

@@ -2,8 +2,8 @@
 -- transaction. Answers a row for each; none: nobody gets it.
 --
 -- message_id: sending the same one again writes nothing for an endpoint that has it (duplicate). endpoint: that one
--- alone, if its types match. occurred_at is the timestamp that the endpoint reads.
--- called by: producers
+-- alone, whatever its types are. occurred_at is the timestamp that the endpoint reads.
+-- called by: the daemon, producers
 -- roles: producer, worker
 -- locks: as write_webhooks
 CREATE OR REPLACE FUNCTION {schema}.send_webhook(

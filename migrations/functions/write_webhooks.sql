@@ -43,11 +43,11 @@ BEGIN
                             occurred_at, run_at, correlation_id, causation_id, traceparent, origin_kind, origin_id,
                             ordinal)) AS s
           JOIN {schema}.endpoints e
-            ON e.enabled AND (s.given_endpoint IS NULL OR e.name = s.given_endpoint)
-           AND (e.tenant IS NULL OR e.tenant = s.tenant)
-           AND (s.type = ANY (e.types)
-                OR EXISTS (SELECT FROM unnest(e.types) AS t(pattern)
-                            WHERE right(t.pattern, 1) = '*' AND starts_with(s.type, left(t.pattern, -1))))
+            ON e.enabled AND (e.tenant IS NULL OR e.tenant = s.tenant)
+           AND CASE WHEN s.given_endpoint IS NOT NULL THEN e.name = s.given_endpoint
+                    ELSE s.type = ANY (e.types)
+                         OR EXISTS (SELECT FROM unnest(e.types) AS t(pattern)
+                                     WHERE right(t.pattern, 1) = '*' AND starts_with(s.type, left(t.pattern, -1))) END
     ), written AS (
         INSERT INTO {schema}.commands AS c
                (command_id, queue, type, payload, run_at, tenant, entity_type, entity_id, correlation_id, causation_id,

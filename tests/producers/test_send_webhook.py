@@ -68,7 +68,7 @@ async def test_one_endpoint_can_be_named(database: Database) -> None:
     await add(database, "two", "user.*")
     call = "select to_endpoint from inboxd.send_webhook($1, endpoint => $2)"
     assert [row[0] for row in await database.fetch(call, "user.created", "two")] == ["two"]
-    assert await database.fetch(call, "order.paid", "two") == [], "its types do not match"
+    assert [row[0] for row in await database.fetch(call, "test", "two")] == ["two"], "of any type"
     with pytest.raises(asyncpg.InvalidParameterValueError, match="no endpoint 'three'"):
         await database.fetch(call, "user.created", "three")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.databases import Database
 
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLw=="
+SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 
 
 async def add(database: Database, name: str, *types: str, **columns: Any) -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 from inboxd.settings import Queue
 from inboxd.store import (
     breakers,
+    endpoints,
     erase,
     lines,
     listing,
@@ -64,6 +65,19 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "force_breaker": (
         operator(lambda s, k: breakers.force(s, "brevo", "open", "me", None)),
         ("breakers_pkey",),
+    ),
+    "list_endpoints": (operator(lambda s, k: endpoints.listed(s)), ()),
+    "are_deliveries": (
+        operator(lambda s, k: endpoints.are_of(s, "one", k.of("commands held"))),
+        ("commands_pkey",),
+    ),
+    "list_deliveries": (
+        operator(lambda s, k: s.fetch("list_deliveries", "big", None, None, None, 10, True, True)),
+        ("commands_pkey",),
+    ),
+    "resend_deliveries": (
+        operator(lambda s, k: endpoints.resend(s, k.of("commands held"), "me", None)),
+        (),
     ),
     "blocked_lines": (
         operator(lambda s, k: lines.blocked(s, None, 10)),

@@ -1,6 +1,6 @@
 -- The names that somebody has declared, for telling what was meant by one that nobody did.
 -- parameters: none
--- returns: kind (event type, command type, topic, topic of settings, queue, schedule, breaker, source: of webhooks), name
+-- returns: kind (event type, command type, topic, topic of settings, queue, schedule, breaker, endpoint, source: of webhooks), name
 -- locks: nothing
 SELECT kind || ' type' AS kind, type AS name FROM {schema}.declared_types
 UNION
@@ -17,6 +17,8 @@ UNION
 SELECT 'schedule', name FROM {schema}.schedules
 UNION
 SELECT 'breaker', name FROM {schema}.breakers
+UNION
+SELECT 'endpoint', name FROM {schema}.endpoints
 UNION
 SELECT 'source', unnest(sources) FROM {schema}.receivers
 UNION

@@ -1,0 +1,16 @@
+-- Change an endpoint that is no setting; workers are notified by a trigger.
+-- parameters: $1 text name, $2 text what changes: a JSON object of url, types, ordered, rate, concurrency (null: none),
+--   disable_after
+-- returns: name; no row when there is no such endpoint
+-- locks: the row
+UPDATE {schema}.endpoints
+   SET url = coalesce(c.given ->> 'url', url),
+       types = CASE WHEN c.given ? 'types' THEN ARRAY(SELECT jsonb_array_elements_text(c.given -> 'types')) ELSE types END,
+       ordered = coalesce((c.given ->> 'ordered')::boolean, ordered),
+       rate = CASE WHEN c.given ? 'rate' THEN c.given ->> 'rate' ELSE rate END,
+       concurrency = CASE WHEN c.given ? 'concurrency' THEN (c.given ->> 'concurrency')::integer ELSE concurrency END,
+       disable_after = coalesce((c.given ->> 'disable_after')::interval, disable_after),
+       version = version + 1, changed_at = clock_timestamp()
+  FROM (SELECT $2::text::jsonb AS given) AS c
+ WHERE name = $1
+RETURNING name

@@ -1,0 +1,9 @@
+-- Disable an endpoint on an operator's word; workers are notified by a trigger.
+-- parameters: $1 text name, $2 text why
+-- returns: name; no row when there is no such endpoint, or it is disabled already
+-- locks: the row
+UPDATE {schema}.endpoints
+   SET enabled = false, disabled_at = clock_timestamp(), disabled_by = 'operator', disabled_reason = $2,
+       version = version + 1, changed_at = clock_timestamp()
+ WHERE name = $1 AND enabled
+RETURNING name

@@ -1,0 +1,227 @@
+"""`inboxd endpoints`: managed and audited; secrets shown once; deliveries listed and resent."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+Sql = Callable[..., list[Any]]
+SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
+ADD = ("endpoints", "add", "acme", "https://acme.example/hooks", "--type", "user.*")
+
+
+@pytest.fixture
+def acme(cli: Cli) -> str:
+    """An endpoint; returns its secret."""
+    secret: str = cli(*ADD, "--json").json["secret"]
+    return secret
+
+
+def audited(sql: Sql) -> list[tuple[str, str]]:
+    return [(row["action"], row["target"]) for row in sql("select * from inboxd.audit order by id")]
+
+
+def test_a_secret_is_shown_when_it_is_made_and_never_again(cli: Cli, sql: Sql) -> None:
+    ran = cli(*ADD, "--tenant", "acme", "--ordered", "--rate", "10/s", "--disable-after", "2d")
+    assert "Endpoint acme is added." in ran.out
+    (row,) = sql("select * from inboxd.endpoints")
+    (stored,) = json.loads(row["secrets"])
+    assert f"shown this once: {stored['secret']}" in ran.out
+    assert (row["tenant"], row["ordered"], row["rate"]) == ("acme", True, "10/s")
+    assert row["disable_after"].days == 2
+    for command in ("show acme", "show acme --json", "list", "list --json"):
+        out = cli("endpoints", *command.split()).out
+        assert "https://acme.example/hooks" in out
+        assert stored["secret"] not in out
+    assert audited(sql) == [("add to https://acme.example/hooks", "endpoint acme")]
+
+
+def test_a_secret_of_ones_own_is_not_shown(cli: Cli, sql: Sql, tmp_path: Any) -> None:
+    file = tmp_path / "secret"
+    file.write_text(f"{SECRET}\n")
+    ran = cli(*ADD, "--secret-file", str(file), "--json")
+    assert SECRET not in ran.out
+    assert "secret" not in ran.json
+    assert json.loads(sql("select secrets from inboxd.endpoints")[0][0])[0]["secret"] == SECRET
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("a b", "https://a.example", "--type", "*"), "the name 'a b' must have at most"),
+        (("a", "ftp://a.example", "--type", "*"), "the URL must begin with https://"),
+        (("a", "https://me:pw@a.example", "--type", "*"), "the URL must hold no user"),
+        (("a", "https://a.example", "--type", "us*"), "the type 'us*' must be a type such as"),
+        (("a", "https://a.example"), "which types does it get?"),
+        (("a", "https://a.example", "--type", "*", "--rate", "fast"), "a rate is a number by"),
+        (("a", "https://a.example", "--type", "*", "--disable-after", "0s"), "longer than 0s"),
+    ],
+)
+def test_what_no_endpoint_can_be(cli: Cli, arguments: tuple[str, ...], problem: str) -> None:
+    ran = cli("endpoints", "add", *arguments)
+    assert (ran.code, problem in ran.err) == (2, True), ran.err
+    assert "pw@" not in ran.err
+
+
+def test_a_name_is_taken_once(cli: Cli, acme: str) -> None:
+    ran = cli(*ADD)
+    assert (ran.code, "there is an endpoint 'acme' already" in ran.err) == (1, True)
+    ran = cli("endpoints", "show", "acne")
+    assert (ran.code, "did you mean 'acme'" in ran.err) == (66, True)
+
+
+def test_it_is_changed(cli: Cli, sql: Sql, acme: str) -> None:
+    cli(
+        *("endpoints", "change", "acme", "--url", "https://new.example", "--type", "a.b"),
+        *("--type", "c.*", "--rate", "5/m", "--concurrency", "3", "--ordered"),
+    )
+    (row,) = sql("select * from inboxd.endpoints")
+    assert (row["url"], row["types"]) == ("https://new.example", ["a.b", "c.*"])
+    assert (row["rate"], row["concurrency"], row["ordered"], row["version"]) == ("5/m", 3, True, 2)
+    cli("endpoints", "change", "acme", "--rate", "none", "--concurrency", "0", "--unordered")
+    (row,) = sql("select * from inboxd.endpoints")
+    assert (row["rate"], row["concurrency"], row["ordered"]) == (None, None, False)
+    assert row["disable_after"].days == 5
+    assert cli("endpoints", "change", "acme").code == 2
+    assert audited(sql)[1][0] == "change to concurrency, ordered, rate, types, url"
+
+
+def test_it_is_disabled_and_enabled(cli: Cli, sql: Sql, acme: str) -> None:
+    cli("endpoints", "disable", "acme", "--reason", "they left")
+    (row,) = sql("select * from inboxd.endpoints")
+    assert (row["enabled"], row["disabled_by"], row["disabled_reason"]) == (
+        False,
+        "operator",
+        "they left",
+    )
+    assert "they left" in cli("endpoints", "list", "--failing").out
+    again = cli("endpoints", "disable", "acme")
+    assert (again.code, "disabled already: they left" in again.err) == (1, True)
+    ran = cli("endpoints", "send", "acme")
+    assert (ran.code, "is disabled (they left)" in ran.err) == (1, True)
+    sql("update inboxd.endpoints set failing_since = now()")
+    cli("endpoints", "enable", "acme")
+    (row,) = sql("select * from inboxd.endpoints")
+    assert (row["enabled"], row["disabled_at"], row["failing_since"]) == (True, None, None)
+    assert cli("endpoints", "enable", "acme").code == 1
+    assert cli("endpoints", "list", "--failing", "--json").json == {"endpoints": []}
+
+
+def test_a_new_secret_signs_beside_the_old_one(cli: Cli, sql: Sql, acme: str) -> None:
+    new = cli("endpoints", "rotate", "acme", "--json").json["secret"]
+    (row,) = sql("select secrets from inboxd.endpoints")
+    first, second = json.loads(row["secrets"])
+    assert (first["secret"], second["secret"]) == (new, acme)
+    assert (first.get("expires_at"), second["expires_at"] is None) == (None, False)
+    hours = "select extract(epoch from $1::text::timestamptz - now())::float8 / 3600"
+    assert 23.9 < sql(hours, second["expires_at"])[0][0] <= 24
+    shown = cli("endpoints", "show", "acme", "--json").json
+    assert (shown["secrets"], shown["secret_expires_at"] is None) == (2, False)
+    for _ in range(6):
+        cli("endpoints", "rotate", "acme", "--keep", "1h")
+    (row,) = sql("select secrets from inboxd.endpoints")
+    assert len(json.loads(row["secrets"])) == 5
+    ran = cli("endpoints", "rotate", "acme", "--keep", "0s")
+    assert "the old one signs no more" in ran.out
+    assert len(json.loads(sql("select secrets from inboxd.endpoints")[0][0])) == 1
+
+
+def test_it_is_removed(cli: Cli, sql: Sql, acme: str) -> None:
+    assert cli("endpoints", "remove", "acme", "--dry-run").code == 0
+    assert sql("select from inboxd.endpoints")
+    assert "is removed" in cli("endpoints", "remove", "acme", "--yes").out
+    assert not sql("select from inboxd.endpoints")
+    assert audited(sql)[-1] == ("remove", "endpoint acme")
+
+
+def test_what_the_settings_say_is_changed_there(cli: Cli, sql: Sql, acme: str) -> None:
+    sql("update inboxd.endpoints set managed_by = 'settings'")
+    for command in ("change acme --rate 1/s", "rotate acme", "remove acme --yes"):
+        ran = cli("endpoints", *command.split())
+        assert (ran.code, "comes from [endpoints.acme] of the settings" in ran.err) == (1, True)
+    assert cli("endpoints", "disable", "acme").code == 0
+    assert cli("endpoints", "enable", "acme").code == 0
+    sql("update inboxd.endpoints set undeclared_at = now()")
+    assert cli("endpoints", "remove", "acme", "--yes").code == 0
+
+
+def test_a_test_is_sent_whatever_the_types(cli: Cli, sql: Sql, acme: str) -> None:
+    sent = cli("endpoints", "send", "acme", "--json").json
+    assert (sent["endpoint"], sent["type"]) == ("acme", "webhook.test")
+    cli("endpoints", "send", "acme", "order.paid", '{"n": 1}')
+    rows = sql("select * from inboxd.commands order by id")
+    assert [row["queue"] for row in rows] == ["webhooks.acme"] * 2
+    assert json.loads(rows[1]["payload"])["data"] == {"n": 1}
+    listed = cli("endpoints", "deliveries", "acme", "--json").json["deliveries"]
+    assert [(each["id"], each["message_type"]) for each in listed] == [
+        (rows[1]["id"], "order.paid"),
+        (rows[0]["id"], "webhook.test"),
+    ]
+    assert listed[1]["message_id"] == sent["message_id"]
+    assert audited(sql)[1:] == [
+        ("send to webhook.test", "endpoint acme"),
+        ("send to order.paid", "endpoint acme"),
+    ]
+
+
+def delivered(cli: Cli, sql: Sql, result: str = '{"status": 204}') -> int:
+    """A delivery that succeeded; its number."""
+    id_: int = cli("endpoints", "send", "acme", "--json").json["id"]
+    sql(
+        "update inboxd.commands set status = 'running', worker_id = command_id, fence = 1"
+        f" where id = {id_}"
+    )
+    sql(
+        "select inboxd.settle_command(id, fence, worker_id, 0.1, $1::text::jsonb)"
+        f" from inboxd.commands where id = {id_}",
+        result,
+    )
+    return id_
+
+
+def test_what_succeeded_is_resent_with_its_message_id(cli: Cli, sql: Sql, acme: str) -> None:
+    id_ = delivered(cli, sql)
+    assert "\t204" in cli("endpoints", "deliveries", "acme").out
+    resent = cli("endpoints", "resend", "acme", str(id_), "--reason", "they lost it", "--json").json
+    (new,) = resent["new_ids"]
+    (row,) = sql("select * from inboxd.commands")
+    (old,) = sql("select * from inboxd.commands_history")
+    assert (row["id"], row["replay_of"], row["origin_kind"]) == (new, id_, "replay")
+    assert row["payload"] == old["payload"]
+    assert row["command_id"] != old["command_id"]
+    assert audited(sql)[-1] == ("resend", f"commands {id_} of endpoint acme")
+    (replay,) = sql("select * from inboxd.replays")
+    assert (replay["old_id"], replay["new_id"], replay["reason"]) == (id_, new, "they lost it")
+
+
+def test_what_failed_is_replayed(cli: Cli, sql: Sql, acme: str) -> None:
+    one, two = (cli("endpoints", "send", "acme", "--json").json["id"] for _ in range(2))
+    sql("update inboxd.commands set status = 'failed', errors = '[{\"error\": \"503\"}]'")
+    listed = cli("endpoints", "deliveries", "acme", "--status", "failed", "--json").json
+    assert [each["error"] for each in listed["deliveries"]] == ["503", "503"]
+    cli("endpoints", "resend", "acme", str(one))
+    assert (
+        "1 command would be replayed"
+        in cli("endpoints", "resend", "acme", "--failed", "--dry-run").err
+    )
+    cli("endpoints", "resend", "acme", "--failed", "--since", "1h")
+    rows = sql("select replay_of, status from inboxd.commands order by id")
+    assert [(row["replay_of"], row["status"]) for row in rows] == [
+        (one, "pending"),
+        (two, "pending"),
+    ]
+
+
+def test_only_what_ended_and_is_the_endpoints_own_is_resent(cli: Cli, sql: Sql, acme: str) -> None:
+    waiting = cli("endpoints", "send", "acme", "--json").json["id"]
+    ran = cli("endpoints", "resend", "acme", str(waiting))
+    assert (ran.code, f"delivery {waiting} has not ended" in ran.err) == (1, True)
+    other = sql("select id from inboxd.send_command('a.b', queue => 'webhooks.acme')")[0]["id"]
+    ran = cli("endpoints", "resend", "acme", str(other))
+    assert (ran.code, f"has no delivery {other}" in ran.err) == (1, True)
+    for wrong in ((), ("7", "--failed"), ("7", "--since", "1h")):
+        assert cli("endpoints", "resend", "acme", *wrong).code == 2
+    assert cli("endpoints", "resend", "nobody", "--failed").code == 66
