@@ -115,6 +115,27 @@ def test_nothing_is_left_in_any_table(
     assert len(cli("audit", "--action", "erase", "--json").json["audit"]) == 1
 
 
+def test_nothing_is_left_in_deliveries(
+    cli: Cli, sql: Sql, places: Callable[[str], dict[str, int]]
+) -> None:
+    """They are commands of whom the webhook was about; so is one that was resent."""
+    added = cli("endpoints", "add", "one", "https://one.example", "--type", "*")
+    assert added.code == 0
+    for who in ("SECRET42", "SECRET43"):
+        sql(
+            "select from inboxd.send_webhook('user.created', jsonb_build_object('name', $1::text),"
+            " entity_type => 'user', entity_id => $1)",
+            who,
+        )
+    sql("update inboxd.commands set status = 'failed'")
+    assert cli("endpoints", "resend", "one", "--failed").code == 0
+    sql("update inboxd.commands set status = 'failed'")
+    assert places("SECRET42") == {"commands": 1, "commands_history": 1}
+    assert cli("erase", *USER, "--yes").code == 0
+    assert places("SECRET42") == {"audit": 1}
+    assert places("SECRET43") == {"commands": 1, "commands_history": 1}
+
+
 @pytest.mark.usefixtures("settled")
 def test_a_tenant_or_an_entity_of_a_tenant(
     cli: Cli, places: Callable[[str], dict[str, int]]

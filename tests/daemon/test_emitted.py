@@ -4,7 +4,7 @@ The worker polls once an hour: what is handled, it was woken for.
 """
 
 import json
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import asyncpg
@@ -250,7 +250,9 @@ async def test_a_worker_that_dies_has_emitted_nothing(
 
 @pytest.mark.parametrize("kind", ["event", "command"])
 @pytest.mark.parametrize("uses", [False, True])
-async def test_a_webhook_commits_with_the_handler(inbox: Inbox, kind: str, uses: bool) -> None:
+async def test_a_webhook_commits_with_the_handler(
+    inbox: Inbox, kind: Literal["event", "command"], uses: bool
+) -> None:
     """With its lineage; an attempt that failed has sent nothing."""
     type_ = f"{kind}.{uses}"
     await add(inbox.database, type_, type_)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from inboxd.errors import DatabaseError, SchemaError
 from inboxd.operations.doctor import (
+    endpoints,
     fleet,
     receipts,
     schema,
@@ -53,6 +54,7 @@ GROUPS: Mapping[str, Sequence[Check]] = {
         work.intakes,
         work.paused,
         targets.breakers,
+        endpoints.endpoints,
     ),
     "workers": (fleet.workers, fleet.listening, fleet.silenced, fleet.clock),
     "webhooks": (sources.sources, fleet.receiving, receipts.doubtful, receipts.held),

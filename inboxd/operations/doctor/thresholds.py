@@ -41,6 +41,8 @@ RUNNING_SECONDS = Levels(notice=3600, warning=86_400, critical=None)
 # Since a topic was declared whose events are still being taken in: it stands still meanwhile.
 INTAKE_SECONDS = Levels(notice=0, warning=300, critical=3600)
 PAUSED_SECONDS = Levels(notice=0, warning=86_400, critical=None)
+# An endpoint that fails for days is disabled: somebody should have heard of it before.
+ENDPOINT_FAILING_SECONDS = Levels(notice=0, warning=86_400, critical=None)
 # What waits in a spool: it is drained within seconds once the database is back.
 SPOOLED_SECONDS = Levels(notice=0, warning=300, critical=3600)
 FOLD_SECONDS = Levels(notice=10, warning=60, critical=600)

@@ -1,0 +1,67 @@
+"""Do the endpoints of webhooks take what they are sent, and is it safe to send it there?
+
+Owns the checks of endpoints. Known limit: a name is not resolved here, so of private addresses only
+those are seen that a URL holds; deliveries that wait are seen as any lane's, by `work`.
+"""
+
+import ipaddress
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from inboxd.model.wording import span
+from inboxd.operations.doctor import thresholds
+from inboxd.operations.doctor.finding import Finding, Verdict
+from inboxd.operations.doctor.look import Look
+from inboxd.store import endpoints as store
+from inboxd.store.endpoints import EndpointRow
+
+_NAME = "endpoints"
+
+
+async def endpoints(look: Look) -> AsyncIterator[Finding]:
+    """Which are disabled, which fail, and which have an address that is no customer's."""
+    rows = await store.listed(look.session)
+    found = [finding for row in rows for finding in (_state(row), _address(row)) if finding]
+    if rows and not found:
+        yield Finding(_NAME, Verdict.OK, "all take what they are sent", figure=0)
+    for finding in found:
+        yield finding
+
+
+def _state(row: EndpointRow) -> Finding | None:
+    name, now = row["name"], datetime.now(UTC)
+    if row["disabled_at"] is not None:
+        since = max(0.0, (now - row["disabled_at"]).total_seconds())
+        found = f"{name} is disabled for {span(since)}: {row['disabled_reason']}"
+        remedy = f"`inboxd endpoints enable {name}` when it works again"
+        by_hand = row["disabled_by"] in ("operator", "settings")
+        verdict = Verdict.NOTICE if by_hand else Verdict.WARNING
+        return Finding(_NAME, verdict, found, remedy, since, "seconds")
+    if row["failing_since"] is None:
+        return None
+    since = max(0.0, (now - row["failing_since"]).total_seconds())
+    found = f"{name} has been failing for {span(since)}: {row['last_failure']}"
+    remedy = f"`inboxd endpoints deliveries {name}` has its answers; tell whose it is"
+    verdict = thresholds.ENDPOINT_FAILING_SECONDS.judge(since)
+    return Finding(_NAME, verdict, found, remedy, since, "seconds")
+
+
+def _address(row: EndpointRow) -> Finding | None:
+    parts = urlsplit(row["url"])
+    if _is_private(parts.hostname or ""):
+        found = f"{row['name']} has a private address: {parts.hostname}"
+        remedy = "nothing is sent there unless the settings allow its network"
+    elif parts.scheme == "http":
+        found = f"{row['name']} is http: whoever is on the way reads and keeps what it gets"
+        remedy = f"`inboxd endpoints change {row['name']} --url https://…`"
+    else:
+        return None
+    return Finding(_NAME, Verdict.NOTICE, found, remedy)
+
+
+def _is_private(host: str) -> bool:
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
