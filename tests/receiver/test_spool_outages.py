@@ -132,6 +132,33 @@ async def test_its_answers_are_swallowed(
         receiver.kill()
 
 
+async def test_the_way_to_it_is_slow_past_its_budget(
+    inbox: Database, start_receiver: StartReceiver, spool: Path
+) -> None:
+    with proxy(inbox.dsn) as way:
+        receiver = await start_receiver(dsn=way.dsn, spool={}, http={"answer_within": "3s"})
+        async with unrefused(receiver, inbox, spool) as provider:
+            with way.slow(2.0):
+                await spooled(spool)
+                await provider.goes_on(50)
+        receiver.kill()
+
+
+async def test_the_way_to_it_is_slow_within_its_budget(
+    inbox: Database, start_receiver: StartReceiver, spool: Path
+) -> None:
+    with proxy(inbox.dsn) as way:
+        receiver = await start_receiver(dsn=way.dsn, spool={}, http={"answer_within": "3s"})
+        async with unrefused(receiver, inbox, spool) as provider:
+            with way.slow(0.05):
+                await provider.goes_on(20)
+        assert (
+            await receiver.metric('inboxd_webhook_requests_total{outcome="spooled",source="bets"}')
+            == 0
+        )
+        receiver.kill()
+
+
 async def test_its_sessions_are_terminated_again_and_again(
     inbox: Database, start_receiver: StartReceiver, spool: Path
 ) -> None:

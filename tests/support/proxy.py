@@ -1,4 +1,4 @@
-"""A TCP proxy before PostgreSQL that cuts or swallows the connections of one purpose.
+"""A TCP proxy before PostgreSQL that cuts, swallows or delays the connections of one purpose.
 
 Knows a connection by the `application_name` of its start-up message, so that a test can hurt the
 listener and leave the others alone. Runs in threads, so that it goes on whatever the test's loop
@@ -7,6 +7,7 @@ does, and whatever becomes of the server. Known limit: no TLS; `dsn` says sslmod
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit, urlunsplit
@@ -20,6 +21,7 @@ class _Link:
     def __init__(self, client: socket.socket, server: socket.socket, greeting: bytes) -> None:
         self.greeting = greeting
         self.swallows = False
+        self.delay = 0.0
         self.ended = False
         self._ends = (client, server)
         self._open = 2
@@ -40,6 +42,7 @@ class _Link:
     def _pump(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(_BUFFER):
+                time.sleep(self.delay)
                 if not self.swallows:
                     target.sendall(data)
         if not self.swallows:
@@ -83,6 +86,7 @@ class Proxy:
         self._links: list[_Link] = []
         self._hurt: list[_Link] = []
         self._silenced: list[str] = []
+        self._delay = 0.0
 
     def serve(self) -> None:
         """Take connections until the listener is closed."""
@@ -104,6 +108,7 @@ class Proxy:
         link = _Link(client, server, greeting)
         with self._lock:
             link.swallows = any(_is_for(link, purpose) for purpose in self._silenced)
+            link.delay = self._delay
             (self._hurt if link.swallows else self._links).append(link)
         link.start()
 
@@ -147,6 +152,21 @@ class Proxy:
                 links += [link for link in self._hurt if _is_for(link, purpose)]
             for link in links:
                 link.cut()
+
+    @contextmanager
+    def slow(self, seconds: float) -> Iterator[None]:
+        """Pass each piece of data on so much later meanwhile, in both directions."""
+        self._delay_all(seconds)
+        try:
+            yield
+        finally:
+            self._delay_all(0.0)
+
+    def _delay_all(self, seconds: float) -> None:
+        with self._lock:
+            self._delay = seconds
+            for link in self._links:
+                link.delay = seconds
 
     def close(self) -> None:
         """End everything."""
