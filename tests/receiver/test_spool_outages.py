@@ -1,8 +1,11 @@
 """The database goes away in every way, and with a spool no webhook is refused for it."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Literal
 
+import anyio
 import pytest
 
 from inboxd.embedded import Server
@@ -157,6 +160,41 @@ async def test_the_way_to_it_is_slow_within_its_budget(
             == 0
         )
         receiver.kill()
+
+
+async def test_who_is_erased_meanwhile_does_not_come_back(
+    inbox: Database, start_receiver: StartReceiver, spool: Path
+) -> None:
+    with proxy(inbox.dsn) as way:
+        receiver = await start_receiver(
+            dsn=way.dsn,
+            spool={},
+            source={"tenant": "pointer:/match"},
+            http={"answer_within": "3s"},
+        )
+        provider = receiver.provider()
+        with way.silence(""):
+            for key in ("gone", "stays"):
+                assert (await provider.offer(key)).accepted
+            erase = [
+                sys.executable,
+                "-m",
+                "inboxd",
+                "erase",
+                "--tenant",
+                "gone",
+                "--yes",
+                "--force",
+            ]
+            await anyio.run_process(erase, env={**os.environ, "INBOXD_DATABASE__DSN": inbox.dsn})
+        await drained(spool)
+        provider.close()
+        receiver.kill()
+    assert [row["tenant"] for row in await inbox.fetch("select tenant from inboxd.events")] == [
+        "stays"
+    ]
+    bodies = await inbox.fetch("select body <> '' as kept from inboxd.receipts order by receipt_id")
+    assert [row["kept"] for row in bodies] == [False, True]
 
 
 async def test_its_sessions_are_terminated_again_and_again(
