@@ -1,5 +1,5 @@
 -- When a receipt was received: the milliseconds that begin its id (RFC 9562, version 7). Inlined.
--- called by: answered, keep_receipts, receive, release_receipts, write_received, the daemon
+-- called by: answered, erase_receipts, keep_receipts, receive, release_receipts, write_received, the daemon
 -- roles: worker
 -- locks: nothing
 CREATE OR REPLACE FUNCTION {schema}.receipt_time(receipt_id uuid) RETURNS timestamptz

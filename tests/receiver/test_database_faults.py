@@ -132,6 +132,11 @@ async def test_connections_vanish_without_a_word(
     with proxy(inbox.dsn) as way:
         receiver = await start_receiver(dsn=way.dsn)
         async with load(receiver, inbox) as provider:
+
+            async def are_connected() -> bool:
+                return way.count("") >= 2
+
+            await eventually(are_connected)
             assert way.swallow("") >= 2
             await provider.goes_on()
         receiver.kill()
