@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -77,9 +78,11 @@ class HostedWorker:
         registry = configured(self._plugins, new)
 
         def take_over(settings: Settings) -> None:
-            self._settings = settings  # for the next incarnation too
+            # For the next incarnation too.
+            self._settings = settings
+            self._registry = replace(self._registry, breakers=registry.breakers)
             if self._incarnation is not None:
-                self._incarnation.reload(settings)
+                self._incarnation.reload(settings, registry.breakers)
                 self._incarnation.doubt(new, registry)
 
         return take_over

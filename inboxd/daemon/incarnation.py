@@ -44,6 +44,7 @@ from inboxd.model.backoff import Policy
 from inboxd.model.outcome import explain
 from inboxd.registry.registry import Registry
 from inboxd.registry.unknown_names import doubts
+from inboxd.resilience.rules import BreakerRules
 from inboxd.settings import Settings
 from inboxd.store import commands, migrations, names, plugin_migrations, wakeups, workers
 from inboxd.store.connections import Connection, explained
@@ -169,9 +170,10 @@ class Incarnation:
                 "a setting names what nothing declares", setting=each.setting, found=each.found
             )
 
-    def reload(self, settings: Settings) -> None:
-        """Take over what may change while running: page sizes, concurrency, paused sources."""
+    def reload(self, settings: Settings, breakers: Mapping[str, BreakerRules]) -> None:
+        """Take over what may change while running: page sizes, concurrency, rules of breakers."""
         self.settings = settings
+        self._breakers.take_over(breakers)
         self._queues.reload(settings.queues)
         if self._event_work is not None:
             self._event_work.reload(settings.events)

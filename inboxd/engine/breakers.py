@@ -47,6 +47,7 @@ class Breakers:
         on_change: called when more, or less, is left alone.
         """
         self._registry = registry
+        self._rules = registry.breakers
         self._metrics = metrics
         self._on_change = on_change
         self._by_name: dict[str, Breaker] = {}
@@ -74,7 +75,7 @@ class Breakers:
         """The breaker of this name; one that nobody declared has the default rules."""
         found = self._by_name.get(name)
         if found is None:
-            rules = self._registry.breakers.get(name, BreakerRules())
+            rules = self._rules.get(name, BreakerRules())
             found = self._by_name[name] = Breaker(name, rules)
             self._work.set()  # others may know of it
         return found
@@ -91,6 +92,13 @@ class Breakers:
         self._work.set()
         self.version += 1
         self._on_change()
+
+    def take_over(self, rules: Mapping[str, BreakerRules]) -> None:
+        """Go on by these rules, all of them: in place of those that were declared before."""
+        self._rules = rules
+        for name, breaker in self._by_name.items():
+            breaker.take_over(rules.get(name, BreakerRules()))
+        self._look()
 
     # ------------------------------------------------------------------------------- questions
 
@@ -334,12 +342,10 @@ class Breakers:
         breakers = self._by_name.items()
         shut = frozenset(name for name, each in breakers if not each.passes)
         probing = frozenset(name for name, each in breakers if each.is_probing)
-        if (shut, probing) == (self.shut, self.probing):
+        waits = frozenset(name for name in shut if self._by_name[name].rules.fallback == WAIT)
+        if (shut, waits, probing) == (self.shut, self._shut_commands, self.probing):
             return
-        self.shut, self.probing = shut, probing
-        self._shut_commands = frozenset(
-            name for name in shut if self._by_name[name].rules.fallback == WAIT
-        )
+        self.shut, self._shut_commands, self.probing = shut, waits, probing
         types: dict[str, list[bool]] = {}
         for topic, type_ in self._registry.in_topics:
             types.setdefault(topic, []).append(self.allow("topic", topic, type_))

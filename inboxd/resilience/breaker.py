@@ -67,13 +67,16 @@ class Breaker:
         # Of the probe: calls that are out, successes, and when the last one was.
         self._out = self._successes = 0
         self._last_success = inf
+        self._window = Window(duration.seconds(rules.window))
         self.take_over(rules)
 
     def take_over(self, rules: BreakerRules) -> None:
-        """Go on by these rules."""
+        """Go on by these rules; a break that has begun lasts as long as it was to."""
         self.rules = rules
         self._slow_call = inf if rules.slow_call is None else duration.seconds(rules.slow_call)
-        self._window = Window(duration.seconds(rules.window))
+        seconds = duration.seconds(rules.window)
+        if seconds != self._window.seconds:
+            self._window = Window(seconds)
 
     # ------------------------------------------------------------------------------- questions
 
@@ -85,7 +88,8 @@ class Breaker:
     @property
     def room(self) -> int:
         """How many more probes may begin here."""
-        return self.rules.probes - self._out - self._successes if self.is_probing else 0
+        left = self.rules.probes - self._out - self._successes
+        return max(0, left) if self.is_probing else 0
 
     @property
     def passes(self) -> bool:

@@ -27,7 +27,7 @@ _RELOADABLE = frozenset(
     }
 )
 # Tables that are taken over whole.
-_LIVE_TABLES = ("queues.", "inbound.webhooks.")
+_LIVE_TABLES = ("queues.", "breakers.", "inbound.webhooks.")
 # What an empty list stands for, where it is not nothing.
 _ALL = ("worker.plugins", "worker.queues", "worker.topics")
 _OF_SOURCES = {"addresses": "(all)", "topics": "(of the subscriptions)"}
@@ -69,7 +69,8 @@ def taken_over(old: Settings, new: Settings) -> Settings:
         for section, values in sections.items()
     }
     inbound = old.inbound.model_copy(update={"webhooks": new.inbound.webhooks})
-    return old.model_copy(update={**changed, "queues": new.queues, "inbound": inbound})
+    tables = {"queues": new.queues, "breakers": new.breakers, "inbound": inbound}
+    return old.model_copy(update={**changed, **tables})
 
 
 def _is_live(key: str) -> bool:

@@ -42,10 +42,14 @@ async def event_backlog(connection: Connection, sql: Statements) -> list[EventBa
     found = []
     for row in await connection.fetch(sql["lanes_events"], *_BY_TYPE):
         age = None if row["paused"] else row["oldest"]
-        found.append(EventBacklog(row["topic"], row["type"], row["state"], row["rows"], age))
+        lane = (row["topic"], row["type"], row["state"])
+        found.append(EventBacklog(*lane, row["rows"], age, row["breaker"]))
     for row in await connection.fetch(sql["status_lines"], MOST_COUNTED):
         topic = row["topic"]
         found.append(EventBacklog(topic, "", "arrived", row["arrived"], row["late"]))
+        if row["breaker"] is not None:  # events that are among those that arrived
+            waits = row["breaker_for"]
+            found.append(EventBacklog(topic, "", "arrived", None, waits, row["breaker"]))
         found.append(EventBacklog(topic, "", "in_line", row["lined_up"], None))
         if row["kept"]:  # lines, whose events are among those in line
             found.append(EventBacklog(topic, "", "kept", None, row["kept_for"]))
@@ -61,5 +65,5 @@ async def command_backlog(connection: Connection, sql: Statements) -> list[Comma
             together[state] += row["rows"]
         else:
             lane = (row["queue"], row["type"], row["priority"])
-            found.append(CommandBacklog(*lane, state, row["rows"], age))
+            found.append(CommandBacklog(*lane, state, row["rows"], age, row["breaker"]))
     return found + [CommandBacklog("", "", "", *each, None) for each in together.items()]

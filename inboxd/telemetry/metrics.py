@@ -31,7 +31,7 @@ class EventBacklog(NamedTuple):
     """Unsettled events; a label is empty where they are not counted by it.
 
     rows: None, if others count them too. age: of the oldest that is due, in seconds, if one is and
-    its lane is not paused.
+    its lane is not paused. breaker: that is open, and for which it waits.
     """
 
     topic: str
@@ -39,6 +39,7 @@ class EventBacklog(NamedTuple):
     state: str
     rows: int | None
     age: float | None
+    breaker: str | None = None
 
 
 class CommandBacklog(NamedTuple):
@@ -50,6 +51,7 @@ class CommandBacklog(NamedTuple):
     state: str
     rows: int | None
     age: float | None
+    breaker: str | None = None
 
 
 class _Registry(CollectorRegistry):
@@ -106,12 +108,13 @@ class Metrics:
     def _make_waiting(self) -> None:
         """What waits, and what holds it back."""
         self.event_backlog = self._gauge(
-            "inboxd_event_backlog_rows", "Unsettled events.", *EventBacklog._fields[:-2]
+            "inboxd_event_backlog_rows", "Unsettled events.", *EventBacklog._fields[:-3]
         )
         self.event_age = self._gauge(
             "inboxd_event_backlog_age_seconds",
-            "How long the oldest due event has waited, unless it is paused.",
-            *EventBacklog._fields[:-2],
+            "How long the oldest due event has waited, unless it is paused or waits for an open "
+            "breaker.",
+            *EventBacklog._fields[:-3],
         )
         self.kept_age = self._gauge(
             "inboxd_kept_event_age_seconds",
@@ -119,12 +122,13 @@ class Metrics:
             *("topic", "type"),
         )
         self.command_backlog = self._gauge(
-            "inboxd_command_backlog_rows", "Unsettled commands.", *CommandBacklog._fields[:-2]
+            "inboxd_command_backlog_rows", "Unsettled commands.", *CommandBacklog._fields[:-3]
         )
         self.command_age = self._gauge(
             "inboxd_command_backlog_age_seconds",
-            "How long the oldest due command has waited, unless it is paused.",
-            *CommandBacklog._fields[:-2],
+            "How long the oldest due command has waited, unless it is paused or waits for an open "
+            "breaker.",
+            *CommandBacklog._fields[:-3],
         )
         self.ignored = self._counter(
             "inboxd_events_ignored",
@@ -164,6 +168,11 @@ class Metrics:
         )
         self.breaker_forced = self._gauge(
             "inboxd_breaker_forced", "1 while an operator forces a breaker open or closed.", "name"
+        )
+        self.breaker_age = self._gauge(
+            "inboxd_breaker_backlog_age_seconds",
+            "How long the oldest due row that waits for an open breaker has waited.",
+            "name",
         )
         self.breaker_transitions = self._counter(
             "inboxd_breaker_transitions",
@@ -373,12 +382,14 @@ class Metrics:
         """Replace the shown backlog; of each kind, beyond `MAX_LANES` only the fullest lanes."""
         seen, asked = _fullest(events), _fullest(commands)
         kept = [each for each in seen if each.state == "kept"]
-        late = [each for each in seen if each.state != "kept"]
-        _replace(self.event_backlog, [(each[:-2], each.rows) for each in seen])
-        _replace(self.event_age, [(each[:-2], each.age) for each in late])
+        late = [each for each in seen if each.state != "kept" and not each.breaker]
+        due = [each for each in asked if not each.breaker]
+        _replace(self.event_backlog, [(each[:-3], each.rows) for each in seen])
+        _replace(self.event_age, [(each[:-3], each.age) for each in late])
         _replace(self.kept_age, [((each.topic, each.type), each.age or 0.0) for each in kept])
-        _replace(self.command_backlog, [(each[:-2], each.rows) for each in asked])
-        _replace(self.command_age, [(each[:-2], each.age) for each in asked])
+        _replace(self.command_backlog, [(each[:-3], each.rows) for each in asked])
+        _replace(self.command_age, [(each[:-3], each.age) for each in due])
+        _replace(self.breaker_age, _waiting(*events, *commands))
 
     def show_schedules(self, sent: Mapping[str, datetime]) -> None:
         """Replace the shown schedules: the time of the last run of each."""
@@ -435,6 +446,15 @@ def _replace(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], float | None]
     for labels, value in values:
         if value is not None:
             gauge.labels(*labels).set(value)
+
+
+def _waiting(*lanes: EventBacklog | CommandBacklog) -> list[tuple[tuple[str], float]]:
+    """The oldest that waits for each breaker that is open."""
+    ages: dict[str, float] = {}
+    for each in lanes:
+        if each.breaker and each.age is not None:
+            ages[each.breaker] = max(each.age, ages.get(each.breaker, 0.0))
+    return [((name,), age) for name, age in ages.items()]
 
 
 def _show_blocked(keys: Gauge, age: Gauge, blocked: Iterable[tuple[str, str, int, float]]) -> None:

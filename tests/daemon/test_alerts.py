@@ -21,6 +21,7 @@ OF_WHAT_IS_THERE = {
     *("inboxd_command_backlog_age_seconds", "inboxd_command_backlog_rows"),
     "inboxd_kept_event_age_seconds",
     *("inboxd_blocked_keys", "inboxd_blocked_key_age_seconds", "inboxd_blocked_line_age_seconds"),
+    "inboxd_breaker_backlog_age_seconds",
     "inboxd_retention_lag_seconds",
     "inboxd_webhook_last_success_timestamp_seconds",
     "inboxd_webhook_held_since_timestamp_seconds",
@@ -78,8 +79,9 @@ async def test_every_series_of_the_alerts_is_there_from_the_start(
     assert await worker.metric(failed) == 1
 
 
-async def test_what_is_paused_is_late_with_nobody(database: Database) -> None:
-    """Its rows are shown, and have no age: what was left alone on purpose calls nobody."""
+@pytest.fixture
+async def late_rows(database: Database) -> Database:
+    """Rows that are an hour late: of the types a and b, in each kind of lane."""
     long_ago = "now() - interval '1 hour'"
     await database.execute(
         "insert into inboxd.topics (name, mode, source, rules)"
@@ -95,29 +97,74 @@ async def test_what_is_paused_is_late_with_nobody(database: Database) -> None:
             select type, topic, case topic when 's' then 'k' || type end, {long_ago}
               from unnest(array['a', 'b']) as type, unnest(array['t', 'u', 's']) as topic"""
     )
+    return database
 
-    async def late() -> set[str]:
-        async with daemon_session(database) as connection:
-            events = await statistics.event_backlog(connection, SQL)
-            commands = await statistics.command_backlog(connection, SQL)
-        seen: list[EventBacklog | CommandBacklog] = [*events, *commands]
-        assert sum(each.rows or 0 for each in seen) == 14, seen
-        return {"/".join(each[:-2]) for each in seen if each.age is not None}
 
-    lines = {f"{queue}/{type_}//in_line" for queue in "qr" for type_ in "ab"}
-    lanes = {f"{queue}/{type_}/0/pending" for queue in "qr" for type_ in "ab"}
-    topics = {f"{topic}/{type_}/pending" for topic in "tu" for type_ in "ab"}
-    everything = lines | lanes | topics | {"s//arrived"}
-    assert await late() == everything
+LINES = {f"{queue}/{type_}//in_line" for queue in "qr" for type_ in "ab"}
+LANES = {f"{queue}/{type_}/0/pending" for queue in "qr" for type_ in "ab"}
+TOPICS = {f"{topic}/{type_}/pending" for topic in "tu" for type_ in "ab"}
+LATE = LINES | LANES | TOPICS | {"s//arrived"}
+
+
+async def late(database: Database) -> tuple[set[str], set[str | None]]:
+    """The lanes that are late with somebody, and the breakers that something waits for."""
+    async with daemon_session(database) as connection:
+        events = await statistics.event_backlog(connection, SQL)
+        commands = await statistics.command_backlog(connection, SQL)
+    seen: list[EventBacklog | CommandBacklog] = [*events, *commands]
+    assert sum(each.rows or 0 for each in seen) == 14, seen
+    old = [each for each in seen if each.age is not None]
+    lanes = {"/".join(each[:-3]) for each in old if each.breaker is None}
+    return lanes, {each.breaker for each in old} - {None}
+
+
+async def test_what_is_paused_is_late_with_nobody(late_rows: Database) -> None:
+    """Its rows are shown, and have no age: what was left alone on purpose calls nobody."""
+    assert await late(late_rows) == (LATE, set())
     for kind, name, part in (
         ("type", "a", r"[qrtu]/a/.*"),
         ("queue", "q", r"q/.*"),
         ("topic", "t", r"t/.*"),
         ("topic", "s", r"s//arrived"),
     ):
-        await database.execute("delete from inboxd.controls")
-        await database.execute(
+        await late_rows.execute("delete from inboxd.controls")
+        await late_rows.execute(
             "insert into inboxd.controls (kind, name, actor) values ($1, $2, 'ada')", kind, name
         )
-        paused = {lane for lane in everything if re.fullmatch(part, lane)}
-        assert await late() == everything - paused, (kind, name)
+        paused = {lane for lane in LATE if re.fullmatch(part, lane)}
+        assert await late(late_rows) == (LATE - paused, set()), (kind, name)
+
+
+@pytest.mark.parametrize(
+    ("state", "mode", "is_late"),
+    [
+        ("open", "auto", False),
+        ("half_open", "auto", False),
+        ("closed", "open", False),
+        ("closed", "auto", True),
+        ("open", "metrics_only", True),
+        ("open", "closed", True),
+    ],
+)
+async def test_what_waits_for_an_open_breaker_is_late_with_its_target(
+    late_rows: Database, state: str, mode: str, is_late: bool
+) -> None:
+    """It is shown by its breaker, so that a target that is down pages nobody twice."""
+    for uses, part in (
+        (["command a"], r"[qr]/a/.*"),
+        (["queue q"], r"q/.*"),
+        (["event b"], r"[tu]/b/.*"),
+        (["event a", "event b", "topic s"], r"[tus]/.*"),
+        (["topic t", "command", "event"], r"nothing"),
+    ):
+        await late_rows.execute("delete from inboxd.breakers")
+        await late_rows.execute(
+            "insert into inboxd.breakers"
+            " (name, state, mode, uses, opens, open_until, probe_by, probe_until, actor) "
+            "select 'brevo', $1, $2, $3, 1, case when $1 <> 'closed' then now() end,"
+            " case $1 when 'half_open' then gen_random_uuid() end,"
+            " case $1 when 'half_open' then now() end, case when $2 <> 'auto' then 'ada' end",
+            *(state, mode, uses),
+        )
+        waits = set() if is_late else {lane for lane in LATE if re.fullmatch(part, lane)}
+        assert await late(late_rows) == (LATE - waits, {"brevo"} if waits else set()), uses

@@ -392,3 +392,30 @@ async def test_forced_open_all_workers_leave_it_alone_at_once(
     await force(database, "metrics_only")
     await settled(database, "commands", 70)
     assert await target.calls() == 50
+
+
+async def test_changed_rules_are_taken_over_while_it_runs(
+    database: Database, start_worker: StartWorker, target: Target
+) -> None:
+    rules = {"consecutive_failures": 1000, "failure_ratio": 0}
+    worker = await start_worker({"breakers": {"target": rules}})
+    await target.go()
+    await send(database, 2, "test.target")
+
+    async def fail_often() -> bool:
+        return await target.calls() > 20
+
+    await eventually(fail_often)
+    assert await worker.metric('inboxd_breaker_state{name="target"}') == 0
+    settings = worker.log.with_suffix(".toml")
+    settings.write_text(settings.read_text().replace("1000", "5"))
+    worker.process.send_signal(signal.SIGHUP)
+    await target.is_("open")
+    told = [line for line in worker.output().splitlines() if "settings are reloaded" in line]
+    assert json.loads(told[0])["live"] == ["breakers.target.consecutive_failures"]
+    # What comes in its place is taken over as well: nothing waits for the target any more.
+    settings.write_text(
+        settings.read_text().replace('"consecutive_failures" = 5', '"fallback" = "test.noop"')
+    )
+    worker.process.send_signal(signal.SIGHUP)
+    await settled(database, "commands", 4)

@@ -30,7 +30,17 @@ from inboxd import (
     Reject,
     Retry,
 )
-from inboxd_testplugin import breaking, chaos, chunked, emitting, grouping, keyed, leaving, ordered
+from inboxd_testplugin import (
+    breaking,
+    chaos,
+    chunked,
+    emitting,
+    grouping,
+    keyed,
+    leaving,
+    ordered,
+    remote,
+)
 
 handlers = Handlers("testplugin")
 leaving.add_to(handlers)
@@ -41,6 +51,7 @@ ordered.add_to(handlers)
 chunked.add_to(handlers)
 emitting.add_to(handlers)
 breaking.add_to(handlers)
+remote.add_to(handlers)
 
 QUICK = Fixed(base="100ms", attempts=3, jitter="none")
 

@@ -77,7 +77,7 @@ def test_a_reload_looks_from_the_beginning() -> None:
     incarnation._command_work, incarnation._event_work = MagicMock(), None
     incarnation.processors, incarnation._breakers = [MagicMock()], MagicMock()
     incarnation._queues = Queues({}, incarnation._take_over_queues)
-    incarnation.reload(MagicMock(queues={}))
+    incarnation.reload(MagicMock(queues={}), {})
     assert incarnation.processors[0].sweep.called  # type: ignore[attr-defined]
 
 

@@ -195,7 +195,9 @@ def test_the_backlog_is_replaced_and_bounded(metrics: Metrics) -> None:
         EventBacklog("", "a", "failed", 2, None),
         EventBacklog("late", "b", "kept", 4, 9.0),
         EventBacklog("lines", "", "kept", None, 8.0),
+        EventBacklog("mails", "c", "pending", 1, 5.0, "brevo"),
     ]
+    lanes.append(CommandBacklog("mails", "d", "0", "pending", 1_000, 6.0, "brevo"))
     metrics.show_backlog(events, lanes)
     shown = {
         (
@@ -214,10 +216,15 @@ def test_the_backlog_is_replaced_and_bounded(metrics: Metrics) -> None:
         # Late is what a worker could handle.
         ("inboxd_kept_event_age_seconds", "late", "b", None): 9,
         ("inboxd_kept_event_age_seconds", "lines", "", None): 8,
+        ("inboxd_event_backlog_rows", "mails", "c", "pending"): 1,
     }
+    ages = {family.name: family.samples for family in own_families(metrics)}
+    [sample] = ages["inboxd_breaker_backlog_age_seconds"]
+    assert (sample.labels, sample.value) == ({"name": "brevo"}, 6)
+    assert not ages["inboxd_command_backlog_age_seconds"]
     family = next(f for f in own_families(metrics) if f.name == "inboxd_command_backlog_rows")
     assert len(family.samples) == MAX_LANES
-    assert min(sample.value for sample in family.samples) == 10, "the fullest are shown"
+    assert min(sample.value for sample in family.samples) == 11, "the fullest are shown"
 
 
 def test_schedules_are_replaced(metrics: Metrics) -> None:

@@ -6,7 +6,7 @@
 -- returns: queue, type, priority (text; each empty where rows are not counted by it), state (pending; suspect; in_line:
 --          in the line of an ordering key; again: it holds its line and waits to run again; unmet: it waits for
 --          other rows; running; failed), rows, due, oldest (seconds that the oldest due row has waited; null: none is
---          due), paused (what is due)
+--          due), paused (what is due), breaker (that they need and that is open; null: none)
 -- locks: nothing
 WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
     (SELECT queue, type, priority, run_at, id FROM {schema}.commands
@@ -123,5 +123,8 @@ SELECT queue, type, priority, state, rows, due,
        CASE WHEN run_at <= now() THEN extract(epoch FROM clock_timestamp() - run_at)::double precision END AS oldest,
        run_at <= now()
        AND EXISTS (SELECT FROM {schema}.controls p
-                    WHERE p.kind = 'queue' AND p.name = queue OR p.kind = 'type' AND p.name = type) AS paused
+                    WHERE p.kind = 'queue' AND p.name = queue OR p.kind = 'type' AND p.name = type) AS paused,
+       (SELECT min(b.name) FROM {schema}.breakers b
+         WHERE (b.mode = 'open' OR b.mode = 'auto' AND b.state <> 'closed')
+           AND b.uses && ARRAY['command ' || type, 'queue ' || queue]) AS breaker
   FROM found ORDER BY queue, type, priority

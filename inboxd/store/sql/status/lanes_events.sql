@@ -2,7 +2,7 @@
 -- parameters: $1 integer limit of each count, $2 boolean: dead letters by topic too, which reads each of them
 -- returns: topic (empty where rows are not counted by it), type, state (pending; kept: pending, and no living worker
 --          handles it; failed), rows, due, oldest (seconds that the oldest due row has waited; null: none is due),
---          paused (what is due)
+--          paused (what is due), breaker (that they need and that is open; null: none)
 -- locks: nothing
 WITH RECURSIVE lane(topic, type, run_at, id) AS (
     (SELECT topic, type, run_at, id FROM {schema}.events
@@ -51,5 +51,8 @@ SELECT topic, type, state, rows, due,
        CASE WHEN run_at <= now() THEN extract(epoch FROM clock_timestamp() - run_at)::double precision END AS oldest,
        run_at <= now()
        AND EXISTS (SELECT FROM {schema}.controls p
-                    WHERE p.kind = 'topic' AND p.name = topic OR p.kind = 'type' AND p.name = type) AS paused
+                    WHERE p.kind = 'topic' AND p.name = topic OR p.kind = 'type' AND p.name = type) AS paused,
+       (SELECT min(b.name) FROM {schema}.breakers b
+         WHERE (b.mode = 'open' OR b.mode = 'auto' AND b.state <> 'closed')
+           AND b.uses && ARRAY['event ' || type]) AS breaker
   FROM found ORDER BY topic, type

@@ -5,8 +5,9 @@
 --          written), lined_up (events that wait in their line), blocked (lines
 --          whose head is a dead letter), blocked_for (seconds since the first of those died), kept (lines
 --          whose head nobody handles), kept_for (seconds since the first of those was due), late (as oldest,
---          without what is paused; null: nothing). Known limit: of each bucket the first is judged; behind one of a
---          type that is paused, later ones of other types are late with nobody
+--          without what is paused or needs an open breaker; null: nothing), breaker (that is open and that some
+--          of what arrived needs), breaker_for (as oldest, of that). Known limit: of each bucket the first is judged;
+--          behind one that is paused or needs an open breaker, later ones of other types are late with nobody
 -- locks: nothing
 WITH RECURSIVE arriving(topic, bucket, type, created_at) AS (  -- the first of each bucket, as in survey_arrivals
     (SELECT topic, bucket, type, created_at FROM {schema}.events
@@ -39,7 +40,7 @@ WITH RECURSIVE arriving(topic, bucket, type, created_at) AS (  -- the first of e
 )
 SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, lined_up.count AS lined_up,
        blocked.count AS blocked, blocked.seconds AS blocked_for, kept.count AS kept, kept.seconds AS kept_for,
-       oldest.late
+       oldest.late, oldest.breaker, oldest.breaker_for
   FROM (SELECT topic FROM arriving UNION SELECT topic FROM heading) AS found
  CROSS JOIN LATERAL (
      SELECT count(*) FROM (SELECT FROM {schema}.events e
@@ -48,10 +49,18 @@ SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, lined_up
  LEFT JOIN (
      SELECT first.topic, extract(epoch FROM clock_timestamp() - min(first.created_at))::double precision AS seconds,
             extract(epoch FROM clock_timestamp() - min(first.created_at) FILTER (
-                WHERE NOT EXISTS (SELECT FROM {schema}.controls p
-                                   WHERE p.kind = 'topic' AND p.name = first.topic
-                                      OR p.kind = 'type' AND p.name = first.type)))::double precision AS late
-       FROM arriving first GROUP BY first.topic) oldest ON oldest.topic = found.topic
+                WHERE NOT first.paused AND first.breaker IS NULL))::double precision AS late,
+            min(first.breaker) AS breaker,
+            extract(epoch FROM clock_timestamp() - min(first.created_at) FILTER (
+                WHERE NOT first.paused AND first.breaker IS NOT NULL))::double precision AS breaker_for
+       FROM (SELECT topic, created_at,
+                    EXISTS (SELECT FROM {schema}.controls p
+                             WHERE p.kind = 'topic' AND p.name = topic OR p.kind = 'type' AND p.name = type) AS paused,
+                    (SELECT min(b.name) FROM {schema}.breakers b
+                      WHERE (b.mode = 'open' OR b.mode = 'auto' AND b.state <> 'closed')
+                        AND b.uses && ARRAY['event ' || type]) AS breaker
+               FROM arriving) AS first
+      GROUP BY first.topic) oldest ON oldest.topic = found.topic
  CROSS JOIN LATERAL (
      SELECT count(*) FROM (SELECT FROM {schema}.events e
                             WHERE e.position IS NOT NULL AND e.topic = found.topic LIMIT $1) AS few) lined_up
