@@ -38,13 +38,19 @@ async def opened_at(database: Database) -> float | None:
     return found
 
 
+async def opening(database: Database) -> float:
+    """Wait until it is open; since when."""
+    found = await eventually(lambda: opened_at(database))
+    assert found is not None
+    return found
+
+
 async def settled(database: Database, count: int, type_: str) -> None:
     """Wait until so many commands of a type have succeeded."""
 
     async def are() -> bool:
         found = await database.fetchval(
-            "select count(*) from inboxd.commands_history"
-            " where status = 'succeeded' and type = $1",
+            "select count(*) from inboxd.commands_history where status = 'succeeded' and type = $1",
             type_,
         )
         return bool(found == count)
@@ -74,7 +80,7 @@ async def test_one_worker_opens_it_and_the_other_stops_within_a_second(
     assert await opened_at(database) is None
     before = len(target.of(blind.process.pid))
     seeing.resume()
-    opened = await eventually(lambda: opened_at(database))
+    opened = await opening(database)
 
     async def at_rest() -> bool:
         running = "select not exists (select from inboxd.commands where status = 'running')"
@@ -108,7 +114,7 @@ async def test_one_call_at_a_time_reaches_a_target_that_is_down(
         await start_worker({**NO_POLL, "breakers": {"remote": quick}})
     target.up = False
     await target.send(database, 100)
-    opened = await eventually(lambda: opened_at(database))
+    opened = await opening(database)
     target.takes = 0.2  # so that a second one would meet it
     await database.fetchval("select pg_sleep(1)")  # what ran when it opened has ended by then
 
@@ -138,7 +144,7 @@ async def test_a_target_that_is_down_while_workers_and_the_server_die(
     workers = [await start_worker(config) for _ in range(2)]
     target.up = False
     await target.send(database, 3)
-    await eventually(lambda: opened_at(database))
+    await opening(database)
     await target.send(database, 60)
     workers[0].kill()
     workers.append(await start_worker(config))

@@ -111,7 +111,7 @@ async def test_the_backlog_is_counted_from_the_first_row_on(session: Connection)
 
     # Of commands, those that run are counted, too: they have an index of their own.
     assert await pages(session, read()) < once[0] + 2.2 * once[1] + 3 * FEW
-    waiting = {each[:-2]: each.rows for each in found if each.age is not None}
+    waiting = {each[:-3]: each.rows for each in found if each.age is not None}
     lane = ("default", "test.noop")
     assert waiting == {(*lane, "kept"): 5, (*lane, "0", "pending"): 7}
 

@@ -1,4 +1,4 @@
-"""A handler of a target that is no part of the database: `tests/support/target.py` listens there."""
+"""A handler of a target outside the database: `tests/support/target.py` listens there."""
 
 import asyncio
 import os

@@ -61,6 +61,8 @@ WITH RECURSIVE lane(queue, type, priority, run_at, id) AS (
      CROSS JOIN LATERAL (
          SELECT c.type FROM {schema}.commands c
           WHERE c.status = 'failed' AND c.type > failed.type ORDER BY c.type LIMIT 1) following
+), shut(name, uses) AS MATERIALIZED (
+    SELECT b.name, b.uses FROM {schema}.breakers b WHERE b.mode = 'open' OR b.mode = 'auto' AND b.state <> 'closed'
 ), found(queue, type, priority, state, rows, due, run_at) AS (
     SELECT lane.queue, lane.type, lane.priority::text, 'pending', counted.*, lane.run_at
       FROM lane
@@ -124,7 +126,5 @@ SELECT queue, type, priority, state, rows, due,
        run_at <= now()
        AND EXISTS (SELECT FROM {schema}.controls p
                     WHERE p.kind = 'queue' AND p.name = queue OR p.kind = 'type' AND p.name = type) AS paused,
-       (SELECT min(b.name) FROM {schema}.breakers b
-         WHERE (b.mode = 'open' OR b.mode = 'auto' AND b.state <> 'closed')
-           AND b.uses && ARRAY['command ' || type, 'queue ' || queue]) AS breaker
+       (SELECT min(shut.name) FROM shut WHERE shut.uses && ARRAY['command ' || type, 'queue ' || queue]) AS breaker
   FROM found ORDER BY queue, type, priority

@@ -22,6 +22,8 @@ WITH RECURSIVE lane(topic, type, run_at, id) AS (
      CROSS JOIN LATERAL (
          SELECT e.type FROM {schema}.events e
           WHERE e.status = 'failed' AND e.type > failed.type ORDER BY e.type LIMIT 1) following
+), shut(name, uses) AS MATERIALIZED (
+    SELECT b.name, b.uses FROM {schema}.breakers b WHERE b.mode = 'open' OR b.mode = 'auto' AND b.state <> 'closed'
 ), found(topic, type, state, rows, due, run_at) AS (
     SELECT lane.topic, lane.type,
            CASE WHEN {schema}.is_unhandled(lane.topic, lane.type) THEN 'kept' ELSE 'pending' END, counted.*, lane.run_at
@@ -52,7 +54,5 @@ SELECT topic, type, state, rows, due,
        run_at <= now()
        AND EXISTS (SELECT FROM {schema}.controls p
                     WHERE p.kind = 'topic' AND p.name = topic OR p.kind = 'type' AND p.name = type) AS paused,
-       (SELECT min(b.name) FROM {schema}.breakers b
-         WHERE (b.mode = 'open' OR b.mode = 'auto' AND b.state <> 'closed')
-           AND b.uses && ARRAY['event ' || type]) AS breaker
+       (SELECT min(shut.name) FROM shut WHERE shut.uses && ARRAY['event ' || type]) AS breaker
   FROM found ORDER BY topic, type

@@ -37,6 +37,14 @@ WITH RECURSIVE arriving(topic, bucket, type, created_at) AS (  -- the first of e
                           ORDER BY e.topic, e.type LIMIT 1) following
 ), nobodys(topic, type) AS MATERIALIZED (
     SELECT topic, type FROM waiting WHERE {schema}.is_unhandled(topic, type)
+), shut(name, uses) AS MATERIALIZED (
+    SELECT b.name, b.uses FROM {schema}.breakers b WHERE b.mode = 'open' OR b.mode = 'auto' AND b.state <> 'closed'
+), judged(topic, created_at, paused, breaker) AS MATERIALIZED (
+    SELECT first.topic, first.created_at,
+           EXISTS (SELECT FROM {schema}.controls p
+                    WHERE p.kind = 'topic' AND p.name = first.topic OR p.kind = 'type' AND p.name = first.type),
+           (SELECT min(shut.name) FROM shut WHERE shut.uses && ARRAY['event ' || first.type])
+      FROM arriving first
 )
 SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, lined_up.count AS lined_up,
        blocked.count AS blocked, blocked.seconds AS blocked_for, kept.count AS kept, kept.seconds AS kept_for,
@@ -53,14 +61,7 @@ SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, lined_up
             min(first.breaker) AS breaker,
             extract(epoch FROM clock_timestamp() - min(first.created_at) FILTER (
                 WHERE NOT first.paused AND first.breaker IS NOT NULL))::double precision AS breaker_for
-       FROM (SELECT topic, created_at,
-                    EXISTS (SELECT FROM {schema}.controls p
-                             WHERE p.kind = 'topic' AND p.name = topic OR p.kind = 'type' AND p.name = type) AS paused,
-                    (SELECT min(b.name) FROM {schema}.breakers b
-                      WHERE (b.mode = 'open' OR b.mode = 'auto' AND b.state <> 'closed')
-                        AND b.uses && ARRAY['event ' || type]) AS breaker
-               FROM arriving) AS first
-      GROUP BY first.topic) oldest ON oldest.topic = found.topic
+       FROM judged first GROUP BY first.topic) oldest ON oldest.topic = found.topic
  CROSS JOIN LATERAL (
      SELECT count(*) FROM (SELECT FROM {schema}.events e
                             WHERE e.position IS NOT NULL AND e.topic = found.topic LIMIT $1) AS few) lined_up
