@@ -179,6 +179,7 @@ async def test_a_worker_that_lives_lets_a_new_type_of_its_topic_come_in(
     assert await steps(virgin) == {"k0": [0, 1, 2, 3]}
 
 
+@pytest.mark.long
 async def test_who_takes_is_killed_and_the_next_one_goes_on(
     virgin: Database, start_worker: StartWorker
 ) -> None:

@@ -34,6 +34,7 @@ async def test_new_children_are_ready_before_the_old_ones_drain(supervise: Super
     assert await it.wait() == 0
 
 
+@pytest.mark.long
 async def test_no_connection_is_refused_or_cut(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()
@@ -65,6 +66,7 @@ async def test_a_program_that_cannot_start_changes_nothing(supervise: Supervise)
     assert it.pids("TERM") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", [1, 78])
 async def test_new_children_that_cannot_start_are_given_up(supervise: Supervise, code: int) -> None:
     it = supervise()
@@ -86,6 +88,7 @@ async def test_new_children_that_cannot_start_are_given_up(supervise: Supervise,
     await has_upgraded(it, before)
 
 
+@pytest.mark.long
 async def test_what_ends_during_an_upgrade_is_not_missed(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()
@@ -120,6 +123,7 @@ async def test_a_stop_during_an_upgrade_ends_all(supervise: Supervise) -> None:
     await it.are_gone(*it.pids())
 
 
+@pytest.mark.long
 async def test_a_second_upgrade_waits_for_the_first(supervise: Supervise) -> None:
     it = supervise()
     await it.is_ready()

@@ -180,6 +180,7 @@ def test_root_places_what_the_account_cannot_reach(
         shutil.rmtree(reachable, ignore_errors=True)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
 def test_root_copies_binaries_that_the_account_cannot_read(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

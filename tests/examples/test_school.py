@@ -261,6 +261,7 @@ def test_the_demo_ends_by_itself_with_a_table_and_leaves_nothing(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(60)
 def test_the_demo_cleans_up_when_it_is_stopped(tmp_path: Path) -> None:
     with _start_demo(tmp_path) as process:

@@ -32,7 +32,9 @@ async def _left_behind(do: Callable[[], Awaitable[object]], times: int) -> int:
 
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["in messages", "at once"])
-@pytest.mark.parametrize("write", [None, _refuse], ids=["stored", "refused"])
+@pytest.mark.parametrize(
+    "write", [None, pytest.param(_refuse, marks=pytest.mark.long)], ids=["stored", "refused"]
+)
 async def test_a_request_leaves_no_cycle(
     monkeypatch: pytest.MonkeyPatch, at_once: bool, write: object
 ) -> None:

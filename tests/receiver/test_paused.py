@@ -24,7 +24,7 @@ async def _inboxd(receiver: Receiver, *arguments: str) -> str:
     return ran.stdout
 
 
-@pytest.mark.parametrize("items", [None, 3])
+@pytest.mark.parametrize("items", [None, pytest.param(3, marks=pytest.mark.long)])
 async def test_what_is_held_comes_before_what_comes_later(
     inbox: Database, start_receiver: StartReceiver, items: int | None
 ) -> None:
