@@ -226,16 +226,18 @@ def of_two_workers(bench: Bench) -> Iterator[Comparison]:
 # A limit that is never reached costs what looking after it costs.
 TOTAL = {"QUEUES": '{"default": {"total_concurrency": 1000}}'}
 RATE = {"QUEUES": '{"default": {"rate": "1000000/s"}}'}
+BREAKER = {"QUEUES": '{"default": {"breaker": "bench"}}'}
 PAIRS = {"QUEUES": '{"default": {"key_concurrency": 2}}'}
 
 
 def of_queues(bench: Bench) -> Iterator[Comparison]:
-    """Ordering keys and limits over all workers, beside the same commands without."""
+    """Ordering keys, limits over all workers and a breaker, beside the same commands without."""
     plain = Drain("no-op commands", "commands", bench.rows)
     keyed = replace(plain, key="'key ' || n % 1000")
     for drain in (
         replace(plain, what="no-op commands of a queue with a total concurrency", settings=TOTAL),
         replace(plain, what="no-op commands of a queue with a rate", settings=RATE),
+        replace(plain, what="no-op commands of a queue with a closed breaker", settings=BREAKER),
         replace(keyed, what="no-op commands of 1,000 ordering keys"),
         replace(keyed, what="no-op commands of 1,000 ordering keys, two workers", workers=2),
         replace(keyed, what="no-op commands of 1,000 ordering keys, two at once", settings=PAIRS),

@@ -187,9 +187,10 @@ class Breakers:
     def begin(self, name: str, holder: Holder) -> Ticket | None:
         """A call begins; its ticket, or None: nothing may begin now."""
         breaker = self.named(name)
-        for each, ticket in self.held.get(holder, ()):
-            if each is breaker:
-                return ticket
+        if self.held:
+            for each, ticket in self.held.get(holder, ()):
+                if each is breaker:
+                    return ticket
         begun = breaker.begin()
         if name in self.probing:
             self._look()
@@ -202,11 +203,14 @@ class Breakers:
         ticket: Ticket,
         *,
         failed: bool | None,
-        seconds: float,
+        began: float,
         after: float = 0.0,
         reason: str = "",
     ) -> None:
-        """A call has ended; failed: None, if that says nothing of its target."""
+        """A call has ended; failed: None, if that says nothing of its target.
+
+        began: when, by the monotonic clock.
+        """
         breaker = self._by_name[name]
         held = self.held.get(holder)
         if held is not None:
@@ -218,13 +222,9 @@ class Breakers:
             breaker.give_back(ticket)
             changed = False
         else:
+            now = time.monotonic()
             changed = breaker.ended(
-                ticket,
-                time.monotonic(),
-                failed=failed,
-                seconds=seconds,
-                after=after,
-                reason=reason,
+                ticket, now, failed=failed, seconds=now - began, after=after, reason=reason
             )
         if changed:
             self._work.set()

@@ -38,7 +38,7 @@ _IGNORED = (Reject, PayloadError, NoHandler, Defer, HandlerStopped, LeaseLost)
 class TargetCall:
     """One call; `succeeded` or `failed` ends it."""
 
-    __slots__ = ("_breakers", "_holder", "_name", "_started", "_ticket")
+    __slots__ = ("_began", "_breakers", "_holder", "_name", "_ticket")
 
     def __init__(self, breakers: Breakers, name: str, holder: Holder) -> None:
         """Begin it now. A call that may not begin, and does, says nothing."""
@@ -46,14 +46,13 @@ class TargetCall:
         self._name = name
         self._holder = holder
         self._ticket = breakers.begin(name, holder)
-        self._started = time.monotonic()
+        self._began = time.monotonic()
 
     def succeeded(self) -> None:
         """It ended well."""
         if self._ticket is not None:
-            seconds = time.monotonic() - self._started
             self._breakers.end(
-                self._name, self._holder, self._ticket, failed=False, seconds=seconds
+                self._name, self._holder, self._ticket, failed=False, began=self._began
             )
 
     def failed(self, error: BaseException, policy: Policy | None) -> None:
@@ -67,7 +66,7 @@ class TargetCall:
             self._holder,
             self._ticket,
             failed=failed,
-            seconds=time.monotonic() - self._started,
+            began=self._began,
             after=_asked(error),
             reason=explain(error).error if failed else "",
         )

@@ -140,9 +140,12 @@ class Breaker:
     ) -> bool:
         """A call has ended; whether that changed the state. after: its target asked to wait."""
         slow = seconds > self._slow_call
-        self.failed += failed
-        self.slow += slow and not failed
-        self.succeeded += not (failed or slow)
+        if failed:
+            self.failed += 1
+        elif slow:
+            self.slow += 1
+        else:
+            self.succeeded += 1
         if ticket != self.generation or self.mode != "auto":
             return False
         if self.is_probing:
