@@ -12,13 +12,14 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from anyio import move_on_after
+from anyio import move_on_after, to_thread
 
+from inboxd.daemon.declared_endpoints import declared_endpoints
 from inboxd.errors import Conflict
 from inboxd.registry.registry import Registry
 from inboxd.registry.retry_rules import declared_rules
 from inboxd.settings import Settings
-from inboxd.store import breakers, intakes, schedules, topics, workers
+from inboxd.store import breakers, endpoints, intakes, schedules, topics, workers
 from inboxd.store.connections import Connection
 from inboxd.store.intakes import Intake
 from inboxd.store.listing import COUNTED
@@ -58,6 +59,8 @@ class WorkerDeclaration:
         await workers.declare(connection, self.sql, queues, rules)
         await breakers.declare(connection, self.sql, self.registry.breaker_uses)
         await schedules.declare(connection, self.sql, self.registry.to_send)
+        found = await to_thread.run_sync(declared_endpoints, self.settings.endpoints)
+        await endpoints.declare(connection, self.sql, found)
         return await topics.declare(
             connection, self.sql, self.registry.topics.values(), self.registry.subscriptions
         )

@@ -33,6 +33,7 @@ def introduce(settings: Settings, registry: Registry, schedules: tuple[str, ...]
         topics=tuple(sorted(registry.topics)),
         subscriptions=tuple(registry.subscriptions),
         served_topics=topics,
+        endpoints=tuple(sorted(settings.endpoints)),
         number=process_number(),
     )
 

@@ -15,7 +15,12 @@ from inboxd.engine.parts import Parts
 from inboxd.engine.wakeup import WakeUp
 from inboxd.maintenance.context import MaintenanceContext
 from inboxd.maintenance.dedup import DedupPurger, report_duplicates
-from inboxd.maintenance.expiry import expire_batches, expire_schedules, expire_topics
+from inboxd.maintenance.expiry import (
+    expire_batches,
+    expire_endpoints,
+    expire_schedules,
+    expire_topics,
+)
 from inboxd.maintenance.intakes import Intakes
 from inboxd.maintenance.leader import Leadership
 from inboxd.maintenance.partitions.creation import make_partitions
@@ -146,6 +151,7 @@ def _of_the_leader(
     yield task("batches", interval, partial(expire_batches, context))
     yield task("undeclared schedules", interval, partial(expire_schedules, context))
     yield task("undeclared topics", interval, partial(expire_topics, context))
+    yield task("undeclared endpoints", interval, partial(expire_endpoints, context))
     yield task("retention", interval, Retention(settings, parts.sql, parts.metrics, leads).let_go)
     yield task("held receipts", _HELD, lambda: release_held(context, _held_by(webhooks())))
     yield task("purge", interval, Purger(context, settings.history).purge)

@@ -8,7 +8,7 @@ emitted since.
 """
 
 from inboxd.maintenance.context import MaintenanceContext
-from inboxd.store import batches, schedules, topics
+from inboxd.store import batches, endpoints, schedules, topics
 from inboxd.store.pools import borrow
 from inboxd.telemetry.logs import get_logger
 
@@ -58,3 +58,17 @@ async def expire_topics(context: MaintenanceContext) -> None:
         _log.info("removed topics that nobody declares", topics=gone)
     for row in ended:
         _log.warning("a subscription has ended", topic=row["topic"], type=row["type"])
+
+
+async def expire_endpoints(context: MaintenanceContext) -> None:
+    """Mark the endpoints that no worker's settings have any more, and disable them after an hour.
+
+    An hour: a worker that restarts, or a deploy, has them again by then.
+    """
+    async with borrow(context.pool) as connection:
+        marked = await endpoints.mark_undeclared(connection, context.sql)
+        gone = await endpoints.disable_undeclared(connection, context.sql)
+    if marked:
+        _log.warning("no living worker's settings have these endpoints", endpoints=marked)
+    if gone:
+        _log.warning("disabled endpoints that no worker's settings have", endpoints=gone)

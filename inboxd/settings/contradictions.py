@@ -42,6 +42,14 @@ def _heartbeat_fits_lease(settings: Settings) -> Iterator[str]:
         yield "[worker]: heartbeat_interval must be at most a quarter of lease"
 
 
+@_rests_on("endpoints")
+def _endpoints_are_whole(settings: Settings) -> Iterator[str]:
+    for name, endpoint in settings.endpoints.items():
+        for setting in ("url", "types", "secret_file"):
+            if not getattr(endpoint, setting):
+                yield f"[endpoints.{name}]: {setting} is missing"
+
+
 @_rests_on("database.tls_cert", "database.tls_key")
 def _certificate_has_its_key(settings: Settings) -> Iterator[str]:
     if (settings.database.tls_cert is None) != (settings.database.tls_key is None):

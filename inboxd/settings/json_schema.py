@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from inboxd.settings.breakers import BreakerOverride
+from inboxd.settings.endpoints import Endpoint
 from inboxd.settings.inbound import WebhookSource
 from inboxd.settings.overrides import (
     Queue,
@@ -30,6 +31,7 @@ _NAMED: dict[str, type[BaseModel]] = {
     "types": TypeOverride,
     "schedules": ScheduleOverride,
     "breakers": BreakerOverride,
+    "endpoints": Endpoint,
 }
 # An empty value takes away what the plugin of a topic says.
 _NOTHING = {"enum": [""]}

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from inboxd.settings.breakers import BreakerOverride
 from inboxd.settings.database import Database
+from inboxd.settings.endpoints import Endpoint, EndpointName
 from inboxd.settings.inbound import Inbound
 from inboxd.settings.maintenance import Dedup, History, Maintenance
 from inboxd.settings.overrides import (
@@ -52,6 +53,7 @@ class Settings(BaseSettings):
     types: dict[str, TypeOverride] = Field(default_factory=dict)
     schedules: dict[str, ScheduleOverride] = Field(default_factory=dict)
     breakers: dict[str, BreakerOverride] = Field(default_factory=dict)
+    endpoints: dict[EndpointName, Endpoint] = Field(default_factory=dict)
     wakeups: Wakeups = Field(default_factory=Wakeups)
     http: Http = Field(default_factory=Http)
     inbound: Inbound = Field(default_factory=Inbound)

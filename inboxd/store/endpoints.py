@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict, cast
 
 import orjson
 
+from inboxd.errors import SettingsError
 from inboxd.model.endpoints import QUEUE, DisabledBy, WrittenEndpoint
 from inboxd.model.lifecycle import HOT, SETTLED
 from inboxd.store.connections import Connection, Row
@@ -118,6 +119,40 @@ async def give_up(
         sql["give_up_endpoint"], name, version, by, reason
     )
     return found
+
+
+# ------------------------------------------------------------------------------ of the settings
+
+
+async def declare(
+    connection: Connection, sql: Statements, declared: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write down those of a worker's settings; see `declare_endpoints.sql`.
+
+    Raises SettingsError if an operator added one of the same name.
+    """
+    if not declared:
+        return
+    names = [each["name"] for each in declared]
+    if taken := await connection.fetch(sql["endpoints_of_operators"], names):
+        name = taken[0]["name"]
+        raise SettingsError(
+            f"[endpoints.{name}]: an operator added an endpoint of this name already: take another "
+            f"name, or `inboxd endpoints remove {name}`"
+        )
+    given = orjson.dumps(declared, default=_interval).decode()
+    await connection.execute(sql["declare_endpoints"], given)
+
+
+async def mark_undeclared(connection: Connection, sql: Statements) -> list[str]:
+    """Note which no living worker's settings have; returns those that are marked now."""
+    rows = await connection.fetch(sql["mark_endpoints"])
+    return [row["name"] for row in rows if row["name"] is not None]
+
+
+async def disable_undeclared(connection: Connection, sql: Statements) -> list[str]:
+    """Disable those that none has had for an hour; their names."""
+    return [row["name"] for row in await connection.fetch(sql["disable_undeclared"])]
 
 
 # ------------------------------------------------------------------------------------- operators

@@ -37,6 +37,7 @@ class WorkerIdentity:
     topics: tuple[str, ...] = ()
     subscriptions: tuple[tuple[str, str], ...] = ()
     served_topics: tuple[str, ...] = ()
+    endpoints: tuple[str, ...] = ()
     # Of its process under a supervisor.
     number: int | None = None
 
@@ -100,6 +101,7 @@ async def join(connection: Connection, sql: Statements, me: WorkerIdentity) -> N
         ["\n".join(pair) for pair in me.subscriptions],
         me.served_topics,
         me.number,
+        me.endpoints,
     )
 
 

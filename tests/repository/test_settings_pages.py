@@ -20,6 +20,7 @@ from inboxd.settings import (
     load,
 )
 from inboxd.settings.contradictions import contradictions
+from inboxd.settings.endpoints import Endpoint
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +38,7 @@ NAMED: dict[str, tuple[str, type[BaseModel]]] = {
     "types": ("user.status_updated", TypeOverride),
     "schedules": ("school.nightly_report", ScheduleOverride),
     "breakers": ("brevo", BreakerOverride),
+    "endpoints": ("acme", Endpoint),
     "inbound.webhooks": ("bank", WebhookSource),
 }
 
