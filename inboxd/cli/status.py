@@ -103,6 +103,38 @@ _DONE: columns.Columns = (
     TableColumn("mean", kind="span"),
     TableColumn("longest", "maximum", kind="span", extra=True),
 )
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else ""
+
+
+def _succeeded_again(row: dict[str, Any]) -> str:
+    """Of what had failed before and came to an end: the share that succeeded."""
+    well = row["after_retry"] + row["after_replay"]
+    return _percent(well, well + row["failed_again"])
+
+
+_COMPLETED: columns.Columns = (
+    TableColumn("last", lambda row: "hour" if row["hours"] == 1 else "day"),
+    *("kind", "type"),
+    *columns.numbers("completed"),
+    TableColumn("mean", kind="span", legend="from creation to success"),
+    TableColumn("longest", "maximum", kind="span"),
+    TableColumn(
+        "reprocessed",
+        lambda row: _percent(row["reprocessed"], row["attempts"]),
+        kind="number",
+        legend="attempts that followed a retry or a replay",
+    ),
+    *columns.numbers("after retry", "after replay", "failed again", extra=True),
+    TableColumn(
+        "succeeded",
+        _succeeded_again,
+        kind="number",
+        legend="of what was reprocessed to its end",
+    ),
+)
 _PROGRESS: columns.Columns = (
     *(TableColumn("command", "id", kind="number"), "type"),
     TableColumn("queue", cut="left", extra=True),
@@ -205,6 +237,7 @@ async def look(session: "Session", minutes: int, silence: timedelta) -> dict[str
         "workers": [{name: row[name] for name in shown} for row in living],
         "receivers": [dict(row) for row in receiving],
         "progress": await listing.progress(session, _MOST_PROGRESS),
+        "completed": [dict(row) for row in await listing.completed(session)],
         "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
     }
 
@@ -269,6 +302,7 @@ def _tables(found: dict[str, Any], minutes: int) -> list[Table]:
         (f"Workers: {len(workers)}", _LIVING, workers),
         (f"Receivers: {len(receivers)}", _RECEIVERS, receivers),
         (f"Done in the last {last}", _DONE, found["throughput"]),
+        ("From creation to success", _COMPLETED, found["completed"]),
         ("Progress of running commands", _PROGRESS, found["progress"]),
         # Last, because it is the longest: a small screen cuts the end.
         ("Lanes", _LANES, found["lanes"]),

@@ -28,7 +28,7 @@ from inboxd.commands.step_results import step_result
 from inboxd.engine import row_log
 from inboxd.engine.execution import HandlerStopped, Task
 from inboxd.engine.losses import LossExemptions
-from inboxd.engine.outcomes import is_ours, name, requeue
+from inboxd.engine.outcomes import after, is_ours, name, requeue
 from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch
 from inboxd.engine.versions import LeftToPeer
@@ -320,5 +320,12 @@ class CommandRun:
 
     def _count(self, row: ClaimedCommand, outcome: tally.Outcome, seconds: float) -> None:
         self._parts.metrics.tally.add(
-            "command", row["type"], outcome, seconds, row["waited"], row["queue"]
+            "command",
+            row["type"],
+            outcome,
+            seconds,
+            row["waited"],
+            row["queue"],
+            row["age"],
+            after(row),
         )

@@ -92,6 +92,13 @@ def requeue(outcome: Unsuccessful, row: ClaimedRow, me: WorkerIdentity, fence: i
     )
 
 
+def after(row: ClaimedRow) -> tally.After:
+    """What this execution of a row follows."""
+    if row["attempts"]:
+        return "retry"
+    return "replay" if row["replayed"] else ""
+
+
 def name(outcome: Outcome) -> tally.Outcome:
     """The outcome's name in metrics and statistics."""
     match outcome:

@@ -22,7 +22,7 @@ from inboxd.engine.execution import CooperativeYield, Task
 from inboxd.engine.outcomes import is_ours, parent_of
 from inboxd.engine.parts import Parts
 from inboxd.engine.target_calls import watch
-from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults
+from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults, counted
 from inboxd.model.outcome import Outcome, Succeeded
 from inboxd.store import bodies
 from inboxd.store.connections import Connection
@@ -144,7 +144,7 @@ class PageRun:
                 raise
             outcome = self._settling.fail(error, row, handler, results)
         seconds = time.monotonic() - started
-        results.counts.append((row["type"], outcome, seconds, row["waited"]))
+        results.counts.append(counted(row, outcome, seconds))
         if isinstance(outcome, Succeeded):
             results.done.append((row["id"], seconds))
             if sent.drafts or sent.events or sent.plans:

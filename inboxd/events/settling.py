@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from inboxd.api.drafts import CommandDraft, EmittedDraft
 from inboxd.api.groups import Plan
@@ -16,7 +17,7 @@ from inboxd.api.records import EventHandler
 from inboxd.engine.hooks import failed_attempt
 from inboxd.engine.judge import Judge
 from inboxd.engine.losses import LossExemptions
-from inboxd.engine.outcomes import name, requeue
+from inboxd.engine.outcomes import after, name, requeue
 from inboxd.engine.parts import Parts
 from inboxd.engine.versions import LeftToPeer
 from inboxd.errors import InboxdError
@@ -29,6 +30,24 @@ from inboxd.store.batches import Planned
 from inboxd.store.connections import Connection
 from inboxd.store.rows import ClaimedEvent
 from inboxd.store.settlements import Parent, Requeue
+from inboxd.telemetry.tally import After
+
+
+class Counted(NamedTuple):
+    """An event that was executed, for the tally; times in seconds."""
+
+    type: str
+    outcome: Outcome
+    duration: float
+    latency: float
+    age: float
+    after: After
+
+
+def counted(row: ClaimedEvent, outcome: Outcome, seconds: float) -> Counted:
+    """What is counted of an event."""
+    waited = max(0.0, row["waited"])
+    return Counted(row["type"], outcome, seconds, waited, row["age"], after(row))
 
 
 class PageFailedBy(InboxdError):
@@ -54,7 +73,7 @@ class PageResults:
     planned: list[Planned] = field(default_factory=list)
     # Batches to fold once the page has committed.
     fold: list[int] = field(default_factory=list)
-    counts: list[tuple[str, Outcome, float, float]] = field(default_factory=list)
+    counts: list[Counted] = field(default_factory=list)
     spoiled: PageFailedBy | None = None
     # Of events in lines: which lines stand still, and what is lined up for that.
     order: PageOrder | None = None
@@ -183,8 +202,8 @@ class EventSettling:
     def count(self, results: PageResults) -> None:
         """Count a page that has committed."""
         tally = self._parts.metrics.tally
-        for type_, outcome, seconds, waited in results.counts:
-            tally.add("event", type_, name(outcome), seconds, waited)
+        for type_, outcome, seconds, waited, age, follows in results.counts:
+            tally.add("event", type_, name(outcome), seconds, waited, "", age, follows)
         tally.fold()
         for batch in results.fold:
             self._parts.folder.note(batch)

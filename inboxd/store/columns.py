@@ -41,7 +41,8 @@ e.id, e.event_id, e.topic, e.type, e.schema_version, {schema}.beginning(e.source
        nullif(e.occurred_at, e.run_at) AS occurred_at,
        date_part('epoch', e.created_at) AS created_at,
        date_part('epoch', clock_timestamp() - e.run_at) AS waited,
-       date_part('epoch', clock_timestamp() - e.created_at) AS age""",
+       date_part('epoch', clock_timestamp() - e.created_at) AS age,
+       e.attempts = 0 AND e.crashes = 0 AND e.errors IS NOT NULL AS replayed""",
     "command": """\
 c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority,
        {schema}.beginning(c.tenant) AS tenant, {schema}.beginning(c.entity_type) AS entity_type,
@@ -51,7 +52,9 @@ c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority,
        c.ordering_key, {schema}.beginning(c.correlation_id) AS correlation_id, c.causation_id,
        {schema}.beginning(c.traceparent) AS traceparent, c.body_id, c.body_at, c.body_bytes,
        date_part('epoch', clock_timestamp() - c.run_at) AS waited,
-       date_part('epoch', clock_timestamp() - c.created_at) AS age""",
+       date_part('epoch', clock_timestamp() - c.created_at) AS age,
+       c.attempts = 0 AND c.crashes = 0
+           AND (c.replay_of IS NOT NULL OR c.errors IS NOT NULL) AS replayed""",
 }
 
 _BUT = re.compile(r"\{(event|command) but ([a-z_, ]+)\}")

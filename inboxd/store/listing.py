@@ -122,6 +122,11 @@ async def throughput(session: Session, minutes: int) -> list[Row]:
     return await session.fetch("status_throughput", minutes)
 
 
+async def completed(session: Session) -> list[Row]:
+    """What succeeded in the last hour and day, and what became of what had failed before."""
+    return await session.fetch("status_completed")
+
+
 async def workers(session: Session, *, ended: bool, limit: int) -> list[Row]:
     """The workers that are there; with `ended`, those of the last week too."""
     return await session.fetch("list_workers", ended, limit)

@@ -17,7 +17,7 @@ class ClaimedRow(TypedDict):
     """What events and commands have in common, once they are claimed.
 
     Times are in seconds: `run_at` since the epoch, `waited` since it was due, `age` since it was
-    created. body_id: a payload that is stored apart. lane: its position among those that the claim
+    created. replayed: this is its first attempt after a replay. body_id: a payload that is stored apart. lane: its position among those that the claim
     was given, from 1; 0 where it came from none.
     """
 
@@ -40,6 +40,7 @@ class ClaimedRow(TypedDict):
     body_bytes: int | None
     waited: float
     age: float
+    replayed: bool
     lane: int
 
 

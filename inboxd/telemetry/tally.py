@@ -1,4 +1,4 @@
-"""The tally: what the processors count for each row, at the price of two list appends.
+"""The tally: what the processors count for each row, at the price of three list appends.
 
 Owns the per-row counts, durations and latencies, and shows them twice: to Prometheus (it is a
 collector) and as rows of the `stats` table. Promises that `add` costs well under a microsecond, so
@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from operator import add as plus
 from typing import Literal, NamedTuple, get_args
 
 from prometheus_client import Metric
@@ -21,6 +22,10 @@ from prometheus_client.registry import Collector
 
 Kind = Literal["event", "command"]
 Outcome = Literal["succeeded", "retried", "deferred", "failed", "cancelled"]
+
+# What an execution follows: a failed attempt, an operator's replay, or nothing: it is the first.
+After = Literal["", "retry", "replay"]
+REPROCESSED: tuple[After, ...] = ("retry", "replay")
 
 MAX_SERIES = 2000
 MAX_UNFOLDED = 10_000
@@ -40,12 +45,17 @@ LATENCY_BUCKETS = (
 
 
 class Statistic(NamedTuple):
-    """One row for the `stats` table: what happened in one minute (UTC); times in seconds."""
+    """One row for the `stats` table: what happened in one minute (UTC); times in seconds.
+
+    outcome: of executions, with the time of their handlers; of those that followed a failure once
+    more, such as `failed after retry`; or `completed`: what succeeded, with the time since its
+    creation.
+    """
 
     minute: datetime
     kind: Kind
     type: str
-    outcome: Outcome
+    outcome: str
     rows: int
     total: float
     maximum: float
@@ -80,6 +90,9 @@ class _Histogram:
         return [*shown, ("+Inf", float(self.size))]
 
 
+_Samples = tuple[list[float], list[float], list[float]]
+
+
 class Tally(Collector):
     """Counts of handled rows; `add` for each row, `fold` for each page."""
 
@@ -87,7 +100,7 @@ class Tally(Collector):
         """Count from nothing; `clock` gives seconds since the epoch."""
         self._clock = clock
         self._unfolded = 0
-        self._samples: dict[_Key | tuple[str, ...], tuple[list[float], list[float]]] = {}
+        self._samples: dict[tuple[Kind, str, str, Outcome, After], _Samples] = {}
         self._rows: Counter[_Key] = Counter()
         # How many of them are declared: those are as many as there are handlers.
         self._declared = 0
@@ -98,7 +111,12 @@ class Tally(Collector):
         self._latencies: dict[tuple[str, str], _Histogram] = defaultdict(
             lambda: _Histogram(LATENCY_BUCKETS)
         )
-        self._statistics: dict[tuple[datetime, Kind, str, Outcome], tuple[int, float, float]] = {}
+        self._completions: dict[tuple[str, str, str], _Histogram] = defaultdict(
+            lambda: _Histogram(LATENCY_BUCKETS)
+        )
+        # Executions of what had failed before, by kind, type, what they follow, and outcome.
+        self._reprocessed: Counter[tuple[str, str, After, Outcome]] = Counter()
+        self._statistics: dict[tuple[datetime, Kind, str, str], tuple[int, float, float]] = {}
 
     def declare(self, kind: Kind, type: str, queue: str = "") -> None:
         """Show a type from 0 on: a counter that is born at 1 has, to Prometheus, never grown."""
@@ -106,6 +124,8 @@ class Tally(Collector):
             key = _Key(kind, queue, type, outcome)
             self._declared += key not in self._rows
             self._rows.setdefault(key, 0)
+            for after in REPROCESSED:
+                self._reprocessed.setdefault((kind, type, after, outcome), 0)
 
     def add(
         self,
@@ -115,14 +135,21 @@ class Tally(Collector):
         duration: float,
         latency: float,
         queue: str = "",
+        age: float = 0.0,
+        after: After = "",
     ) -> None:
-        """Count one execution; the handler's duration, and creation to start, in seconds."""
-        key = (kind, queue, type, outcome)
+        """Count one execution; times in seconds.
+
+        duration: of the handler. latency, age: since it was due, and since its creation, at the
+        claim.
+        """
+        key = (kind, queue, type, outcome, after)
         samples = self._samples.get(key)
         if samples is None:
-            samples = self._samples[key] = ([], [])
+            samples = self._samples[key] = ([], [], [])
         samples[0].append(duration)
         samples[1].append(latency)
+        samples[2].append(age)
         self._unfolded += 1
         if self._unfolded >= MAX_UNFOLDED:
             self.fold()
@@ -138,14 +165,28 @@ class Tally(Collector):
         """Take what was added into the totals; once a page."""
         samples, self._samples, self._unfolded = self._samples, {}, 0
         now = datetime.fromtimestamp(self._clock(), UTC).replace(second=0, microsecond=0)
-        for given, (durations, latencies) in samples.items():
-            key = self._bounded(_Key(*given))
+        for (kind, queue, type_, outcome, after), (durations, latencies, ages) in samples.items():
+            key = self._bounded(_Key(kind, queue, type_, outcome))
+            if key.outcome == "succeeded":
+                self._fold_completions(key, durations, ages, now)
             self._fold_series(key, durations, latencies, now)
+            if after:
+                self._reprocessed[key.kind, key.type, after, key.outcome] += len(durations)
+                self._note(now, key, f"{key.outcome} after {after}", len(durations), 0.0, 0.0)
         self._drop_oldest()
 
     def _bounded(self, key: _Key) -> _Key:
         known = key in self._rows or len(self._rows) - self._declared < MAX_SERIES
         return key if known else key._replace(type=OTHER, queue=OTHER if key.queue else "")
+
+    def _fold_completions(
+        self, key: _Key, durations: list[float], ages: list[float], minute: datetime
+    ) -> None:
+        took = sorted(map(plus, durations, ages))
+        # Clocks of two machines may disagree by more than it took.
+        total = max(0.0, sum(took))
+        self._completions[key.kind, key.queue, key.type].fold(took, total)
+        self._note(minute, key, "completed", len(took), total, max(0.0, took[-1]))
 
     def _fold_series(
         self, key: _Key, durations: list[float], latencies: list[float], minute: datetime
@@ -155,15 +196,22 @@ class Tally(Collector):
         spent = sum(durations)
         self._rows[key] += len(durations)
         self._durations[key.kind, key.type].fold(durations, spent)
-        # Clocks of two machines may disagree by more than the wait took.
         self._latencies[key.kind, key.queue].fold(latencies, max(0.0, sum(latencies)))
-        at = (minute, key.kind, key.type, key.outcome)
-        count, total, maximum = self._statistics.get(at, (0, 0.0, 0.0))
-        self._statistics[at] = (
-            count + len(durations),
-            total + spent,
-            max(maximum, durations[-1]),
-        )
+        self._note(minute, key, key.outcome, len(durations), spent, durations[-1])
+
+    def _note(
+        self,
+        minute: datetime,
+        key: _Key,
+        outcome: str,
+        count: int,
+        total: float,
+        maximum: float,
+    ) -> None:
+        """Add to a row of the `stats` table."""
+        at = (minute, key.kind, key.type, outcome)
+        old = self._statistics.get(at, (0, 0.0, 0.0))
+        self._statistics[at] = (old[0] + count, old[1] + total, max(old[2], maximum))
 
     def _drop_oldest(self) -> None:
         while len(self._statistics) > MAX_STATISTICS:
@@ -203,6 +251,10 @@ class Tally(Collector):
             counters["failures"].add_metric(failure, count)
         for labels, histogram in self._durations.items():
             histograms["duration"].add_metric(labels, histogram.buckets(), histogram.total)
+        for reprocessed, count in self._reprocessed.items():
+            counters["reprocessed"].add_metric(reprocessed, count)
+        for lane, histogram in self._completions.items():
+            histograms["completion"].add_metric(lane, histogram.buckets(), histogram.total)
         for (kind, name), histogram in self._latencies.items():
             queue = [] if kind == "event" else [name]
             histograms[kind].add_metric(queue, histogram.buckets(), histogram.total)
@@ -233,6 +285,11 @@ def _families() -> tuple[dict[str, CounterMetricFamily], dict[str, HistogramMetr
             "Executions that spent an attempt: all but deferrals.",
             labels=["kind", "type"],
         ),
+        "reprocessed": counter(
+            "inboxd_reprocessed",
+            "Executions of rows that had failed before, by what they follow and by outcome.",
+            labels=["kind", "type", "after", "outcome"],
+        ),
         "failures": counter(
             "inboxd_failures",
             "Failed executions by the class of the exception.",
@@ -242,6 +299,11 @@ def _families() -> tuple[dict[str, CounterMetricFamily], dict[str, HistogramMetr
     histograms = {
         "duration": histogram(
             "inboxd_handler_duration_seconds", "Time that handlers took.", labels=["kind", "type"]
+        ),
+        "completion": histogram(
+            "inboxd_completion_duration_seconds",
+            "Time from a row's creation to its success.",
+            labels=["kind", "queue", "type"],
         ),
         "event": histogram(
             "inboxd_event_wait_duration_seconds",

@@ -263,7 +263,8 @@ class ChunkProcessing:
         for written in visit.written:
             for type_, rows, seconds, waited in written.types:
                 for _ in range(rows):
-                    tally.add("event", type_, "succeeded", seconds, max(0.0, waited))
+                    since_due = max(0.0, waited)
+                    tally.add("event", type_, "succeeded", seconds, since_due, "", since_due)
                 await anyio.lowlevel.checkpoint()
             self._settling.count(written.results)
             if written.results.left_to_peer:

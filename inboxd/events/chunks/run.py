@@ -42,7 +42,7 @@ from inboxd.events.chunks.reading import (
 )
 from inboxd.events.chunks.splitting import SplitProgress, may_halve
 from inboxd.events.chunks.written import WrittenChunks, WrittenMark
-from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults
+from inboxd.events.settling import EventSettling, Outgoing, PageFailedBy, PageResults, counted
 from inboxd.model.outcome import Succeeded
 from inboxd.store.connections import Connection
 from inboxd.store.handler_connection import PageSavepoint
@@ -242,9 +242,7 @@ class ChunkRun:
         results = written.results
         results.done += [(row["id"], seconds) for row in rows]
         succeeded = Succeeded()
-        results.counts += [
-            (row["type"], succeeded, seconds, max(0.0, row["waited"])) for row in rows
-        ]
+        results.counts += [counted(row, succeeded, seconds) for row in rows]
 
     def _requeue(
         self, written: WrittenChunks, row: ClaimedEvent, error: BaseException, handler: ChunkHandler
@@ -258,7 +256,7 @@ class ChunkRun:
             written.results.requeues.append(Requeue(row["id"], "pending", delay=0.0))
             return
         outcome = self._settling.fail(error, row, reader, written.results)
-        written.results.counts.append((row["type"], outcome, 0.0, max(0.0, row["waited"])))
+        written.results.counts.append(counted(row, outcome, 0.0))
 
 
 def _own_outcomes(

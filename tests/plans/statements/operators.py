@@ -311,6 +311,7 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "erase_commands": (operator(lambda s, k: erase.erase(s, "commands", _WHO, _HERE, "[]")), ()),
     "workers": (operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
     "throughput": (operator(lambda s, k: listing.throughput(s, 5)), ()),
+    "completed": (operator(lambda s, k: listing.completed(s)), ()),
 }
 
 

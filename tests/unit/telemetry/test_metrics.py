@@ -136,6 +136,7 @@ def test_statistics_are_drained_once_with_their_minute() -> None:
         tally.add("event", "a", "succeeded", duration, 0.0)
     tally.add("command", "a", "failed", 2.0, 0.0, queue="q")
     assert tally.drain_statistics() == [
+        Statistic(MINUTE, "event", "a", "completed", 2, 4.0, 3.0),
         Statistic(MINUTE, "event", "a", "succeeded", 2, 4.0, 3.0),
         Statistic(MINUTE, "command", "a", "failed", 1, 2.0, 2.0),
     ]
@@ -144,25 +145,50 @@ def test_statistics_are_drained_once_with_their_minute() -> None:
 
 def test_queues_of_one_type_share_their_statistic() -> None:
     tally = tally_at()
-    tally.add("command", "a", "succeeded", 1.0, 0.0, queue="q")
-    tally.add("command", "a", "succeeded", 5.0, 0.0, queue="r")
-    assert tally.drain_statistics() == [Statistic(MINUTE, "command", "a", "succeeded", 2, 6.0, 5.0)]
+    tally.add("command", "a", "failed", 1.0, 0.0, queue="q")
+    tally.add("command", "a", "failed", 5.0, 0.0, queue="r")
+    assert tally.drain_statistics() == [Statistic(MINUTE, "command", "a", "failed", 2, 6.0, 5.0)]
+
+
+def test_what_is_reprocessed_is_told_apart_and_timed_from_its_creation() -> None:
+    tally, registry = tally_at(), CollectorRegistry()
+    registry.register(tally)
+    tally.declare("command", "a", "q")
+    again = {"kind": "command", "type": "a", "after": "replay", "outcome": "succeeded"}
+    assert value(registry, "inboxd_reprocessed_total", **again) == 0, "it is shown from 0 on"
+    tally.add("command", "a", "succeeded", 1.0, 0.0, "q", 9.0)
+    tally.add("command", "a", "succeeded", 2.0, 0.0, "q", 98.0, "replay")
+    tally.add("command", "a", "failed", 4.0, 0.0, "q", 500.0, "retry")
+    assert tally.drain_statistics() == [
+        Statistic(MINUTE, "command", "a", "completed", 2, 110.0, 100.0),
+        Statistic(MINUTE, "command", "a", "succeeded", 2, 3.0, 2.0),
+        Statistic(MINUTE, "command", "a", "succeeded after replay", 1, 0.0, 0.0),
+        Statistic(MINUTE, "command", "a", "failed", 1, 4.0, 4.0),
+        Statistic(MINUTE, "command", "a", "failed after retry", 1, 0.0, 0.0),
+    ]
+    assert value(registry, "inboxd_reprocessed_total", **again) == 1
+    assert value(registry, "inboxd_reprocessed_total", **again | {"after": "retry"}) == 0
+    lane = {"kind": "command", "queue": "q", "type": "a"}
+    name = "inboxd_completion_duration_seconds"
+    assert value(registry, f"{name}_sum", **lane) == 110
+    assert value(registry, f"{name}_bucket", **lane, le="10.0") == 1
+    assert value(registry, f"{name}_bucket", **lane, le="300.0") == 2
 
 
 def test_statistics_that_could_not_be_written_come_again() -> None:
     tally = tally_at()
-    tally.add("event", "a", "succeeded", 1.0, 0.0)
+    tally.add("event", "a", "failed", 1.0, 0.0)
     rows = tally.drain_statistics()
-    tally.add("event", "a", "succeeded", 5.0, 0.0)
+    tally.add("event", "a", "failed", 5.0, 0.0)
     tally.restore_statistics(rows)
-    assert tally.drain_statistics() == [Statistic(MINUTE, "event", "a", "succeeded", 2, 6.0, 5.0)]
+    assert tally.drain_statistics() == [Statistic(MINUTE, "event", "a", "failed", 2, 6.0, 5.0)]
 
 
 def test_statistics_nobody_drains_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tally_module, "MAX_STATISTICS", 3)
     tally = tally_at()
     for number in range(5):
-        tally.add("event", f"t{number}", "succeeded", 1.0, 0.0)
+        tally.add("event", f"t{number}", "failed", 1.0, 0.0)
     assert [row.type for row in tally.drain_statistics()] == ["t2", "t3", "t4"]
 
 

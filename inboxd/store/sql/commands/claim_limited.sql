@@ -20,7 +20,11 @@ SELECT c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.prior
        c.deadline, c.late, c.cancel_requested, c.origin_kind, c.origin_id, c.replay_of, c.batch_id, c.awaited,
        c.ordering_key, {schema}.beginning(c.correlation_id) AS correlation_id, c.causation_id,
        {schema}.beginning(c.traceparent) AS traceparent, c.body_id, c.body_at, c.body_bytes, c.waited, c.age,
-       c.lane, c.held_back, c.again, c.passed
+       c.lane, c.held_back, c.again, c.passed,
+       c.attempts = 0 AND c.crashes = 0
+           AND (c.replay_of IS NOT NULL
+                OR c.fence > 1  -- it was claimed before, and no attempt of it counts: read it once more
+                   AND (SELECT k.errors IS NOT NULL FROM {schema}.commands k WHERE k.id = c.id)) AS replayed
   FROM {schema}.claim_limited($1::uuid, $2, $3, $4, $5, $6, $7::text[], $8::text[], $9::smallint[],
     $10::double precision[], $11::bigint[], $12, $13::text[], $14, $15, $16,
     $18::uuid IS NOT NULL, $17, $18::uuid, $19) AS c

@@ -15,5 +15,6 @@ SELECT kind, type,
        sum(total) / nullif(sum(count) FILTER (WHERE outcome <> 'ignored'), 0)::double precision AS mean,
        max(maximum) AS maximum
   FROM {schema}.stats
- WHERE minute >= date_trunc('minute', now()) - make_interval(mins => $1)
+ WHERE outcome IN ('succeeded', 'retried', 'deferred', 'failed', 'cancelled', 'ignored')
+   AND minute >= date_trunc('minute', now()) - make_interval(mins => $1)
  GROUP BY kind, type ORDER BY kind DESC, type

@@ -1,0 +1,145 @@
+"""What became of rows that had failed before, and how long rows took: numbers of a known scenario."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from inboxd import operations
+from inboxd.store import listing
+from inboxd.store.session import Session
+from tests.daemon.inbox import KINDS, Inbox, Kind
+from tests.support import Config, Worker, eventually
+from tests.support.rows import SQL, daemon_session
+
+pytestmark = pytest.mark.anyio
+
+_TYPE = "test.misbehave"
+_GOOD = {"how": "never mind"}
+_LATER = {"how": "retry later", "seconds": 3600}
+
+
+@pytest.fixture(scope="module")
+def worker_config() -> Config:
+    return {"maintenance": {"interval": "1s"}}
+
+
+async def _act(inbox: Inbox, work: Any, *arguments: Any) -> Any:
+    async with daemon_session(inbox.database) as connection:
+        return await work(Session(connection, SQL), *arguments, actor="ada")
+
+
+async def _attempted(inbox: Inbox, kind: Kind, row_id: int, attempts: int) -> None:
+    async def spent() -> bool:
+        row = await inbox.hot(kind, row_id)
+        return row is not None and (row["attempts"], row["status"]) == (attempts, "pending")
+
+    await eventually(spent)
+
+
+async def _told(inbox: Inbox, kind: Kind, row_id: int, how: str) -> None:
+    """What the handler of a row does from now on; past the trigger by which an event is a fact."""
+    await inbox.database.execute(
+        "begin; set local session_replication_role = replica;"
+        f"update inboxd.{kind}s set payload = jsonb_build_object('how', '{how}') "
+        f"where id = {row_id}; commit"
+    )
+
+
+async def _retried_twice(inbox: Inbox, kind: Kind) -> None:
+    row_id = await inbox.write(kind, _TYPE, _LATER)
+    for attempts in (1, 2):
+        await _attempted(inbox, kind, row_id, attempts)
+        if attempts == 2:
+            await _told(inbox, kind, row_id, "never mind")
+        await _act(inbox, _now, f"{kind}s", row_id)
+    await inbox.succeeded(kind, row_id)
+
+
+async def _now(session: Session, table: Any, row_id: int, *, actor: str) -> Any:
+    at = await session.connection.fetchval("select now()")
+    return await operations.reschedule(session, table, [row_id], at, actor=actor)
+
+
+async def _replayed(inbox: Inbox, kind: Kind, how: str, **columns: object) -> int:
+    """A dead letter that is replayed, and does as told then; the row that ran again."""
+    row_id = await inbox.write(kind, _TYPE, {"how": "reject"}, **columns)
+    await inbox.dead(kind, row_id)
+    await _told(inbox, kind, row_id, how)
+    done = await _act(inbox, operations.act, f"{kind}s", "replay", [row_id])
+    return int(done.new_ids[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_numbers_of_a_known_scenario(inbox: Inbox, worker: Worker, kind: Kind) -> None:
+    """At first 2, after two retries 1, after a replay 1; one fails again."""
+    first = await inbox.write_many(kind, _TYPE, [_GOOD, _GOOD])
+    await inbox.succeeded(kind, *first)
+    await _retried_twice(inbox, kind)
+    await inbox.succeeded(kind, await _replayed(inbox, kind, "never mind"))
+    await inbox.dead(kind, await _replayed(inbox, kind, "reject"))
+    if kind == "command":  # one more that is replayed in its line, and one that is cancelled
+        await inbox.succeeded(kind, await _replayed(inbox, kind, "never mind", ordering_key="k"))
+        [hanging] = await inbox.write_many(kind, "test.wait", [{"wait": 60}])
+        await inbox.running(hanging)
+        await _act(inbox, operations.act, "commands", "cancel", [hanging])
+        await inbox.settled(kind, hanging)
+    await _old(inbox, kind)
+    replays = 2 if kind == "command" else 1
+
+    async def counted() -> bool:
+        wanted = {
+            "completed": 4 + replays,  # 2 at first, 1 after retries, 1 old one
+            "after_retry": 1,
+            "after_replay": replays,
+            "failed_again": 1,
+            "reprocessed": 3 + replays,  # 2 retries, and each replay
+            # Each that succeeded, 2 that were retried, and the dead letters before and after.
+            "attempts": 4 + replays + 2 + (replays + 1) + 1,
+        }
+        found = await _status(inbox, kind, _TYPE)
+        return {key: found.get(key) for key in wanted} == wanted
+
+    await eventually(counted)
+    found = await _status(inbox, kind, _TYPE)
+    # One row was an hour old; the others took seconds.
+    assert 3600 < found["maximum"] < 3660
+    assert found["mean"] == pytest.approx(3600 / (4 + replays), abs=20)
+    await _shows(worker, kind, replays)
+
+
+async def _old(inbox: Inbox, kind: Kind) -> None:
+    """One that was created an hour ago succeeds."""
+    created = datetime.now(UTC) - timedelta(hours=1)
+    await inbox.succeeded(kind, await inbox.write(kind, _TYPE, _GOOD, created_at=created))
+
+
+async def _status(inbox: Inbox, kind: Kind, type_: str) -> dict[str, Any]:
+    """What status says of the last hour, and as much of the last day."""
+    async with daemon_session(inbox.database) as connection:
+        rows = [dict(row) for row in await listing.completed(Session(connection, SQL))]
+    hour, day = ([row for row in rows if row["hours"] == hours] for hours in (1, 24))
+    assert [each | {"hours": 1} for each in day] == hour
+    found = [row for row in hour if (row["kind"], row["type"]) == (kind, type_)]
+    return found[0] if found else {}
+
+
+async def _shows(worker: Worker, kind: Kind, replays: int) -> None:
+    of = f'kind="{kind}",outcome="{{}}",type="{_TYPE}"'
+
+    async def reprocessed(after: str, outcome: str) -> float:
+        labels = f'after="{after}",{of.format(outcome)}'
+        return await worker.metric(f"inboxd_reprocessed_total{{{labels}}}")
+
+    assert await reprocessed("retry", "succeeded") == 1
+    assert await reprocessed("retry", "retried") == 1
+    assert await reprocessed("replay", "succeeded") == replays
+    assert await reprocessed("replay", "failed") == 1
+    assert await reprocessed("replay", "cancelled") == 0
+    queue = "default" if kind == "command" else ""
+    labels = f'kind="{kind}",queue="{queue}",type="{_TYPE}"'
+    name = "inboxd_completion_duration_seconds"
+    assert await worker.metric(f"{name}_count{{{labels}}}") == 4 + replays
+    assert 3600 < await worker.metric(f"{name}_sum{{{labels}}}") < 3660
+    short = labels.replace(",queue=", ',le="1800.0",queue=')
+    assert await worker.metric(f"{name}_bucket{{{short}}}") == 3 + replays
