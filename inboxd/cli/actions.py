@@ -16,21 +16,13 @@ import typer
 from inboxd.cli import columns
 from inboxd.cli.completion import FAILURE_GROUP, declared
 from inboxd.cli.groups import Options
-from inboxd.cli.options import (
-    Careful,
-    Force,
-    Since,
-    Tenant,
-    actor,
-    named_in,
-    read_id,
-    read_since,
-)
+from inboxd.cli.options import Careful, Force, Since, Tenant, actor, named_in, read_since
 from inboxd.errors import UsageError
+from inboxd.model.row_id import read_row_id
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
-    from inboxd.operations import Action, ActionPreview, Done, Named, RowId, Selection
+    from inboxd.operations import Action, ActionPreview, Named, RowId, Selection
     from inboxd.store.listing import Filter
     from inboxd.store.session import Session
     from inboxd.store.wakeups import HotTable
@@ -54,7 +46,7 @@ class RowFilter(Options):
 
     def given(self) -> dict[str, Any]:
         """The options that were given, parsed."""
-        read = {"since": read_since, "batch": read_id}
+        read = {"since": read_since, "batch": read_row_id}
         return {
             name: read[name](value) if name in read else value
             for name, value in asdict(self).items()
@@ -128,7 +120,7 @@ def act(
             "or --all; one of these."
         )
     if ids:
-        _on_named(table, action, [read_id(each) for each in ids], given)
+        _on_named(table, action, [read_row_id(each) for each in ids], given)
     else:
         act_on_all(table, action, Selection(**filters), given, force=given.force)
 
@@ -144,20 +136,12 @@ def _on_named(table: "HotTable", action: "Action", ids: "list[RowId]", given: Ac
     pairs = zip(done.ids, done.new_ids or done.ids, strict=True)
     texts = [str(old) if old == new else f"{old} as {new}" for old, new in pairs]
     headings = {_DONE[action]: texts, "Running, asked to end": done.requested}
-    told = [
+    lines = [
         f"{heading}: {table.removesuffix('s')} {', '.join(map(str, changed))}"
         for heading, changed in headings.items()
         if changed
     ]
-    given.tell(_as_json(action, done), *told)
-
-
-def _as_json(action: "Action", done: "Done") -> dict[str, Any]:
-    if action == "replay":
-        pairs = zip(done.ids, done.new_ids, strict=True)
-        return {"replayed": [{"old_id": old, "new_id": new} for old, new in pairs]}
-    found = {_DONE[action].lower(): done.ids}
-    return {**found, "requested": done.requested} if action == "cancel" else found
+    given.tell(operations.told(action, done), *lines)
 
 
 def act_on_all(

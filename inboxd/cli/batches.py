@@ -23,12 +23,12 @@ from inboxd.cli.options import (
     Statuses,
     Tenant,
     examples,
-    read_id,
     read_since,
 )
 from inboxd.cli.output import Fields, Part, TableColumn
 from inboxd.cli.show import WAITS
 from inboxd.errors import NotFound
+from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -113,7 +113,7 @@ def batch_commands(kind: "Kind") -> CommandGroup:
         "show", help=f"Show one {kind}: {parts}.", epilog=examples(f"inboxd {what} show 3")
     )
     def _show(id: Id, given: Looking) -> None:
-        wanted = read_id(id)
+        wanted = read_row_id(id)
         found = given.ask(lambda session: _details(session, wanted, _only(kind)))
         given.print(found, _parts(found))
 
@@ -126,7 +126,7 @@ def batch_commands(kind: "Kind") -> CommandGroup:
         from inboxd import operations
 
         cancel = partial(operations.cancel_batch, kind=_only(kind))
-        _tell_end("cancelled", given.do(cancel, read_id(id)), given)
+        _tell_end("cancelled", given.do(cancel, read_row_id(id)), given)
 
     return app
 
@@ -144,7 +144,7 @@ def resume(id: Id, given: ActingOnMany) -> None:
     """Go on from where a workflow failed: its dead letters run again, and the rest follows."""
     from inboxd import operations
 
-    wanted = read_id(id)
+    wanted = read_row_id(id)
     given.ask(lambda session: operations.resumable(session, wanted))
     act_on_all("commands", "replay", operations.Selection(batch=wanted), given)
 
@@ -154,7 +154,7 @@ def close(id: Id, given: Acting) -> None:
     """Close an open batch, also one that has expired, so that it can end."""
     from inboxd import operations
 
-    _tell_end("closed", given.do(operations.close_batch, read_id(id)), given)
+    _tell_end("closed", given.do(operations.close_batch, read_row_id(id)), given)
 
 
 def _print_list(kind: "Kind", what: str, wanted: OfWorkflows, page: Paging, given: Looking) -> None:

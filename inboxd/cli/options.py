@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-from uuid import UUID
 
 import typer
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from inboxd.store.session import Session
 
 T = TypeVar("T")
-
-_LARGEST = 2**63 - 1
 
 
 def _or_before_command(context: typer.Context, given: Path | None) -> Path | None:
@@ -208,21 +205,6 @@ def ask(
             return await question(session)
 
     return anyio.run(run)
-
-
-def read_id(text: str) -> int | UUID:
-    """A row number or a uuid. Raises UsageError."""
-    if text.isascii() and text.isdigit() and int(text) <= _LARGEST:
-        return int(text)
-    return read_uuid(text, "a row number or a uuid")
-
-
-def read_uuid(text: str, expected: str = "a uuid") -> UUID:
-    """Raises UsageError when the text is none."""
-    try:
-        return UUID(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is not {expected}.") from None
 
 
 def read_since(text: str) -> datetime:

@@ -15,9 +15,10 @@ import typer
 from inboxd.cli.bulk import FileOptions, write_file
 from inboxd.cli.completion import Completion, declared
 from inboxd.cli.exits import Exit
-from inboxd.cli.options import Asking, Force, named_in, read_uuid
+from inboxd.cli.options import Asking, Force, named_in
 from inboxd.cli.output import print_json, show
 from inboxd.errors import UsageError
+from inboxd.model.row_id import read_uuid
 
 if TYPE_CHECKING:
     from inboxd.operations import Named

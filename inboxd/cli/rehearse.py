@@ -21,9 +21,10 @@ import typer
 
 from inboxd.cli import columns
 from inboxd.cli.exits import BY_SIGNAL, Exit
-from inboxd.cli.options import Looking, read_id
+from inboxd.cli.options import Looking
 from inboxd.cli.output import Document, Fields, Part, TableColumn, print_json, remark, show
 from inboxd.errors import NotFound, UsageError
+from inboxd.model.row_id import read_row_id
 from inboxd.model.wording import plural, span
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def rehearse(kind: Kind, id: Id, *, given: Rehearsing) -> None:
 
     if given.json and given.debugger:
         raise UsageError("Give --json or --debugger, not both: a debugger talks to a person.")
-    wanted = read_id(id)
+    wanted = read_row_id(id)
     if not given.yes and not sys.stdin.isatty():
         raise UsageError(
             "a rehearsal runs the handlers, and what they do outside the database is not undone: "

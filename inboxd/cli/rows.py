@@ -13,19 +13,10 @@ import typer
 
 from inboxd.cli import actions, columns, show
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import (
-    Acting,
-    Id,
-    Looking,
-    Paging,
-    Statuses,
-    examples,
-    named_in,
-    read_id,
-    read_until,
-)
+from inboxd.cli.options import Acting, Id, Looking, Paging, Statuses, examples, named_in, read_until
 from inboxd.cli.output import TableColumn, remark
 from inboxd.cli.output import show as shown
+from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
     from inboxd.operations import Action
@@ -134,7 +125,7 @@ def _add_reschedule(app: CommandGroup, table: "HotTable") -> None:
     ) -> None:
         from inboxd import operations
 
-        when, wanted = read_until(at), [read_id(each) for each in ids]
+        when, wanted = read_until(at), [read_row_id(each) for each in ids]
         done = given.do(operations.reschedule, table, wanted, when)
         rows = f"{table.removesuffix('s')} {', '.join(map(str, done.ids))}"
         told = f"Rescheduled to {shown(when)}: {rows}"
@@ -151,7 +142,7 @@ def _add_prioritize(app: CommandGroup) -> None:
         """Give commands that have not begun another priority: all of those named, or none."""
         from inboxd import operations
 
-        done = given.do(operations.prioritize, [read_id(each) for each in ids], priority)
+        done = given.do(operations.prioritize, [read_row_id(each) for each in ids], priority)
         told = f"Priority {priority}: command {', '.join(map(str, done.ids))}"
         given.tell({"prioritized": done.ids, "priority": priority}, told)
 

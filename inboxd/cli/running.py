@@ -37,8 +37,9 @@ def run(config: Config = None, processes: Processes = None) -> None:
         from inboxd.daemon.addresses import addresses
         from inboxd.daemon.launch import supervise
 
-        receives = settings.inbound.http.enabled
-        supervise(settings, addresses(settings, receives=receives), processes)
+        http, admin = settings.inbound.http, settings.admin
+        served = addresses(settings, receives=http.enabled, administers=admin.enabled)
+        supervise(settings, served, processes)
     raise typer.Exit(run_daemon(settings, config=config))
 
 

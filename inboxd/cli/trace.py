@@ -11,9 +11,10 @@ from uuid import UUID
 
 import typer
 
-from inboxd.cli.options import Asking, read_id
+from inboxd.cli.options import Asking
 from inboxd.cli.output import print_json, show
 from inboxd.errors import UsageError
+from inboxd.model.row_id import read_row_id
 from inboxd.model.story import ENDS, Key, Member, StoryNode
 from inboxd.model.wording import plural, span
 
@@ -70,11 +71,11 @@ def _read(about: list[str]) -> tuple[str | None, int | UUID]:
     """The kind, if it is given, and the id. Raises UsageError."""
     match about:
         case [id]:
-            return None, read_id(id)
+            return None, read_row_id(id)
         case [kind, id] if kind in _KINDS:
-            return kind, read_id(id)
+            return kind, read_row_id(id)
         case ["workflow", id]:  # as the tree calls it; it has a batch's number
-            return "batch", read_id(id)
+            return "batch", read_row_id(id)
     raise UsageError(
         f"{' '.join(about)!r} is not a row: give a uuid, a number, or {', '.join(_KINDS)} "
         "and a number."

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from inboxd.cli.options import Acting, actor, read_id
+from inboxd.cli.options import Acting, actor
 from inboxd.cli.receipts import body_of, headers_of, receipt_of
 from inboxd.cli.webhook_send import Seconds, print_answer, verifier_for
 from inboxd.errors import UsageError
+from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
     from inboxd.settings import Settings
@@ -43,7 +44,7 @@ def replay(
     """Send a stored request again, to any address: signed anew if there is a key, or as it came."""
     from inboxd.cli.posting import parts_of, post
 
-    wanted, who = read_id(which), actor()
+    wanted, who = read_row_id(which), actor()
     parts_of(url)
 
     async def look(session: "Session") -> "ReceiptRow":

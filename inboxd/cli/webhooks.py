@@ -17,21 +17,12 @@ import typer
 
 from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup, Options
-from inboxd.cli.options import (
-    Acting,
-    Force,
-    Looking,
-    Since,
-    actor,
-    examples,
-    read_id,
-    read_since,
-    read_uuid,
-)
+from inboxd.cli.options import Acting, Force, Looking, Since, actor, examples, read_since
 from inboxd.cli.output import Document, Fields, Part, TableColumn
 from inboxd.cli.receipts import body_of, events_of, headers_of, readable, receipt_of
 from inboxd.cli.webhook_replay import replay
 from inboxd.cli.webhook_send import openapi, send, source_names, source_of
+from inboxd.model.row_id import read_row_id, read_uuid
 from inboxd.model.wording import plural
 
 if TYPE_CHECKING:
@@ -189,7 +180,7 @@ def show(
     given: Looking,
 ) -> None:
     """Show one receipt: when and from where it came, and what became of its events."""
-    wanted = read_id(which)
+    wanted = read_row_id(which)
 
     async def look(session: "Session") -> "tuple[ReceiptRow, list[dict[str, Any]]]":
         row = await receipt_of(session, wanted, raw=payload or raw)

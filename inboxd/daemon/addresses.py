@@ -3,14 +3,18 @@
 *See:* `daemon/sockets.py`, which binds or inherits them.
 """
 
-from inboxd.daemon.sockets import HTTP, INBOUND, ListenAddress
+from inboxd.daemon.sockets import ADMIN, HTTP, INBOUND, ListenAddress
 from inboxd.settings import Settings
 
 
-def addresses(settings: Settings, *, receives: bool) -> dict[str, ListenAddress]:
-    """The addresses of its HTTP face and, if it receives, of its receiver."""
-    http, inbound = settings.http, settings.inbound.http
+def addresses(
+    settings: Settings, *, receives: bool, administers: bool = False
+) -> dict[str, ListenAddress]:
+    """The addresses of its HTTP face; of its receiver and its admin API, if it has them."""
+    http, inbound, admin = settings.http, settings.inbound.http, settings.admin
     found = {HTTP: ListenAddress("http", http.host, http.port)} if http.enabled else {}
     if receives:
         found[INBOUND] = ListenAddress("inbound.http", inbound.host, inbound.port)
+    if administers:
+        found[ADMIN] = ListenAddress("admin", admin.host, admin.port)
     return found

@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 from inboxd.errors import SettingsError
 
-# What is served on a socket of this name: `[http]`, `[inbound.http]`.
+# What is served on a socket of this name: `[http]`, `[inbound.http]`, `[admin]`.
 HTTP = "http"
 INBOUND = "inbound"
-NAMES = (HTTP, INBOUND)
+ADMIN = "admin"
+NAMES = (HTTP, INBOUND, ADMIN)
 # What may wait while no process accepts, as during a restart; the kernel's own bound
 # (net.core.somaxconn) is the same by default.
 BACKLOG = 4096

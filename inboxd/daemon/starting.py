@@ -28,12 +28,11 @@ def run(settings: Settings, *, config: Path | None = None) -> int:
         settings,
         Metrics(version("inboxd")),
         lambda: accepted(read(config), plugins),
-        addresses(settings, receives=receives),
+        addresses(settings, receives=receives, administers=settings.admin.enabled),
     )
     worker = HostedWorker(process, plugins, patient=receives)
-    if not receives:
-        return process.host(worker)
-    return process.host(_receiver(process), worker)
+    programs = [*([_receiver(process)] if receives else []), worker]
+    return process.host(*programs, *([_admin(process)] if settings.admin.enabled else []))
 
 
 def receive(settings: Settings, *, config: Path | None = None) -> int:
@@ -56,6 +55,12 @@ def _receiver(process: Process) -> Program:
     from inboxd.daemon.receiver import HostedReceiver  # noqa: PLC0415
 
     return HostedReceiver(process)
+
+
+def _admin(process: Process) -> Program:
+    from inboxd.daemon.hosted_admin import HostedAdmin  # noqa: PLC0415 - few daemons serve it
+
+    return HostedAdmin(process)
 
 
 def _configure_log(settings: Settings) -> None:

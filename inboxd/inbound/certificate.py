@@ -10,8 +10,10 @@ from pathlib import Path
 from inboxd.errors import SettingsError
 
 
-def tls(certificate: Path | None, private_key: Path | None) -> ssl.SSLContext | None:
-    """Read both files; None if there is no certificate. Raises SettingsError."""
+def tls(
+    certificate: Path | None, private_key: Path | None, section: str = "inbound.http"
+) -> ssl.SSLContext | None:
+    """Read both files of a section; None if there is no certificate. Raises SettingsError."""
     if certificate is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -21,12 +23,16 @@ def tls(certificate: Path | None, private_key: Path | None) -> ssl.SSLContext | 
         try:
             path.read_bytes()
         except OSError as error:
-            raise _unusable(certificate, private_key, f"{path}: {error.strerror}") from error
+            raise _unusable(
+                section, certificate, private_key, f"{path}: {error.strerror}"
+            ) from error
     try:
         context.load_cert_chain(certificate, private_key, password=_nobody)
     except (ssl.SSLError, ValueError) as error:
         reason = getattr(error, "reason", None) or str(error)
-        raise _unusable(certificate, private_key, reason.lower().replace("_", " ")) from error
+        raise _unusable(
+            section, certificate, private_key, reason.lower().replace("_", " ")
+        ) from error
     return context
 
 
@@ -34,9 +40,11 @@ def _nobody() -> str:
     raise ValueError("the private key has a passphrase")
 
 
-def _unusable(certificate: Path, private_key: Path | None, reason: str) -> SettingsError:
+def _unusable(
+    section: str, certificate: Path, private_key: Path | None, reason: str
+) -> SettingsError:
     return SettingsError(
-        f"inbound.http.certificate {str(certificate)!r} and inbound.http.private_key "
+        f"{section}.certificate {str(certificate)!r} and {section}.private_key "
         f"{str(private_key)!r} cannot be used: {reason}; both are PEM files that this process "
         "may read, and the key is the certificate's, without a passphrase"
     )

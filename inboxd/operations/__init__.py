@@ -4,7 +4,7 @@
 `controls` on types, topics, queues and schedules, `breakers` on breakers, `endpoints` on those who
 get webhooks; `erase` erases what is known of somebody;
 `uninstall` takes inboxd out of a database.
-`failures`, `story` and `audit` are read; `names` judges names that an operator gives.
+`details`, `failures`, `story` and `audit` are read; `names` judges names that an operator gives.
 
 Promises: an action on rows that are named is done to all of them or to none, one on all that match
 page by page; it is a legal transition, judged while the rows are locked and refused by SQL as well
@@ -16,6 +16,7 @@ from inboxd.operations.batches import BatchEnded, cancel_batch, check_kind, clos
 from inboxd.operations.breakers import force_breaker, one_breaker
 from inboxd.operations.bulk import ActionPreview, Selection, Terms, act_on_all, preview
 from inboxd.operations.controls import flush, pause, resume, unsubscribe
+from inboxd.operations.details import details
 from inboxd.operations.endpoints import (
     add_endpoint,
     change_endpoint,
@@ -30,7 +31,15 @@ from inboxd.operations.endpoints import (
 )
 from inboxd.operations.failures import Group, failures
 from inboxd.operations.names import Named, check_declared, check_known, remarks, unknown
-from inboxd.operations.rows import Action, Done, RowId, act, prioritize, reschedule
+from inboxd.operations.rows import (
+    Action,
+    Done,
+    RowId,
+    act,
+    prioritize,
+    reschedule,
+    told,
+)
 from inboxd.operations.story import Story, created_by, replays_of, trace, waits_of
 
 __all__ = [
@@ -55,6 +64,7 @@ __all__ = [
     "check_known",
     "close_batch",
     "created_by",
+    "details",
     "disable_endpoint",
     "enable_endpoint",
     "failed_of",
@@ -76,6 +86,7 @@ __all__ = [
     "rotate_endpoint",
     "send_to_endpoint",
     "sent_again",
+    "told",
     "trace",
     "unknown",
     "unsubscribe",

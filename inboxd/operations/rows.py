@@ -243,6 +243,15 @@ def _refuse_in_chunks(rows: Sequence[Row]) -> None:
         )
 
 
+def told(action: Action, done: Done) -> dict[str, object]:
+    """What was done, as the command line and the admin API tell it in JSON."""
+    if action == "replay":
+        pairs = zip(done.ids, done.new_ids, strict=True)
+        return {"replayed": [{"old_id": old, "new_id": new} for old, new in pairs]}
+    found: dict[str, object] = {DEEDS[action].done: done.ids}
+    return {**found, "requested": done.requested} if action == "cancel" else found
+
+
 def one(table: HotTable) -> str:
     """What a single row of the table is called."""
     return table.removesuffix("s")

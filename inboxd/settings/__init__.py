@@ -4,6 +4,7 @@
 `reloadable` says what SIGHUP may change.
 """
 
+from inboxd.settings.admin import Admin, AdminToken
 from inboxd.settings.breakers import BreakerOverride
 from inboxd.settings.database import Database
 from inboxd.settings.describe import Changes, describe, reloadable, taken_over
@@ -31,6 +32,8 @@ from inboxd.settings.telemetry import Http, Logs
 
 __all__ = [
     "ANY",
+    "Admin",
+    "AdminToken",
     "BreakerOverride",
     "CertificateScheme",
     "Changes",

@@ -7,9 +7,13 @@ nothing. Known limit: what only the plugins know is checked when they are loaded
 
 import ipaddress
 from collections.abc import Callable, Iterator
+from itertools import combinations
 
+from inboxd.settings.admin import Admin
+from inboxd.settings.inbound import InboundHttp
 from inboxd.settings.inbound_contradictions import in_webhooks
 from inboxd.settings.sections import Settings
+from inboxd.settings.telemetry import Http
 
 _MAX_HEARTBEAT_SHARE = 4
 
@@ -117,21 +121,54 @@ def _quota_holds_segments(settings: Settings) -> Iterator[str]:
         )
 
 
-@_rests_on("http.port", "http.host", "http.enabled", "inbound.http")
+@_rests_on("http.port", "http.enabled", "inbound.http", "admin.port", "admin.enabled")
 def _ports_differ(settings: Settings) -> Iterator[str]:
-    http, inbound = settings.http, settings.inbound.http
-    if http.enabled and inbound.enabled and http.port == inbound.port != 0:
+    http, inbound, admin = settings.http, settings.inbound.http, settings.admin
+    served: dict[str, tuple[Http | InboundHttp | Admin, str]] = {
+        "http.port": (http, "metrics"),
+        "inbound.http.port": (inbound, "webhooks"),
+        "admin.port": (admin, "the admin API"),
+    }
+    ports = [(key, each.port, what) for key, (each, what) in served.items() if each.enabled]
+    for (one, port, first), (other, same, second) in combinations(ports, 2):
+        if port == same != 0:
+            yield (
+                f"{one} and {other} are both {port}: {first} and {second} have a port each; "
+                "change one"
+            )
+
+
+@_rests_on("admin.enabled", "admin.tokens")
+def _admin_has_tokens(settings: Settings) -> Iterator[str]:
+    admin = settings.admin
+    if admin.enabled and not admin.tokens:
         yield (
-            f"http.port and inbound.http.port are both {http.port}: metrics and webhooks have a "
-            "port each; change one"
+            "[admin]: it is enabled, and nobody may use it; add to tokens, such as "
+            'tokens = [{ name = "ada", token_file = "/etc/inboxd/ada.token", access = "full" }]'
+        )
+    for token in admin.tokens:
+        if (token.token is None) == (token.token_file is None):
+            yield f"[admin]: token {token.name!r} needs either token or token_file"
+    names = [token.name for token in admin.tokens]
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        yield f"[admin]: two tokens are called {name!r}; the audit could not tell them apart"
+
+
+@_rests_on("admin.enabled", "admin.host", "admin.allow_remote", "admin.certificate")
+def _admin_is_loopback_unless_encrypted(settings: Settings) -> Iterator[str]:
+    admin = settings.admin
+    if admin.enabled and not (admin.allow_remote or admin.certificate or _is_loopback(admin.host)):
+        yield (
+            f"[admin]: host {admin.host!r} can be reached from other machines, and nothing is "
+            "encrypted; use 127.0.0.1, set certificate and private_key, or set allow_remote = true "
+            "where only a proxy that ends TLS reaches it"
         )
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+@_rests_on("admin.certificate", "admin.private_key")
+def _admin_has_its_key(settings: Settings) -> Iterator[str]:
+    if (settings.admin.certificate is None) != (settings.admin.private_key is None):
+        yield "[admin]: certificate and private_key belong together: set both or neither"
 
 
 @_rests_on("events.timeout", "database.idle_in_transaction_timeout")
@@ -176,3 +213,10 @@ def _types_go_with_their_tables(settings: Settings) -> Iterator[str]:
                 "days go as a whole, so a type may be kept for less, but not for longer; raise "
                 f"those ({longest.days} days is the longer now), or set history.export"
             )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -107,9 +107,11 @@ def _nothing(key: str) -> str:
 
 
 def _item(value: object) -> str:
-    """One of a list: a name, or a key of a source, without its secret."""
+    """One of a list: a name, a key of a source or a token, without its secret."""
     if not isinstance(value, Mapping):
         return str(value)
+    if "token" in value:
+        return f"{value['name']} ({value['access']})"
     from_file = value["secret_file"] and f"secret from {value['secret_file']}"
     said = [
         from_file or (value["secret"] and "secret") or (value["public_key"] and "public key"),

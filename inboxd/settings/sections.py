@@ -11,6 +11,7 @@ from typing import Any, Self
 from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from inboxd.settings.admin import Admin
 from inboxd.settings.breakers import BreakerOverride
 from inboxd.settings.database import Database
 from inboxd.settings.endpoints import Endpoint, EndpointName
@@ -57,6 +58,7 @@ class Settings(BaseSettings):
     wakeups: Wakeups = Field(default_factory=Wakeups)
     http: Http = Field(default_factory=Http)
     inbound: Inbound = Field(default_factory=Inbound)
+    admin: Admin = Field(default_factory=Admin)
     log: Logs = Field(default_factory=Logs)
     history: History = Field(default_factory=History)
     dedup: Dedup = Field(default_factory=Dedup)

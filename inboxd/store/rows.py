@@ -17,8 +17,9 @@ class ClaimedRow(TypedDict):
     """What events and commands have in common, once they are claimed.
 
     Times are in seconds: `run_at` since the epoch, `waited` since it was due, `age` since it was
-    created. replayed: this is its first attempt after a replay. body_id: a payload that is stored apart. lane: its position among those that the claim
-    was given, from 1; 0 where it came from none.
+    created. replayed: this is its first attempt after a replay. body_id: a payload that is stored
+    apart. lane: its position among those that the claim was given, from 1; 0 where it came from
+    none.
     """
 
     id: int

@@ -55,13 +55,17 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session(database: Database, *, patient: bool = False) -> AsyncIterator[Session]:
+async def open_session(
+    database: Database, *, patient: bool = False, part: str = "cli"
+) -> AsyncIterator[Session]:
     """A connection for the `async with` block; patient: its statements may take any time.
+
+    part: whose it is, for the server's list of sessions.
 
     Raises DatabaseError or SchemaError.
     """
     plans = ERRAND_PLANS | ({"statement_timeout": "0"} if patient else {})
-    connection = await connect(database, "cli", plans=plans)
+    connection = await connect(database, part, plans=plans)
     try:
         schema = database.schema_name
         denied = (

@@ -1,4 +1,4 @@
-"""What became of rows that had failed before, and how long rows took: numbers of a known scenario."""
+"""What became of rows that had failed before, and how long rows took, in a known scenario."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -23,6 +23,7 @@ from inboxd.model.outcome import Deferred
 from inboxd.model.priority_order import Ask
 from inboxd.store import commands, leases
 from inboxd.store.commands import Suspected
+from inboxd.store.rows import ClaimedCommand
 from inboxd.store.settlements import Requeue
 
 pytestmark = pytest.mark.anyio
@@ -326,7 +327,11 @@ async def test_only_a_run_clears(error: Exception, unrun: bool) -> None:
         parts, settler, judge, MagicMock(), say=MagicMock(), keeps_position=lambda _: True
     )
     await run._failed(
-        {"id": 1, "fence": 1, "type": "t", "queue": "q", "ordering_key": None, "waited": 0.0},  # type: ignore[typeddict-item]
+        cast(
+            "ClaimedCommand",
+            {"id": 1, "fence": 1, "type": "t", "queue": "q", "ordering_key": None}
+            | {"waited": 0.0, "age": 0.0, "attempts": 0, "replayed": False},
+        ),
         error,
         0.1,
     )

@@ -1,0 +1,203 @@
+"""The admin API: inspect one event or command, and replay, dismiss or cancel it.
+
+Owns the paths below `/api`. Promises: nothing is answered without a valid token; an action is one
+of `inboxd.operations`, audited with the token's name, and refused to a token that may only read;
+what a request costs is bounded: its body, its time, how many run at once, how many come in a time.
+Known limit: an answer that says 503 after a time may come although the action was done: look at
+the row before it is sent again; a second replay is refused.
+*See:* `operations/details.py`, `operations/rows.py`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, Final, cast
+from uuid import UUID
+
+import anyio
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from inboxd import operations
+from inboxd.admin.answers import Refused, found, of_error, problem
+from inboxd.admin.budget import Budget
+from inboxd.admin.openapi import openapi
+from inboxd.admin.tokens import Caller, Tokens
+from inboxd.errors import InboxdError, Malformed, Unauthentic, UsageError
+from inboxd.model.row_id import read_row_id
+from inboxd.operations import Action
+from inboxd.settings import Settings
+from inboxd.store.session import Session, open_session
+from inboxd.store.wakeups import HotTable
+from inboxd.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+# Seconds for a whole request, its body included.
+TIMEOUT: Final = 15.0
+MOST_BODY: Final = 16 * 1024
+# Each has a connection of its own to the database.
+_AT_ONCE = 4
+_RATE, _BURST = 50, 200
+# Wrong tokens, after which nobody is let in for a moment: so many could be guesses.
+_WRONG_RATE, _WRONG_BURST = 5, 50
+_LONGEST_REASON = 1_000
+
+_Answer = Callable[[Request, Caller], Awaitable[Response]]
+
+
+class AdminApi:
+    """The application of one process."""
+
+    def __init__(self, settings: Settings, tokens: Tokens) -> None:
+        """Serve those who have one of the tokens."""
+        self._settings = settings
+        self._tokens = tokens
+        self._requests = Budget(_RATE, _BURST)
+        self._wrong = Budget(_WRONG_RATE, _WRONG_BURST)
+        self._at_once = anyio.CapacityLimiter(_AT_ONCE)
+        self.under_way = 0
+
+    def application(self) -> Starlette:
+        """The application, without a socket."""
+        rows = "/api/{table:str}/{id:str}"
+        routes = [
+            Route("/api/openapi.json", self._guarded(self._describe), methods=["GET"]),
+            Route(rows, self._guarded(self._show), methods=["GET"]),
+            Route(f"{rows}/{{action:str}}", self._guarded(self._act), methods=["POST"]),
+        ]
+        return Starlette(routes=routes, exception_handlers={HTTPException: _elsewhere})
+
+    def _guarded(self, answer: _Answer) -> Callable[[Request], Awaitable[Response]]:
+        """Let in who may, in time; every failure becomes an answer."""
+
+        async def guarded(request: Request) -> Response:
+            self.under_way += 1
+            try:
+                with anyio.fail_after(TIMEOUT):
+                    return await answer(request, self._caller(request))
+            except TimeoutError:
+                detail = f"not answered within {TIMEOUT:g} s: look at the row before you try again"
+                return problem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
+            except InboxdError as error:
+                return of_error(error)
+            except Exception:  # noqa: BLE001 - logged
+                _log.exception("the admin API failed", path=request.url.path)
+                return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "see the log of the daemon")
+            finally:
+                self.under_way -= 1
+
+        return guarded
+
+    def _caller(self, request: Request) -> Caller:
+        if self._requests.is_spent or self._wrong.is_spent:
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many requests: try again later")
+        self._requests.spend()
+        try:
+            return self._tokens.caller(request.headers)
+        except (Unauthentic, Malformed) as error:
+            self._wrong.spend()
+            address = request.client.host if request.client else None
+            _log.warning("an admin request is refused", reason=str(error), address=address)
+            raise
+
+    async def _describe(self, _: Request, __: Caller) -> Response:
+        return found(openapi())
+
+    async def _show(self, request: Request, _: Caller) -> Response:
+        table, row_id = _named(request)
+        payload, raw = _flag(request, "payload"), _flag(request, "raw")
+        if raw and table != "events":
+            raise UsageError("a command came in no webhook: raw is for events")
+        async with self._session() as session:
+            details = operations.details(
+                session, self._settings, table, row_id, payload=payload, raw=raw
+            )
+            return found(await details)
+
+    async def _act(self, request: Request, caller: Caller) -> Response:
+        table, row_id = _named(request)
+        action = _action(request)
+        if not caller.may_act:
+            detail = f'the token {caller.name!r} may only look: use one with access = "full"'
+            raise Refused(HTTPStatus.FORBIDDEN, detail)
+        reason = await _reason(request)
+        async with self._session() as session:
+            done = await operations.act(
+                session, table, action, [row_id], actor=caller.actor, reason=reason
+            )
+        _log.info(
+            "done for an administrator",
+            action=action,
+            table=table,
+            id=str(row_id),
+            actor=caller.actor,
+        )
+        return found(operations.told(action, done))
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Session]:
+        async with self._at_once, open_session(self._settings.database, part="admin") as session:
+            yield session
+
+
+async def _elsewhere(_: Request, error: Exception) -> Response:
+    """A path or method that there is not."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - it is the handler of these
+    detail = "the paths are in /api/openapi.json"
+    return problem(HTTPStatus(error.status_code), detail, error.headers)
+
+
+def _named(request: Request) -> tuple[HotTable, int | UUID]:
+    table, text = request.path_params["table"], request.path_params["id"]
+    if table not in ("events", "commands"):
+        raise Refused(HTTPStatus.NOT_FOUND, "the paths are in /api/openapi.json")
+    return cast("HotTable", table), read_row_id(text)
+
+
+def _action(request: Request) -> Action:
+    action = request.path_params["action"]
+    if action not in ("replay", "dismiss", "cancel"):
+        raise Refused(HTTPStatus.NOT_FOUND, "an action is replay, dismiss or cancel")
+    if (request.path_params["table"], action) == ("events", "cancel"):
+        raise UsageError("an event cannot be cancelled: it is a fact")
+    return cast("Action", action)
+
+
+def _flag(request: Request, name: str) -> bool:
+    """Whether a part of the query is set: `?payload=true`."""
+    given = request.query_params.get(name, "false").lower()
+    if given not in ("true", "false", "1", "0"):
+        raise UsageError(f"{name} is true or false")
+    return given in ("true", "1")
+
+
+async def _reason(request: Request) -> str | None:
+    """The reason of an action, from a body such as `{"reason": "the shop is back"}`."""
+    body = await _body(request)
+    try:
+        document: Any = orjson.loads(body) if body.strip() else {}
+    except orjson.JSONDecodeError:
+        raise UsageError('the body is not JSON, such as {"reason": "the shop is back"}') from None
+    if not isinstance(document, dict) or document.keys() - {"reason"}:
+        raise UsageError('the body is an object with "reason" and nothing else')
+    reason = document.get("reason")
+    if reason is None:
+        return None
+    if not isinstance(reason, str) or len(reason) > _LONGEST_REASON or "\x00" in reason:
+        raise UsageError(f"reason is a text of at most {_LONGEST_REASON} characters, without NUL")
+    return reason
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY:
+            detail = f"a body has at most {MOST_BODY} bytes"
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+    return bytes(body)

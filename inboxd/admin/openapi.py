@@ -1,0 +1,124 @@
+"""The admin API as a document of OpenAPI 3.1.
+
+Known limit: a row is described as an object, since `inboxd events show --json` has its keys.
+"""
+
+from importlib.metadata import version
+from typing import Any
+
+Json = dict[str, Any]
+
+_PROBLEM: Json = {
+    "type": "object",
+    "description": "A refusal (RFC 9457), with the text that the command line prints.",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "const": "about:blank"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+_REFUSALS = {
+    "400": "An id, a query or a body is not valid.",
+    "401": "There is no token, or a wrong one.",
+    "404": "There is no such row.",
+    "429": "Too many requests: try again later.",
+    "503": "The database does not answer: try again later.",
+}
+_OF_ACTIONS = {
+    "403": "The token may only look.",
+    "409": "The row's status does not allow the action: nothing was changed.",
+    "413": "The body is too large.",
+}
+_NUMBERS: Json = {"type": "array", "items": {"type": "integer"}}
+_REPLAYED: Json = {
+    "type": "object",
+    "required": ["old_id", "new_id"],
+    "properties": {"old_id": {"type": "integer"}, "new_id": {"type": "integer"}},
+}
+_DONE: dict[str, tuple[str, Json]] = {
+    "replay": (
+        "Let a dead letter run again now.",
+        {"replayed": {"type": "array", "items": _REPLAYED}},
+    ),
+    "dismiss": ("Put a dead letter away for good.", {"dismissed": _NUMBERS}),
+    "cancel": (
+        "Cancel a command that has not ended; one that runs is asked to end.",
+        {"cancelled": _NUMBERS, "requested": _NUMBERS},
+    ),
+}
+
+
+def openapi() -> Json:
+    """The document, as a JSON value."""
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "inboxd's admin API", "version": version("inboxd")},
+        "security": [{"token": []}],
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {"Problem": _PROBLEM},
+        },
+        "paths": {**_of_rows("events"), **_of_rows("commands")},
+    }
+
+
+def _of_rows(table: str) -> Json:
+    one = table.removesuffix("s")
+    flags = [_flag("payload", "Whether payload, headers and result are told.")]
+    if table == "events":
+        flags.append(_flag("raw", "Whether the webhook that it came in is told, as it came."))
+    path = f"/api/{table}/{{id}}"
+    show = {
+        "operationId": f"show_{one}",
+        "summary": f"The JSON of `inboxd {table} show ID --json`.",
+        "parameters": [_ID, *flags],
+        "responses": {"200": _json({"type": "object"}, "The row."), **_refusals(_REFUSALS)},
+    }
+    actions = [each for each in _DONE if (table, each) != ("events", "cancel")]
+    return {path: {"get": show}, **{f"{path}/{each}": _action(one, each) for each in actions}}
+
+
+def _action(one: str, action: str) -> Json:
+    summary, properties = _DONE[action]
+    done = {"type": "object", "required": list(properties), "properties": properties}
+    reason = {"type": "string", "maxLength": 1_000, "description": "For the audit."}
+    body = {"type": "object", "additionalProperties": False, "properties": {"reason": reason}}
+    return {
+        "post": {
+            "operationId": f"{action}_{one}",
+            "summary": summary,
+            "parameters": [_ID],
+            "requestBody": {"required": False, "content": {"application/json": {"schema": body}}},
+            "responses": {
+                "200": _json(done, "It is done."),
+                **_refusals({**_REFUSALS, **_OF_ACTIONS}),
+            },
+        }
+    }
+
+
+_ID: Json = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "description": "A row number or a uuid.",
+    "schema": {"type": "string"},
+}
+
+
+def _flag(name: str, description: str) -> Json:
+    schema = {"type": "boolean", "default": False}
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def _json(schema: Json, description: str) -> Json:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _refusals(told: dict[str, str]) -> Json:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        status: {"description": text, "content": content} for status, text in sorted(told.items())
+    }

@@ -1,0 +1,131 @@
+"""One row in full, as the command line and the admin API show it: the same JSON from the same code.
+
+Promises: payloads, headers and results are there only when they are asked for. Known limit: of what
+a row created, a hundred are told.
+"""
+
+import base64
+import json
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from inboxd.errors import NotFound
+from inboxd.model.lifecycle import Status
+from inboxd.operations.story import created_by, replays_of, waits_of
+from inboxd.registry.retry_rules import default_rule, rules_in
+from inboxd.settings import Settings
+from inboxd.store import breakers, listing, receipts, suspects
+from inboxd.store.session import Session
+from inboxd.store.wakeups import HotTable
+
+_OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
+_DIED = "WorkerDied"
+# What is told of a receipt.
+_RECEIPT = (
+    *("receipt_id", "received_at", "source", "outcome", "address", "key_id"),
+    *("content_type", "body_bytes"),
+)
+
+
+async def details(
+    session: Session,
+    settings: Settings,
+    table: HotTable,
+    id: int | UUID,
+    *,
+    payload: bool,
+    raw: bool = False,
+) -> dict[str, Any]:
+    """One row as JSON values, with what is known beside it. Raises NotFound.
+
+    payload: with payload, headers and result. raw: with the webhook that an event came in.
+    """
+    row = await listing.one(session, table, id, payload=payload)
+    if row is None:
+        one = table.removesuffix("s")
+        raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {table} list`")
+    kind = table.removesuffix("s")
+    rules = await listing.rules(session, kind, row["type"])
+    if kind == "event":
+        rules = rules_in(row["topic"], rules, chunks=row["mode"] == "batch")
+    row["retry"] = [_retry(rule, row) for rule in rules or [asdict(default_rule(settings))]]
+    uuid = UUID(row[f"{kind}_id"])
+    made_at = datetime.fromisoformat(row["created_at"])
+    created = await created_by(session, kind, row["id"], uuid, made_at)
+    # A row without a story begins one: it is what its descendants carry.
+    row["correlation_id"] = row["correlation_id"] or row[f"{kind}_id"]
+    row["children"] = [
+        {key: getattr(each, key) for key in ("kind", "id", "uuid", "type", "lane", "status")}
+        for each in created
+    ]
+    row["replays"] = await replays_of(session, kind, row["id"])
+    waits = row["status"] == Status.WAITING
+    row["waits_for"] = await waits_of(session, uuid) if waits else []
+    row["suspect"] = await _suspicion(session, row)
+    uses = [f"{kind} {row['type']}"] + ([f"queue {row['queue']}"] if kind == "command" else [])
+    needed = await breakers.listed(session, uses=uses)
+    row["breakers"] = [dict(each) for each in needed]
+    row["receipt"] = await _receipt(session, row, raw=raw)
+    return row
+
+
+async def _suspicion(session: Session, row: dict[str, Any]) -> dict[str, Any] | None:
+    """Of a command that ran on a worker when it died: on which, and how it runs until it ends."""
+    group, lone, _ = (row.pop(key, None) for key in _OF_SUSPECTS)
+    if group is None:
+        return None
+    died = [each for each in row["errors"] or () if each.get("error", "").startswith(_DIED)]
+    return {
+        "died_on": died[-1].get("process", died[-1].get("worker")) if died else None,
+        "others": await suspects.others(session, UUID(group), row["id"]),
+        "alone": lone is not None,
+        "deaths_alone": lone or 0,
+    }
+
+
+async def _receipt(session: Session, row: dict[str, Any], *, raw: bool) -> dict[str, Any] | None:
+    """The webhook that an event came in; None: it came otherwise, or that is gone."""
+    if row["origin_kind"] != "receipt" or row["causation_id"] is None:
+        return None
+    found = await receipts.one(session, UUID(row["causation_id"]), raw=raw)
+    if found is None:
+        return None
+    told: dict[str, Any] = {key: found[key] for key in _RECEIPT}  # type: ignore[literal-required]
+    if raw:
+        body, headers = found.get("body"), found.get("headers")
+        told["headers"] = None if headers is None else json.loads(headers)
+        told |= {"body": None} if body is None else _readable(body)
+    return told
+
+
+def _readable(body: bytes) -> dict[str, str]:
+    """A body as text, or else in base64."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode()}
+
+
+def _has_a_time(row: dict[str, Any]) -> bool:
+    """Whether it runs by its own time: it is in no line, or holds the one that it stands in."""
+    if row["status"] == Status.WAITING:
+        return bool(row.get("head")) or row.get("line_at") is not None
+    return bool(row["status"] == Status.PENDING)
+
+
+def _retry(rule: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """A rule as it applies to a row, which may allow attempts of its own."""
+    own = row.get("max_attempts")
+    policy = rule["policy"] if own is None else f"{rule['policy']}; the row itself: attempts {own}"
+    most = rule["attempts"] if own is None else own
+    waits = row["status"] in (Status.PENDING, Status.WAITING)
+    return {
+        "handler": rule["handler"],
+        "policy": policy,
+        "source": rule["source"],
+        "made": row["attempts"],
+        "left": max(most - row["attempts"], 0) if waits or row["status"] == Status.RUNNING else 0,
+        "next_at": row["run_at"] if _has_a_time(row) else None,
+    }
