@@ -50,7 +50,7 @@ _STATUSES: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
 )
 
 
-class Refused(InboxdError):
+class RequestRefused(InboxdError):
     """The request is refused, with a status of its own."""
 
     def __init__(self, status: HTTPStatus, detail: str) -> None:
@@ -82,7 +82,7 @@ def problem(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None =
 
 def of_error(error: InboxdError) -> Response:
     """What an error of inboxd's own is answered."""
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         return problem(error.status, error.detail)
     status = next((each for kind, each in _STATUSES if isinstance(error, kind)), None)
     if status is None:

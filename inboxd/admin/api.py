@@ -23,7 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from inboxd import operations
-from inboxd.admin.answers import Refused, found, of_error, problem
+from inboxd.admin.answers import RequestRefused, found, of_error, problem
 from inboxd.admin.budget import Budget
 from inboxd.admin.openapi import openapi
 from inboxd.admin.tokens import Caller, Tokens
@@ -95,7 +95,7 @@ class AdminApi:
 
     def _caller(self, request: Request) -> Caller:
         if self._requests.is_spent or self._wrong.is_spent:
-            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "too many requests: try again later")
+            raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, "too many requests: try again later")
         self._requests.spend()
         try:
             return self._tokens.caller(request.headers)
@@ -124,7 +124,7 @@ class AdminApi:
         action = _action(request)
         if not caller.may_act:
             detail = f'the token {caller.name!r} may only look: use one with access = "full"'
-            raise Refused(HTTPStatus.FORBIDDEN, detail)
+            raise RequestRefused(HTTPStatus.FORBIDDEN, detail)
         reason = await _reason(request)
         async with self._session() as session:
             done = await operations.act(
@@ -155,14 +155,14 @@ async def _elsewhere(_: Request, error: Exception) -> Response:
 def _named(request: Request) -> tuple[HotTable, int | UUID]:
     table, text = request.path_params["table"], request.path_params["id"]
     if table not in ("events", "commands"):
-        raise Refused(HTTPStatus.NOT_FOUND, "the paths are in /api/openapi.json")
+        raise RequestRefused(HTTPStatus.NOT_FOUND, "the paths are in /api/openapi.json")
     return cast("HotTable", table), read_row_id(text)
 
 
 def _action(request: Request) -> Action:
     action = request.path_params["action"]
     if action not in ("replay", "dismiss", "cancel"):
-        raise Refused(HTTPStatus.NOT_FOUND, "an action is replay, dismiss or cancel")
+        raise RequestRefused(HTTPStatus.NOT_FOUND, "an action is replay, dismiss or cancel")
     if (request.path_params["table"], action) == ("events", "cancel"):
         raise UsageError("an event cannot be cancelled: it is a fact")
     return cast("Action", action)
@@ -199,5 +199,5 @@ async def _body(request: Request) -> bytes:
         body += part
         if len(body) > MOST_BODY:
             detail = f"a body has at most {MOST_BODY} bytes"
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+            raise RequestRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
     return bytes(body)

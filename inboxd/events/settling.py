@@ -33,7 +33,7 @@ from inboxd.store.settlements import Parent, Requeue
 from inboxd.telemetry.tally import After
 
 
-class Counted(NamedTuple):
+class EventExecution(NamedTuple):
     """An event that was executed, for the tally; times in seconds."""
 
     type: str
@@ -44,10 +44,10 @@ class Counted(NamedTuple):
     after: After
 
 
-def counted(row: ClaimedEvent, outcome: Outcome, seconds: float) -> Counted:
+def counted(row: ClaimedEvent, outcome: Outcome, seconds: float) -> EventExecution:
     """What is counted of an event."""
     waited = max(0.0, row["waited"])
-    return Counted(row["type"], outcome, seconds, waited, row["age"], after(row))
+    return EventExecution(row["type"], outcome, seconds, waited, row["age"], after(row))
 
 
 class PageFailedBy(InboxdError):
@@ -73,7 +73,7 @@ class PageResults:
     planned: list[Planned] = field(default_factory=list)
     # Batches to fold once the page has committed.
     fold: list[int] = field(default_factory=list)
-    counts: list[Counted] = field(default_factory=list)
+    counts: list[EventExecution] = field(default_factory=list)
     spoiled: PageFailedBy | None = None
     # Of events in lines: which lines stand still, and what is lined up for that.
     order: PageOrder | None = None

@@ -98,26 +98,6 @@ async def test_nothing_is_told_without_a_valid_token(
     assert row["status"] == "failed"
 
 
-async def test_all_tokens_are_compared_as_digests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In constant time, and each of them, whichever it was."""
-    from inboxd.admin.tokens import Tokens
-    from inboxd.settings import Admin
-    from inboxd.signatures import bearer
-
-    tokens = Tokens(Admin.model_validate(_admin(0)["admin"]).tokens)
-    compared: list[tuple[int, int]] = []
-    real = bearer.hmac.compare_digest
-
-    def compare(one: bytes, other: bytes) -> bool:
-        compared.append((len(one), len(other)))
-        return real(one, other)
-
-    monkeypatch.setattr(bearer.hmac, "compare_digest", compare)
-    assert tokens.caller({"authorization": f"Bearer {_ADA}"}).actor == "token ada"
-    assert not tokens.caller({"authorization": f"Bearer {_BOB}"}).may_act
-    assert compared == [(32, 32)] * 4
-
-
 @pytest.mark.parametrize("kind", ["event", "command"])
 async def test_a_row_is_told_as_by_the_command_line(
     inbox: Inbox, ada: httpx.AsyncClient, kind: str, capsys: Any, monkeypatch: Any
@@ -299,6 +279,22 @@ async def test_at_a_stop_what_is_under_way_is_answered(
                 assert '"admin_requests":1' in worker.output()
         assert [each.status_code for each in answers] == [200]
         assert await worker.wait() == 0
+
+
+@pytest.mark.own_interpreter
+async def test_several_processes_share_one_port(own: Inbox, tmp_path: Path) -> None:
+    with held_port() as held:
+        port = held.getsockname()[1]
+        command = ["run", "--processes", "2"]
+        worker = Worker(tmp_path, own.database.dsn, _admin(port), forked=False, command=command)
+        try:
+            await worker.ready()
+            async with _client(port) as ada:
+                assert (await ada.get("/events/1")).status_code == 404
+            assert await worker.stop() == 0
+        finally:
+            worker.kill()
+    assert worker.output().count("serving the admin API") == 2
 
 
 async def _locked(inbox: Inbox) -> None:

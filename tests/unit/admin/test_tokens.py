@@ -1,0 +1,56 @@
+"""Whose token a request has."""
+
+from pathlib import Path
+
+import pytest
+
+from inboxd.admin.tokens import Tokens
+from inboxd.errors import SettingsError, Unauthentic
+from inboxd.settings import Admin
+from inboxd.signatures import bearer
+
+_ADA = "a-token-of-ada-with-full-access"
+_BOB = "a-token-of-bob"
+
+
+def _tokens(folder: Path, bobs: str) -> Tokens:
+    file = folder / "bob"
+    file.write_text(f"{bobs}\n")
+    given = [
+        {"name": "ada", "token": _ADA, "access": "full"},
+        {"name": "bob", "token_file": str(file)},
+    ]
+    return Tokens(Admin.model_validate({"tokens": given}).tokens)
+
+
+def test_every_token_is_compared_as_a_digest(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In constant time, each of them, whichever it was, and however long what was sent."""
+    tokens = _tokens(tmp_path, f"{_BOB}-who-may-look")
+    compared: list[tuple[int, int]] = []
+    real = bearer.hmac.compare_digest
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append((len(one), len(other)))
+        return real(one, other)
+
+    monkeypatch.setattr(bearer.hmac, "compare_digest", compare)
+    ada = tokens.caller({"authorization": f"Bearer {_ADA}"})
+    assert (ada.actor, ada.may_act) == ("token ada", True)
+    bob = tokens.caller({"authorization": f"bearer {_BOB}-who-may-look"})
+    assert (bob.actor, bob.may_act) == ("token bob", False)
+    with pytest.raises(Unauthentic):
+        tokens.caller({"authorization": "Bearer x"})
+    assert compared == [(32, 32)] * 6
+
+
+def test_a_token_that_could_be_guessed_is_refused_without_being_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="could be guessed") as refused:
+        _tokens(tmp_path, _BOB)
+    assert _BOB not in str(refused.value)
+
+
+def test_a_token_is_in_no_representation() -> None:
+    admin = Admin.model_validate({"tokens": [{"name": "ada", "token": _ADA}]})
+    assert _ADA not in repr(admin)
