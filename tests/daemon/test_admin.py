@@ -82,7 +82,7 @@ async def test_nothing_is_told_without_a_valid_token(
 ) -> None:
     row_id = await _dead(inbox)
     async with _client(admin_port, None) as client:
-        sent = {} if token is None else {"authorization": f"Bearer {token}".encode()}
+        sent = {} if token is None else {b"authorization": f"Bearer {token}".encode()}
         for method, path in (
             ("GET", f"/commands/{row_id}"),
             ("POST", f"/commands/{row_id}/replay"),
@@ -115,8 +115,8 @@ async def test_a_row_is_told_as_by_the_command_line(
             )
         assert answer.json() == json.loads(capsys.readouterr().out)
         assert ("payload" in answer.json()) == bool(flags)
-    uuid = answer.json()[f"{kind}_id"]
-    assert (await ada.get(f"/{kind}s/{uuid}?payload=1")).json() == answer.json()
+    whole = (await ada.get(f"/{kind}s/{row_id}?payload=true")).json()
+    assert (await ada.get(f"/{kind}s/{whole[f'{kind}_id']}?payload=1")).json() == whole
 
 
 async def test_answers_are_for_no_page_and_no_cache(ada: httpx.AsyncClient, inbox: Inbox) -> None:
