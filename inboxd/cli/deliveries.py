@@ -13,9 +13,10 @@ import typer
 from inboxd.cli import columns
 from inboxd.cli.actions import ActingOnMany, act_on_all
 from inboxd.cli.completion import declared
-from inboxd.cli.options import Acting, Looking, Paging, Since, Statuses, read_id, read_since
+from inboxd.cli.options import Acting, Looking, Paging, Since, Statuses, read_since
 from inboxd.cli.output import TableColumn
 from inboxd.errors import UsageError
+from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
     from inboxd.operations import Done
@@ -106,7 +107,7 @@ def resend(
         return
     if given.dry_run:
         raise UsageError("--dry-run is for --failed: what is named is what is resent.")
-    done: Done = given.do(resend_deliveries, name, [read_id(each) for each in ids or ()])
+    done: Done = given.do(resend_deliveries, name, [read_row_id(each) for each in ids or ()])
     pairs = dict(zip(done.ids, done.new_ids, strict=True))
     lines = [f"Delivery {old} is sent again as {new}." for old, new in pairs.items()]
     given.tell({"endpoint": name, "ids": list(done.ids), "new_ids": list(done.new_ids)}, *lines)
