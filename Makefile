@@ -16,10 +16,10 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-lowest test-long test-plans test-pooler test-matrix chaos demo demo-bets bench profile dist clean
+.PHONY: help setup check fmt test test-lowest test-long test-plans test-pooler test-matrix chaos demo demo-bets demo-accounts bench profile dist clean
 
 help: ## show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv and install the project into it (PYTHON=python3.12: .venv-3.12)
 
@@ -107,6 +107,9 @@ demo: $(READY) ## a school sends e-mails: real input, real processes, its own Po
 
 demo-bets: $(READY) ## results come in while PostgreSQL is away: every bet comes out right, each once
 	@$(BIN)/python examples/bets/match_day.py
+
+demo-accounts: $(READY) ## users register while the accounts service is down: each is provisioned once
+	@$(BIN)/python examples/accounts/outage.py
 
 # One after the other, never side by side. ONLY=drain,inserts ROWS=20000 REPEAT=3 LINES="no-op events"
 # growth fills the disk first, with 20 million rows: only when it is asked for.

@@ -29,10 +29,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bets.stage.platform import Verdict, draw_results, is_idle, judge, place
-from bets.stage.processes import ProcessError, Program, restart
 from bets.stage.provider import Provider, slowest
 from inboxd import InboxdError
 from inboxd.embedded import Server, free_port
+from stage.processes import ProcessError, Program
+from stage.processes import inboxd as program
 
 _CONFIG = Path(__file__).with_name("config.toml")
 _LOOK_SECONDS = 0.2
@@ -117,7 +118,7 @@ async def _play(options: argparse.Namespace, server: Server, folder: Path) -> in
 
 def _program(folder: Path, *arguments: str, **settings: str) -> Program:
     log = folder / f"{arguments[0]}.log"
-    return Program(*arguments, config=_CONFIG, log=log, port=free_port(), **settings)
+    return program(*arguments, config=_CONFIG, log=log, port=free_port(), **settings)
 
 
 async def _disturb(options: argparse.Namespace, server: Server, receiving: Process) -> None:
@@ -126,7 +127,7 @@ async def _disturb(options: argparse.Namespace, server: Server, receiving: Proce
     _screen.print(f"          PostgreSQL was stopped for {options.outage:g} seconds")
     rest = (_RESTART_AT - _OUTAGE_AT) * options.sending - options.outage
     await anyio.sleep(max(0.0, rest))
-    restart(receiving)
+    receiving.send_signal(signal.SIGUSR2)
     _screen.print("          the receiver starts again in place")
 
 

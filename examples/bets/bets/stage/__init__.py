@@ -1,1 +1,1 @@
-"""The demo's stage: the processes, the provider, the platform's bets, the judge."""
+"""The demo's stage: the provider, the platform's bets, the judge."""

@@ -1,14 +1,13 @@
-"""inboxd as its operator runs it: a worker, and a receiver that is restarted in place.
+"""inboxd and services as their operators start them: real processes, ready before they are used.
 
 Owns the processes. Promises: each is ready when `running` gives it, and gone when the block ends,
 whatever happened in it; what it wrote is shown when it fails.
 """
 
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -17,30 +16,27 @@ import anyio
 import anyio.to_thread
 from anyio.abc import Process
 
-_READY_SECONDS = 30.0
+_READY_SECONDS = 60.0
 _DRAIN_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
 _LOG_LINES = 20
+_SERVER_ERROR = 500
 
 
 class ProcessError(Exception):
-    """inboxd did not do what was asked; the message ends with what it wrote."""
+    """A process did not do what was asked; the message ends with what it wrote."""
 
 
 class Program:
-    """One `inboxd …` with the settings of a file, and those of the environment before them."""
+    """One command line, with the environment of the demo and variables of its own."""
 
-    def __init__(self, *arguments: str, config: Path, log: Path, port: int, **given: str) -> None:
-        """Start nothing yet; `port` is that of its health."""
-        self._command = [sys.executable, "-m", "inboxd", *arguments, "-c", str(config)]
+    def __init__(self, command: Sequence[str], *, log: Path, port: int, **given: str) -> None:
+        """Start nothing yet; it is ready when `GET /readyz` at `port` is no server error."""
+        self._command = [sys.executable, "-m", *command]
         self._log = log
         self._port = port
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("INBOXD_")}
-        self._environment: Mapping[str, str] = {
-            **inherited,
-            **given,
-            "INBOXD_HTTP__PORT": str(port),
-        }
+        self._environment: Mapping[str, str] = {**inherited, **given}
 
     async def done(self) -> None:
         """Run it to its end. Raises ProcessError."""
@@ -87,16 +83,23 @@ class Program:
         connection = HTTPConnection("127.0.0.1", self._port, timeout=2)
         try:
             connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
+            return connection.getresponse().status < _SERVER_ERROR
         except (OSError, HTTPException):
             return False
         finally:
             connection.close()
 
 
-def restart(receiver: Process) -> None:
-    """Start it again in place, as an upgrade does: its socket stays."""
-    receiver.send_signal(signal.SIGUSR2)
+def inboxd(*arguments: str, config: Path, log: Path, port: int, **given: str) -> Program:
+    """`inboxd …` with the settings of a file, and those given before them; `port`: its health."""
+    command = ["inboxd", *arguments, "-c", str(config)]
+    return Program(command, log=log, port=port, INBOXD_HTTP__PORT=str(port), **given)
+
+
+def service(factory: str, *, log: Path, port: int, **given: str) -> Program:
+    """An ASGI application that listens at `port` of this machine."""
+    command = ["uvicorn", "--factory", factory, "--port", str(port), "--no-access-log"]
+    return Program(command, log=log, port=port, **given)
 
 
 async def _stop(process: Process) -> None:

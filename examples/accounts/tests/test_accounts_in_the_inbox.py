@@ -1,0 +1,217 @@
+"""Users register while the targets misbehave: real HTTP, a real database, a worker.
+
+`pip install 'inboxd[embedded]' pytest`.
+"""
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from accounts import plugin, registration
+from accounts.stage import targets
+from inboxd import Handlers
+from inboxd.testing import TestInbox
+
+USER = {"email": "Ada@Example.com"}
+
+
+class Answer(NamedTuple):
+    """What a service answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+def ask(port: int, method: str, path: str, body: object = None, **headers: str) -> Answer:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, json.dumps(body), named)
+        answer = connection.getresponse()
+        text = answer.read()
+        return Answer(answer.status, dict(answer.headers), json.loads(text) if text else None)
+    finally:
+        connection.close()
+
+
+class Target(NamedTuple):
+    """A target on a port of this machine."""
+
+    port: int
+
+    def behave(self, **behaviour: float) -> None:
+        assert ask(self.port, "PUT", "/behaviour", behaviour).status == 204
+
+    def deeds(self) -> list[list[str]]:
+        """User and correlation id of each."""
+        deeds: list[list[str]] = ask(self.port, "GET", "/ledger").body["deeds"]
+        return deeds
+
+    def count(self, what: str) -> int:
+        return int(ask(self.port, "GET", "/ledger").body["counts"].get(what, 0))
+
+
+@pytest.fixture
+def inboxd_handlers() -> Handlers:
+    """Only these, whatever else is installed."""
+    return plugin.handlers
+
+
+@pytest.fixture
+def accounts(tmp_path: Path) -> Iterator[Target]:
+    """The accounts service."""
+    with targets.served(targets.create(str(tmp_path / "accounts"))) as port:
+        yield Target(port)
+
+
+@pytest.fixture
+def payments(tmp_path: Path) -> Iterator[Target]:
+    """The payment gateway."""
+    with targets.served(targets.create(str(tmp_path / "payments"))) as port:
+        yield Target(port)
+
+
+@pytest.fixture
+def service(
+    inbox: TestInbox, accounts: Target, payments: Target, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[int]:
+    """The registration; gives its port."""
+    monkeypatch.setenv("REGISTRATION_DSN", inbox.dsn)
+    for name, target in (("ACCOUNTS_URL", accounts), ("PAYMENTS_URL", payments)):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{target.port}")
+    with targets.served(registration.create()) as port:
+        yield port
+
+
+def register(service: int, correlation_id: str = "visit-1") -> Answer:
+    answer = ask(service, "POST", "/users", USER, X_Correlation_Id=correlation_id)
+    assert answer.status == 201, answer
+    return answer
+
+
+def waiting(inbox: TestInbox) -> list[str]:
+    rows = inbox.fetch("SELECT type FROM inboxd.commands WHERE status = 'pending' ORDER BY 1")
+    return [row["type"] for row in rows]
+
+
+def test_a_user_of_a_service_that_is_well_waits_for_nothing_but_the_charge(
+    inbox: TestInbox, service: int, accounts: Target, payments: Target
+) -> None:
+    answer = register(service)
+
+    assert answer.body["accounts"] == "ready"
+    assert accounts.deeds() == [[answer.body["user_id"], "visit-1"]]
+    assert waiting(inbox) == ["accounts.charge"]
+    inbox.drain()
+    assert payments.deeds() == accounts.deeds()
+
+
+def test_the_registration_succeeds_while_the_service_is_down(
+    inbox: TestInbox, service: int, accounts: Target
+) -> None:
+    accounts.behave(status=503)
+    answer = register(service)
+    assert answer.body["accounts"] == "pending"
+    assert answer.headers["x-correlation-id"] == "visit-1"
+    assert waiting(inbox) == ["accounts.charge", "accounts.provision"]
+    assert accounts.count("503") == 2, "the request tried it, and once more"
+
+    accounts.behave()
+    inbox.drain()
+    assert accounts.deeds() == [[answer.body["user_id"], "visit-1"]]
+    users = inbox.fetch("SELECT email, provisioned_at, charged_at FROM registration.users")
+    assert [row["email"] for row in users] == ["ada@example.com"]
+    assert None not in users[0].values()
+    assert register(service, "visit-2").body["accounts"] == "ready"
+    assert not waiting(inbox)
+
+
+def test_who_registers_again_has_one_pending_request_of_each_operation(
+    inbox: TestInbox, service: int, accounts: Target, payments: Target
+) -> None:
+    accounts.behave(status=503)
+    first = register(service)
+    second = register(service, "visit-2")
+
+    assert waiting(inbox) == ["accounts.charge", "accounts.provision"]
+    assert second.body == first.body, "the user's story has one name"
+    accounts.behave()
+    inbox.drain()
+    assert len(accounts.deeds()) == len(payments.deeds()) == 1
+
+
+def test_what_was_done_while_the_request_gave_up_is_not_done_again(
+    inbox: TestInbox, service: int, accounts: Target
+) -> None:
+    accounts.behave(delay=0.8)  # longer than a try of the request waits, not than the worker
+    assert register(service).body["accounts"] == "pending"
+
+    inbox.drain()
+
+    assert len(accounts.deeds()) == 1
+    assert accounts.count("repeated") == 2, "the second try, and the command"
+
+
+def test_a_lost_answer_after_the_charge_leads_to_no_second_charge(
+    inbox: TestInbox, service: int, payments: Target
+) -> None:
+    payments.behave(lose_every=1)
+    register(service)
+
+    inbox.drain(check=False)
+    assert payments.count("lost") == 1
+    assert waiting(inbox) == ["accounts.charge"]
+    inbox.travel("1m")
+    inbox.drain()
+
+    assert len(payments.deeds()) == 1
+    assert payments.count("repeated") == 1
+    assert inbox.fetchval("SELECT charged_at IS NOT NULL FROM registration.users")
+
+
+def test_the_wait_that_a_target_asks_for_is_obeyed(
+    inbox: TestInbox, service: int, payments: Target
+) -> None:
+    payments.behave(status=429)
+    register(service)
+    inbox.drain(check=False)
+    wait = "SELECT extract(epoch FROM run_at - updated_at)::float8 FROM inboxd.commands"
+    assert inbox.fetchval(wait) == pytest.approx(1, abs=0.2)
+
+
+def test_what_a_target_refuses_is_a_dead_letter_and_the_user_is_there(
+    inbox: TestInbox, service: int, accounts: Target
+) -> None:
+    accounts.behave(status=403)
+    assert register(service).body["accounts"] == "pending"
+
+    inbox.drain(check=False)
+
+    dead = inbox.fetch("SELECT type FROM inboxd.commands WHERE status = 'failed'")
+    assert [row["type"] for row in dead] == ["accounts.provision"]
+
+
+def test_what_is_no_user_is_refused_and_leaves_nothing(inbox: TestInbox, service: int) -> None:
+    for wrong in ({"email": "ada"}, {"email": "a\0@b"}, {}, {"email": "x" * 300 + "@b"}):
+        assert ask(service, "POST", "/users", wrong).status == 422
+    assert ask(service, "POST", "/users", {"email": "x" * 9_000}).status == 413
+    assert inbox.fetchval("SELECT count(*) FROM registration.users") == 0
+
+
+def test_the_contract_that_a_target_offers(payments: Target) -> None:
+    def charge(body: object, **headers: str) -> Answer:
+        return ask(payments.port, "POST", "/charges", body, **headers)
+
+    body = {"user_id": "7", "cents": 500}
+    first, again = (charge(body, Idempotency_Key="k") for _ in range(2))
+    assert (first.status, first.body) == (again.status, again.body)
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    assert charge({**body, "cents": 1}, Idempotency_Key="k").status == 422
+    assert charge(body).status == 400
+    assert len(payments.deeds()) == 1

@@ -1,0 +1,1 @@
+"""What the demos of the examples share."""
