@@ -69,8 +69,8 @@ async def judge(
     faults += [f"{count:,} {what}" for what, count in wrong.items() if count]
     if not later["commands"]:
         faults.append("nothing had to wait: there was no outage")
-    if not pairs:
-        faults.append("the breaker was never seen open for long")
+    if all(each.state == "closed" for each in looks):
+        faults.append("the breaker never opened")
     return Verdict(_lines(people, users, ledgers, later, spent, pairs), faults)
 
 
