@@ -164,3 +164,17 @@ def test_what_was_refused_is_taken_from_what_is_written() -> None:
 def test_rules_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         with_options(BreakerRules(), options)
+
+
+def test_changed_rules_count_on_from_what_was_seen() -> None:
+    one = breaker(consecutive_failures=None, minimum_calls=4, failure_ratio=0.5)
+    assert not any(call(one, 10.0, failed=True) for _ in range(3))
+    one.take_over(BreakerRules(minimum_calls=4, consecutive_failures=None, first_break="8s"))
+    assert call(one, 10.0, failed=True)
+    one.take_over(BreakerRules(first_break="1s", probes=3))
+    assert one.rest(10.0) >= 8.0, "a break that has begun lasts as long as it was to"
+    one.written(1)
+    one.took_probe(2, 30.0, 9.0)
+    assert [one.begin() is not None for _ in range(3)] == [True] * 3
+    one.take_over(BreakerRules(probes=1))
+    assert (one.room, one.passes) == (0, False)
