@@ -61,7 +61,7 @@ _DEAD = ("commands_failed",)
 
 
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
-    "list_breakers": (operator(lambda s, k: breakers.listed(s, uses="command test.noop")), ()),
+    "list_breakers": (operator(lambda s, k: breakers.listed(s, uses=["command test.noop"])), ()),
     "force_breaker": (
         operator(lambda s, k: breakers.force(s, "brevo", "open", "me", None)),
         ("breakers_pkey",),
