@@ -13,15 +13,19 @@ _Address = IPv4Address | IPv6Address
 
 # IPv6 addresses that stand for an IPv4 address: its place in them, in bits from the right.
 _WITHIN = ((IPv6Network("64:ff9b::/96"), 0), (IPv6Network("2002::/16"), 80))
-# What the standard library of some supported version calls global, and is not.
+# Of the registries of special-purpose addresses, and a cloud's service for its own machines. What
+# the standard library calls global differs between its versions.
 _NOT_PUBLIC = tuple(
     ip_network(each)
     for each in (
-        *("100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15"),
-        *("64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16"),
-        "fec0::/10",
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32"),
+        *("169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24"),
+        *("192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+        *("224.0.0.0/4", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "3fff::/20"),
     )
 )
+# The part of IPv6 that is given out to the public.
+_GIVEN_OUT = IPv6Network("2000::/3")
 
 
 class Allowed:
@@ -64,8 +68,6 @@ def _plain(address: _Address) -> _Address:
 
 
 def _is_public(address: _Address) -> bool:
-    return (
-        address.is_global
-        and not address.is_multicast
-        and not any(address in each for each in _NOT_PUBLIC)
-    )
+    if isinstance(address, IPv6Address) and address not in _GIVEN_OUT:
+        return False
+    return not any(address in each for each in _NOT_PUBLIC)

@@ -6,7 +6,8 @@ may not be, whether it stands in the URL or a name leads to it, now or the next 
 not followed, and nothing is remembered but connections. Known limits: looking up a name runs in a
 thread, which ends when the system gives up; methods that may be repeated (GET, HEAD, PUT, DELETE)
 are sent again once, if a connection that was kept open turns out to be closed.
-*See:* `addresses`, `urls` and `headers`, which judge; `verdict`, what an answer means.
+*See:* `addresses`, `urls` and `headers`, which judge; `verdict`, what an answer means;
+`docs/target-addresses.md`; ADR 27.
 """
 
 import socket
@@ -30,6 +31,9 @@ from inboxd.outbound.urls import checked_url, place
 _KEPT = 4.0
 _MOST_CONNECTIONS, _MOST_OF_A_HOST = 1000, 200
 _DNS_KEPT = 10
+# aiohttp moves longer timeouts to a whole second.
+_NOT_ROUNDED = 1e9
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class TargetRequest:
     """One request, as it goes out."""
 
     method: str
-    url: str
+    url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
     timeout: float = 30.0
@@ -52,9 +56,9 @@ class TargetAnswer:
     """What a target answered."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     """By lower-case names; one that is repeated is joined by ", "."""
-    body: bytes
+    body: bytes = field(repr=False)
     cut: bool
     """Whether there was more of the body."""
     seconds: float
@@ -69,6 +73,7 @@ class TargetClient:
         """Open nothing yet. connect_timeout: seconds; context: for other authorities of TLS."""
         self._connect_timeout = connect_timeout
         self._context = context
+        self._closed = False
         # A connection is used again only by those who may reach what it reaches.
         self._sessions: dict[Allowed, aiohttp.ClientSession] = {}
 
@@ -84,7 +89,8 @@ class TargetClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections: what is asked still fails, and nothing is asked any more."""
+        self._closed = True
         while self._sessions:
             _, session = self._sessions.popitem()
             await session.close()
@@ -96,6 +102,8 @@ class TargetClient:
         """
         url = checked_url(request.url)
         headers = checked_headers(request.headers)
+        if request.method not in _METHODS:
+            raise TargetRefused(f"The method {request.method[:20]!r} is not one that is sent.")
         began = monotonic()
         try:
             async with self._session(request.allowed).request(
@@ -105,14 +113,18 @@ class TargetClient:
                 data=request.body or None,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(
-                    total=request.timeout, sock_connect=self._connect_timeout
+                    # Not sock_connect, which begins again at each address of a name.
+                    total=request.timeout,
+                    connect=self._connect_timeout,
+                    ceil_threshold=_NOT_ROUNDED,
                 ),
             ) as response:
                 body, cut = await _read(response, request.most_answer)
         except TimeoutError as error:
             raise TargetUnreachable(_timed_out(url.host, request, error, began)) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise _judged(error, place(url)) from error
+            # Without its cause, whose text has the whole URL, or what the target sent.
+            raise _judged(error, place(url)) from None
         except ValueError as error:  # a method, header or URL that cannot be sent
             raise TargetRefused(f"{place(url)} cannot be asked: {error}.") from None
         return TargetAnswer(response.status, _joined(response), body, cut, monotonic() - began)
@@ -120,6 +132,8 @@ class TargetClient:
     def _session(self, allowed: Allowed) -> aiohttp.ClientSession:
         found = self._sessions.get(allowed)
         if found is None:
+            if self._closed:
+                raise TargetUnreachable("This worker stops: nothing is asked any more.")
             gate = _Gate(allowed)
             connector = aiohttp.TCPConnector(
                 resolver=_Resolver(gate),
@@ -232,6 +246,16 @@ def _judged(error: Exception, where: str) -> TargetRefused | TargetUnreachable:
         cause = getattr(cause, "os_error", None) or cause.__cause__
     if isinstance(error, aiohttp.InvalidURL):
         return TargetRefused(f"{where} is not a URL that can be asked.")
-    words = getattr(error, "os_error", None) or getattr(error, "message", "") or error
     reason = next(text for kind, text in _REASONS if isinstance(error, kind))
-    return TargetUnreachable(f"{where}: {reason.format(words)}.")
+    return TargetUnreachable(f"{where}: {reason.format(_words(error))}.")
+
+
+def _words(error: Exception) -> str:
+    """The system's words, or those of TLS; the library's own may have the whole URL."""
+    wrong = getattr(error, "certificate_error", None)
+    if isinstance(wrong, ssl.SSLCertVerificationError):
+        return wrong.verify_message
+    found = getattr(error, "os_error", error)
+    if isinstance(found, ssl.SSLError):
+        return found.reason or "TLS failed"
+    return str(found.strerror) if isinstance(found, OSError) and found.errno else "no reason given"

@@ -1,7 +1,11 @@
 """What is kept of an answer: its code, some headers, the beginning of its body; never a secret."""
 
+import base64
+import json
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from inboxd.outbound.client import TargetAnswer
 
@@ -17,7 +21,8 @@ class Recorder:
 
     def __init__(self, secrets: Collection[str], most: int = 4096) -> None:
         """secrets: what was sent and must not be shown when it comes back. most: characters."""
-        known = {each for each in secrets if len(each) >= _SHORTEST_SECRET}
+        forms = (form for each in secrets for form in _forms(each))
+        known = {each for each in forms if len(each) >= _SHORTEST_SECRET}
         self._secrets = sorted(known, key=len, reverse=True)
         self._most = most
 
@@ -47,4 +52,25 @@ class Recorder:
         """The text without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, _REDACTED)
+        return self._without_begun(text)
+
+    def _without_begun(self, text: str) -> str:
+        """The text without the beginning of a secret at its end, where it may have been cut."""
+        for secret in self._secrets:
+            for length in range(min(len(secret), len(text)), _SHORTEST_SECRET - 1, -1):
+                if text.endswith(secret[:length]):
+                    return text[:-length] + _REDACTED
         return text
+
+
+def _forms(secret: str) -> set[str]:
+    """How targets write a secret that they repeat: as it is, alone, in JSON, in a URL."""
+    scheme, _, rest = secret.partition(" ")
+    plain = {secret, rest}
+    if scheme.lower() == "basic":
+        with suppress(ValueError):
+            pair = base64.b64decode(rest, validate=True).decode()
+            plain |= {pair, pair.partition(":")[2]}
+    in_json = {json.dumps(each)[1:-1] for each in plain}
+    in_urls = {written(each) for each in plain for written in (quote, quote_plus)}
+    return plain | in_json | {each.replace("/", "\\/") for each in in_json} | in_urls

@@ -1,18 +1,24 @@
 """Which URLs may be asked."""
 
+import re
+
 from yarl import URL
 
 from inboxd.errors import TargetRefused
 
 _LONGEST = 8192
+_SPACE = re.compile(r"[\x00-\x20\x7f]")
 
 
 def checked_url(text: str) -> URL:
     """The URL; raises TargetRefused if it may not be asked, naming no more of it than its host."""
     if len(text) > _LONGEST:
         raise TargetRefused(f"The URL has {len(text)} characters: at most {_LONGEST} can be asked.")
+    if _SPACE.search(text):
+        raise TargetRefused("The URL has a space or a control character: write it as %20.")
     try:
-        url = URL(text)
+        # What is ASCII goes out as it is written: a signature may be made of it.
+        url = URL(text, encoded=text.isascii())
         host, _ = url.host, url.port
     except ValueError:
         raise TargetRefused("That is not a valid URL: it begins with https://host/.") from None

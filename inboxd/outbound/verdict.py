@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 from inboxd.outbound.client import TargetAnswer
 
@@ -62,9 +63,8 @@ def judged(answer: TargetAnswer, expected: Expected, now: datetime) -> AnswerVer
         rest = "" if after is None else f", and asks for {after:g} s"
         return AnswerVerdict(done=False, after=after, reason=f"it answered {status}{rest}")
     if 300 <= status < 400:  # noqa: PLR2004
-        return AnswerVerdict(
-            done=False, permanent=True, reason=f"it answered {status}: redirects are not followed"
-        )
+        reason = f"it answered {status}{_elsewhere(answer)}: redirects are not followed"
+        return AnswerVerdict(done=False, permanent=True, reason=reason)
     return AnswerVerdict(done=False, permanent=True, reason=f"it answered {status}")
 
 
@@ -75,8 +75,17 @@ def retry_after(text: str, now: datetime) -> float | None:
         return min(float(text[:_DIGITS]), _LONGEST_REST)
     try:
         when = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError, IndexError):
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
     return min(max((when - now).total_seconds(), 0.0), _LONGEST_REST)
+
+
+def _elsewhere(answer: TargetAnswer) -> str:
+    """The host to which a redirect leads; the rest of the URL may hold a secret."""
+    try:
+        host = urlsplit(answer.headers.get("location", "")).hostname
+    except ValueError:
+        return ""
+    return f" to {host[:253]}" if host and host.isprintable() else ""

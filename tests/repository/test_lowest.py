@@ -15,7 +15,12 @@ def test_each_dependency_has_a_bound_and_no_cap() -> None:
 
 @pytest.mark.parametrize("wrong", ["anyio>=4,<5", "anyio", "anyio==4.6", "anyio~=4.6", "anyio<5"])
 def test_a_cap_or_no_bound_is_refused(wrong: str) -> None:
-    extras: dict[str, list[str]] = {"embedded": [], "dev": ["inboxd[embedded]"], "demo": [wrong]}
+    extras: dict[str, list[str]] = {
+        "embedded": [],
+        "dev": ["inboxd[embedded]"],
+        "demo": [wrong],
+        "http": [],
+    }
     project: dict[str, Any] = {
         "name": "inboxd",
         "dependencies": ["asyncpg>=0.30"],

@@ -1,0 +1,185 @@
+"""No address is connected to that is not public or allowed, whatever leads to it."""
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.abc import ResolveResult
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inboxd.errors import TargetRefused, TargetUnreachable
+from inboxd.outbound.addresses import Allowed
+from inboxd.outbound.client import TargetClient
+from tests.outbound.asking import LOOPBACK, an_ask
+from tests.support.http_target import Target
+
+NOTHING = Allowed()
+
+REFUSED = [
+    *("127.0.0.1", "127.255.255.254", "0.0.0.1", "10.0.0.1", "172.16.0.1", "172.31.255.255"),
+    *("192.168.1.1", "169.254.169.254", "100.64.0.1", "100.100.100.200", "168.63.129.16"),
+    *("192.0.0.192", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "192.88.99.1"),
+    *("224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255"),
+    *("::", "::1", "fe80::1", "fe80::1%eth0", "fec0::1", "fc00::1", "fd00:ec2::254", "ff02::1"),
+    *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:a9fe:a9fe", "::ffff:0:127.0.0.1"),
+    *("::127.0.0.1", "::7f00:1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1"),
+    *("2002:7f00:1::", "2002:a9fe:a9fe::1", "2002:c0a8:101::1", "2001:0:7f00:1::"),
+    *("2001:db8::1", "3fff::1", "100::1", "5f00::1", "4000::1", "e000::1", "1::1"),
+    *("", "localhost", "1.2.3", "0x7f.1", "2130706433"),
+]
+PUBLIC = [
+    *("1.1.1.1", "8.8.8.8", "172.15.255.255", "172.32.0.0", "100.63.255.255", "100.128.0.0"),
+    *("169.253.255.255", "169.255.0.0", "192.0.1.1", "223.255.255.255", "11.0.0.0"),
+    *("2606:4700::1111", "2001:200::1", "2a00:1450::1", "::ffff:8.8.8.8", "64:ff9b::808:808"),
+    "2002:808:808::1",
+]
+
+
+@pytest.mark.parametrize("address", REFUSED)
+def test_an_address_that_is_not_public_is_refused(address: str) -> None:
+    assert not NOTHING.permits(address)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_a_public_address_is_permitted(address: str) -> None:
+    assert NOTHING.permits(address)
+
+
+@given(st.ip_addresses())
+def test_what_is_permitted_is_global_for_python_too(address: Any) -> None:
+    if NOTHING.permits(str(address)) and not getattr(address, "sixtofour", None):
+        assert address.is_global
+
+
+@given(st.ip_addresses(v=4))
+def test_an_ipv4_address_is_judged_alike_however_ipv6_writes_it(address: Any) -> None:
+    number = int(address)
+    for written in (f"::ffff:{address}", f"64:ff9b::{address}"):
+        assert NOTHING.permits(written) == NOTHING.permits(str(address))
+    to = f"2002:{number >> 16:x}:{number & 0xFFFF:x}::1"
+    assert NOTHING.permits(to) == NOTHING.permits(str(address))
+
+
+def test_allowed_ranges_are_permitted_and_nothing_beside_them() -> None:
+    allowed = Allowed(["10.1.0.0/16", "fd00::/8"])
+    permitted = ["10.1.2.3", "::ffff:10.1.2.3", "fd12::1", "8.8.8.8"]
+    assert [each for each in [*permitted, "10.2.0.1", "fe80::1"] if allowed.permits(each)] == (
+        permitted
+    )
+    assert Allowed(["10.1.0.0/16", "fd00::/8"]) == allowed
+    assert hash(Allowed(["10.1.0.0/16"])) == hash(Allowed(["10.1.0.0/16"]))
+
+
+# ------------------------------------------------------------------------- with connections
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[Target]:
+    async with Target() as target:
+        yield target
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[TargetClient]:
+    async with TargetClient(connect_timeout=1) as client:
+        yield client
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0x7f.1", "017700000001"),
+        *("localhost", "LOCALHOST", "localhost.", "127.0.0.1.", "0"),
+        *("[::1]", "[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::ffff:7f00:1]", "[::]"),
+        *("[fe80::1%25lo]", "[64:ff9b::7f00:1]", "①②⑦.0.0.1", "ⓛocalhost", "127。0。0。1"),
+    ],
+)
+async def test_this_machine_is_not_asked(target: Target, client: TargetClient, host: str) -> None:
+    with pytest.raises((TargetRefused, TargetUnreachable)) as caught:
+        await client.ask(an_ask(target.url(host=host), allowed=NOTHING))
+    assert target.connections == 0
+    if host in {"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]"}:
+        assert isinstance(caught.value, TargetRefused)
+
+
+@pytest.mark.anyio
+async def test_a_refusal_names_the_address_and_the_setting(
+    target: Target, client: TargetClient
+) -> None:
+    for host in ("127.0.0.1", "localhost"):
+        with pytest.raises(TargetRefused, match=r"127\.0\.0\.1.*`allow`.*http\]"):
+            await client.ask(an_ask(target.url(host=host), allowed=NOTHING))
+
+
+class _Names:
+    """Leads names to addresses that change; a public one leads nowhere."""
+
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+
+    async def resolve(self, host: str, port: int, _: socket.AddressFamily) -> list[ResolveResult]:
+        return [
+            ResolveResult(
+                hostname=host,
+                host=each,
+                port=port,
+                family=socket.AF_INET6 if ":" in each else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for each in self.addresses
+        ]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Names]:
+    names = _Names()
+    monkeypatch.setattr(aiohttp, "ThreadedResolver", lambda: names)
+    monkeypatch.setattr("inboxd.outbound.client._DNS_KEPT", 0)
+    return iter([names])
+
+
+@pytest.mark.anyio
+async def test_a_name_that_leads_elsewhere_the_next_time_is_refused_then(
+    target: Target, client: TargetClient, names: Iterator[_Names]
+) -> None:
+    (found,) = names
+    url = target.url(host="rebinding.example")
+    # First to where it may be, by a range that is allowed; then to this machine's other address.
+    allowed = Allowed(["127.0.0.1/32"])
+    found.addresses = ["127.0.0.1"]
+    target.plan.append("/status/200?connection=close")
+    assert (await client.ask(an_ask(url, allowed=allowed))).status == 200
+    found.addresses = ["127.0.0.2"]
+    with pytest.raises(TargetRefused, match=r"127\.0\.0\.2"):
+        await client.ask(an_ask(url, allowed=allowed))
+
+
+@pytest.mark.anyio
+async def test_of_a_names_addresses_only_those_are_tried_that_may_be(
+    target: Target, client: TargetClient, names: Iterator[_Names]
+) -> None:
+    (found,) = names
+    found.addresses = ["169.254.169.254", "::1", "127.0.0.1"]
+    url = target.url(host="mixed.example")
+    allowed = Allowed(["127.0.0.1/32"])
+    assert (await client.ask(an_ask(url, allowed=allowed))).status == 200
+    with pytest.raises(TargetRefused, match=r"169\.254\.169\.254, ::1, 127\.0\.0\.1"):
+        await client.ask(an_ask(url, allowed=NOTHING))
+
+
+@pytest.mark.anyio
+async def test_a_connection_is_not_used_by_those_who_may_not_reach_it(
+    target: Target, client: TargetClient
+) -> None:
+    await client.ask(an_ask(target.url(), allowed=LOOPBACK))
+    with pytest.raises(TargetRefused):
+        await client.ask(an_ask(target.url(), allowed=NOTHING))
+    assert len(target.seen) == 1

@@ -1,0 +1,176 @@
+"""Whatever a target does, an ask ends in time, in bounds, and with words that name the cause."""
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import AsyncIterator
+
+import orjson
+import pytest
+
+from inboxd.errors import TargetUnreachable
+from inboxd.outbound.client import TargetClient
+from tests.outbound.asking import an_ask
+from tests.support.http_target import Target
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[Target]:
+    async with Target() as target:
+        yield target
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[TargetClient]:
+    async with TargetClient(connect_timeout=0.2) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    "path", ["/silent", "/slow", "/drip", "/drip/head", "/endless", "/endless/length"]
+)
+async def test_an_ask_ends_in_time(target: Target, client: TargetClient, path: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(TargetUnreachable, match=r"^127.0.0.1 did not answer within 0.3 s"):
+        await client.ask(an_ask(target.url(path), timeout=0.3, most_answer=10**12))
+    assert 0.25 < time.monotonic() - began < 5
+    await target.until(lambda: target.open == 0)
+
+
+async def test_informational_answers_are_no_answer(target: Target, client: TargetClient) -> None:
+    with pytest.raises(TargetUnreachable):
+        await client.ask(an_ask(target.url("/informational"), timeout=0.3))
+    await target.until(lambda: target.open == 0)
+
+
+@pytest.mark.parametrize("path", ["/endless", "/endless/length"])
+async def test_an_endless_answer_takes_bounded_memory(
+    target: Target, client: TargetClient, path: str
+) -> None:
+    tracemalloc.start()
+    try:
+        answer = await client.ask(an_ask(target.url(path), most_answer=1_000_000))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (answer.cut, len(answer.body)) == (True, 1_000_000)
+    assert peak < 8_000_000, "the answer, its pieces, and what is under way"
+    await target.until(lambda: target.open == 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("/reset", "closed the connection without an answer|was lost"),
+        ("/reset/head", "closed the connection without an answer|was lost|not valid HTTP"),
+        ("/reset/body", "within its answer|was lost"),
+        ("/close", "it closed the connection without an answer"),
+        ("/short", "it closed the connection within its answer"),
+        ("/garbage", "what it answered is not valid HTTP"),
+        ("/garbage/chunks", "within its answer|not valid HTTP"),
+        ("/headers", "what it answered is not valid HTTP"),
+        ("/headers/long", "what it answered is not valid HTTP"),
+    ],
+)
+async def test_a_broken_answer_is_temporary_and_says_why(
+    target: Target, client: TargetClient, path: str, reason: str
+) -> None:
+    with pytest.raises(TargetUnreachable, match=reason) as caught:
+        await client.ask(an_ask(target.url(path)))
+    assert "secret-of-the-server" not in str(caught.value)
+    await target.until(lambda: target.open == 0)
+
+
+async def test_bytes_behind_an_answer_are_not_the_next_one(
+    target: Target, client: TargetClient
+) -> None:
+    assert (await client.ask(an_ask(target.url("/long")))).body == b"ok"
+    assert (await client.ask(an_ask(target.url("/ok?body=next")))).body == b"next"
+    assert target.connections == 2
+
+
+async def test_nobody_listens(client: TargetClient) -> None:
+    async with Target() as target:
+        url = target.url()
+    with pytest.raises(TargetUnreachable, match="it cannot be connected to"):
+        await client.ask(an_ask(url))
+
+
+async def test_nobody_accepts(client: TargetClient) -> None:
+    listening = socket.socket()
+    fillers = []
+    with contextlib.closing(listening):
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(3):  # the queue is full: what connects now gets no reply
+            fillers.append(filler := socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listening.getsockname())
+        began = time.monotonic()
+        with pytest.raises(TargetUnreachable, match=r"accepted no connection within 0\.[23]"):
+            await client.ask(an_ask(f"http://127.0.0.1:{listening.getsockname()[1]}/"))
+        assert time.monotonic() - began < 5
+        for filler in fillers:
+            filler.close()
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+@pytest.mark.parametrize("path", ["/close", "/reset", "/short"])
+async def test_what_may_not_be_repeated_is_sent_once(
+    target: Target, client: TargetClient, method: str, path: str
+) -> None:
+    await client.ask(an_ask(target.url()))
+    with pytest.raises(TargetUnreachable):  # on the connection that was kept
+        await client.ask(an_ask(target.url(path), method=method))
+    assert [each.method for each in target.seen] == ["POST", method]
+    assert [each.connection for each in target.seen] == [1, 1]
+
+
+async def test_what_may_be_repeated_is_sent_twice_at_most(
+    target: Target, client: TargetClient
+) -> None:
+    with pytest.raises(TargetUnreachable):
+        await client.ask(an_ask(target.url("/close"), method="PUT"))
+    assert len(target.seen) == 2
+    target.plan.extend(["/close", "/ok"])
+    assert (await client.ask(an_ask(target.url("/x"), method="GET", body=b""))).status == 200
+
+
+async def test_a_target_that_closes_behind_each_answer(
+    target: Target, client: TargetClient
+) -> None:
+    for number in range(1, 6):
+        assert (await client.ask(an_ask(target.url("/close/after")))).status == 200
+        await target.until(lambda: target.open == 0)
+        await asyncio.sleep(0)  # the loop reads the end of the connection
+        assert len(target.seen) == number
+
+
+async def test_the_target_runs_as_a_process_too(client: TargetClient) -> None:
+    process = subprocess.Popen(  # noqa: ASYNC220 - it is there at once
+        [sys.executable, "-m", "tests.support.http_target"], stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        ports = orjson.loads(process.stdout.readline())
+        reader, writer = await asyncio.open_connection("127.0.0.1", ports["control"])
+        writer.write(b'{"plan": ["/status/503?retry-after=7"]}\n')
+        await reader.readline()
+        url = f"http://127.0.0.1:{ports['port']}/a"
+        assert (await client.ask(an_ask(url))).headers["retry-after"] == "7"
+        assert (await client.ask(an_ask(url))).status == 200
+        writer.write(b'{"down": true}\n')
+        told = orjson.loads(await reader.readline())
+        assert [each["path"] for each in told["seen"]] == ["/a", "/a"]
+        with pytest.raises(TargetUnreachable):
+            await client.ask(an_ask(url))
+        writer.close()
+    finally:
+        process.terminate()
+        process.communicate()

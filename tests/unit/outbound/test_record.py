@@ -1,0 +1,68 @@
+"""An answer as it is kept: without the secrets that were sent, in whatever form they come back."""
+
+import base64
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inboxd.outbound.client import TargetAnswer
+from inboxd.outbound.record import Recorder
+
+SECRET = 'sk "live"/päss&word'
+
+
+def _answer(
+    body: bytes, headers: dict[str, str] | None = None, *, cut: bool = False
+) -> TargetAnswer:
+    return TargetAnswer(200, headers or {}, body, cut=cut, seconds=0.1234)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(SECRET, json.dumps(SECRET), json.dumps(SECRET).replace("/", "\\/")),
+        *(quote(SECRET), quote(SECRET, safe=""), quote_plus(SECRET)),
+    ],
+)
+def test_a_secret_is_gone_in_whatever_form(written: str) -> None:
+    body = Recorder([SECRET]).record(_answer(f"before {written} after".encode()))["body"]
+    assert "live" not in body
+    assert body.startswith("before ")
+    assert body.endswith(" after")
+
+
+def test_what_an_authorization_holds_is_gone_too() -> None:
+    basic = base64.b64encode(b"user:pass-word").decode()
+    recorder = Recorder(["Bearer tok-123", f"Basic {basic}"])
+    body = f"tok-123 {basic} user:pass-word pass-word end"
+    assert recorder.text(body.encode()) == " ".join([*["[redacted]"] * 4, "end"])
+
+
+def test_a_secret_is_gone_from_headers_that_are_kept() -> None:
+    headers = {"location": "https://e.org/?key=sec%2Fret", "set-cookie": "a", "etag": "b"}
+    assert Recorder(["sec/ret"]).record(_answer(b"", headers))["headers"] == {
+        "location": "https://e.org/?key=[redacted]"
+    }
+
+
+@given(st.integers(0, 40))
+def test_a_body_that_was_cut_within_a_secret_shows_little_of_it(end: int) -> None:
+    body = b"x" * 10 + b"a-long-secret-of-some-kind"
+    kept = Recorder(["a-long-secret-of-some-kind"]).record(_answer(body[:end], cut=True))["body"]
+    assert "a-lo" not in kept
+
+
+def test_what_is_kept_is_bounded_and_can_be_stored() -> None:
+    kept = Recorder([], most=5).record(_answer("aé\0€😀zz".encode() + b"\xff"))
+    assert (kept["body"], kept["cut"], kept["seconds"]) == ("aé\ufffd€😀", True, 0.123)
+
+
+@given(st.binary(), st.integers(0, 50))
+def test_any_bytes_become_text_that_json_and_postgresql_take(body: bytes, most: int) -> None:
+    kept = Recorder(["secret"], most=most).record(_answer(body))["body"]
+    assert len(kept) <= most
+    assert "\0" not in kept
+    kept.encode()
