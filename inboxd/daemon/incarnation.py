@@ -24,6 +24,7 @@ from inboxd.daemon.maintenance import MaintenanceTask, maintenance_tasks
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
+from inboxd.engine.endpoints import Endpoints
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
 from inboxd.engine.fleet import Fleet
@@ -42,6 +43,7 @@ from inboxd.maintenance.periodic import repeat
 from inboxd.maintenance.statistics import write_statistics
 from inboxd.model.backoff import Policy
 from inboxd.model.outcome import explain
+from inboxd.outbound.endpoints.book import DELIVER, book
 from inboxd.registry.registry import Registry
 from inboxd.registry.unknown_names import doubts
 from inboxd.resilience.rules import BreakerRules
@@ -108,6 +110,7 @@ class Incarnation:
         self._controls = Controls(self._obey, self._breakers)
         self._queues = Queues(settings.queues, on_change=self._take_over_queues)
         self._breakers.need(self._queues.breakers)
+        self._endpoints = Endpoints(metrics, self._queues, self._controls)
         self._folder: BatchFolder | None = None
         self._maintenance: list[MaintenanceTask] = []
         self._declared: Names = {}
@@ -201,12 +204,14 @@ class Incarnation:
                 controls=self._controls,
                 breakers=self._breakers,
                 queues=self._queues,
+                endpoints=self._endpoints,
                 exclusive_run=ExclusiveRun(
                     on_change=partial(flags["events"].wake, "timer"), on_rest=self._events_rest
                 ),
             )
             limits = self._executions.limits
             begin.set(partial(HandlerCall, self._breakers, limits))
+            book.set(self._endpoints.book)
             try:
                 async with anyio.create_task_group() as tasks:
                     await self._live(parts, flags, tasks, on_ready)
@@ -270,10 +275,13 @@ class Incarnation:
             parts, tasks, partial(flags["commands"].wake, "timer")
         )
         self._folder = parts.folder
+        delivers = DELIVER in self._registry.commands
         with explained():
             if await self._join(parts.pool):
                 event_work.be_careful()
             await parts.controls.read(parts.pool, self._sql)
+            if delivers:
+                await parts.endpoints.turn(parts.pool, self._sql)
             await parts.breakers.turn(parts.pool, self._sql, self.me.id)
         self.processors = [
             Processor(event_work, flags["events"], self._metrics),
@@ -285,6 +293,8 @@ class Incarnation:
         self._show_paused()
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
         tasks.start_soon(parts.breakers.keep, parts.pool, self._sql, self.me.id)
+        if delivers:
+            tasks.start_soon(parts.endpoints.keep, parts.pool, self._sql)
         tasks.start_soon(parts.folder.run)
         if self.settings.wakeups.mode != "off":
             tasks.start_soon(listen, parts, flags, self.lease.beat_soon)
@@ -373,6 +383,7 @@ class Incarnation:
     async def _show_gauges(self) -> None:
         self._metrics.lease_age.set(self.lease.age())
         self._breakers.show()
+        self._endpoints.show()
         for kind, rows in self._in_flight().items():
             self._metrics.in_flight.labels(kind).set(rows)
         for name, pool in self._pools.items():

@@ -1,12 +1,13 @@
 """What is left alone, as this worker knows it: what is paused, or needs an open breaker.
 
 Owns the current controls, and the loop that keeps them current: they are read when a change is
-notified, and twice a second, so that all workers obey within a second. Promises that nothing is
-claimed before they were read once, and that who asked for it is called at each change. Known limit:
-while the database is away they are what they were.
+notified, and twice a second, so that all workers obey within a second. The queues of disabled
+endpoints are left alone as paused ones are. Promises that nothing is claimed before they were read
+once, and that who asked for it is called at each change. Known limit: while the database is away
+they are what they were.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import anyio
 
@@ -32,6 +33,8 @@ class Controls:
         """
         self.paused: frozenset[tuple[str, str]] = frozenset()
         self.breakers = breakers
+        # Queues that are left alone beside what operators paused.
+        self._left: frozenset[str] = frozenset()
         self._changes = 0
         self._on_change = on_change
         self._notified = anyio.Event()
@@ -45,7 +48,7 @@ class Controls:
     @property
     def are_quiet(self) -> bool:
         """Whether nothing is left alone, and nothing is claimed as a probe."""
-        return not self.paused and self.breakers.is_quiet
+        return not (self.paused or self._left) and self.breakers.is_quiet
 
     def allow(self, kind: str, lane: str, type_: str) -> bool:
         """Whether a lane may be claimed; `kind` is what it is a lane of: topic or queue."""
@@ -60,13 +63,23 @@ class Controls:
         return self.breakers.is_quiet or self.breakers.is_admitted(kind, lane, type_, row_id)
 
     def allow_pauses(self, kind: str, lane: str, type_: str) -> bool:
-        """Whether no operator has paused a lane."""
-        paused = self.paused
+        """Whether no operator has paused a lane, and it is not one of a disabled endpoint."""
+        paused, left = self.paused, self._left
+        if left and kind == "queue" and lane in left:
+            return False
         return not paused or not ((kind, lane) in paused or ("type", type_) in paused)
 
     def named(self, kind: str) -> list[str]:
         """The names of this kind that are paused."""
         return [name for paused, name in self.paused if paused == kind]
+
+    def leave(self, queues: Iterable[str]) -> None:
+        """Leave these queues alone, beside what is paused: in place of those before."""
+        left = frozenset(queues)
+        if left != self._left:
+            self._left = left
+            self._changes += 1
+            self._on_change()
 
     def on_notify(self) -> None:
         """A change was notified, of pauses or of breakers: read at once."""

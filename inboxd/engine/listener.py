@@ -36,6 +36,10 @@ async def listen(
     connected = parts.metrics.listener_connected
     attempts = 0
 
+    def on_control() -> None:
+        parts.controls.on_notify()
+        parts.endpoints.on_notify()
+
     def on_connected() -> None:
         nonlocal attempts
         attempts = 0
@@ -50,7 +54,7 @@ async def listen(
                 parts.settings.database,
                 parts.sql,
                 on_wakeup=lambda table: flags[table].wake("notify"),
-                on_control=parts.controls.on_notify,
+                on_control=on_control,
                 on_joining=on_joining,
                 on_connected=on_connected,
                 check_interval=min(max(_SHORTEST_CHECK, heartbeat), _LONGEST_CHECK),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
+from inboxd.engine.endpoints import Endpoints
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions
 from inboxd.engine.fleet import Fleet
@@ -40,5 +41,6 @@ class Parts:
     folder: BatchFolder
     controls: Controls
     breakers: Breakers
+    endpoints: Endpoints
     queues: Queues
     exclusive_run: ExclusiveRun

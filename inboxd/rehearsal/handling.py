@@ -30,6 +30,7 @@ from inboxd.commands.settler import Settler
 from inboxd.engine.batch_folder import BatchFolder
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
+from inboxd.engine.endpoints import Endpoints
 from inboxd.engine.exclusive_run import ExclusiveRun
 from inboxd.engine.execution import Executions, TimeLimit
 from inboxd.engine.fleet import Fleet
@@ -121,6 +122,8 @@ class Stage:
         )
         sql, metrics = Statements(settings.database.schema_name), Metrics(version("inboxd"))
         breakers = Breakers(registry, metrics, on_change=_nothing)  # they are told of, never read
+        controls = Controls(_nothing, breakers)
+        queues = Queues(settings.queues, _nothing)
         self.parts = Parts(
             settings=settings,
             sql=sql,
@@ -134,9 +137,10 @@ class Stage:
             me=_nobody(),
             fleet=Fleet(),
             folder=BatchFolder(pool, sql),
-            controls=Controls(_nothing, breakers),
+            controls=controls,
             breakers=breakers,
-            queues=Queues(settings.queues, _nothing),
+            queues=queues,
+            endpoints=Endpoints(metrics, queues, controls),
             exclusive_run=ExclusiveRun(on_change=_nothing, on_rest=_nothing),
         )
         self.progress: list[Progress] = []

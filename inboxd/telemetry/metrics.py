@@ -74,6 +74,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._make_waiting()
         self._make_breakers()
+        self._make_endpoints()
         self._make_pages()
         self._make_lines()
         self._make_care()
@@ -193,6 +194,24 @@ class Metrics:
             "inboxd_breaker_fallbacks",
             "Commands instead of which a breaker's fallback was sent.",
             "name",
+        )
+
+    def _make_endpoints(self) -> None:
+        """Webhooks out."""
+        self.deliveries = self._counter(
+            "inboxd_webhook_deliveries",
+            "Attempts to deliver a webhook: succeeded, or failed.",
+            *("endpoint", "outcome"),
+        )
+        self.endpoint_failure_age = self._gauge(
+            "inboxd_endpoint_failure_age_seconds",
+            "How long an endpoint has taken no webhook; 0: it takes them.",
+            "endpoint",
+        )
+        self.endpoints_disabled = self._counter(
+            "inboxd_endpoints_disabled",
+            "Endpoints that this worker disabled: for their failures, or since they are gone.",
+            *("endpoint", "by"),
         )
 
     def _make_pages(self) -> None:

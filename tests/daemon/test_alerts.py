@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from inboxd.store import statistics
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 from tests.daemon.inbox import Inbox
-from tests.support import Database, StartWorker
+from tests.support import Database, StartWorker, endpoints
 from tests.support.rows import SQL, create_ledger, daemon_session
 
 pytestmark = pytest.mark.anyio
@@ -23,6 +23,7 @@ OF_WHAT_IS_THERE = {
     *("inboxd_blocked_keys", "inboxd_blocked_key_age_seconds", "inboxd_blocked_line_age_seconds"),
     "inboxd_breaker_backlog_age_seconds",
     "inboxd_retention_lag_seconds",
+    "inboxd_endpoint_failure_age_seconds",
     "inboxd_webhook_last_success_timestamp_seconds",
     "inboxd_webhook_held_since_timestamp_seconds",
 }
@@ -50,9 +51,15 @@ async def test_every_series_of_the_alerts_is_there_from_the_start(
 ) -> None:
     """A counter that is born at 1 has never grown, to Prometheus: the first tells nobody."""
     await create_ledger(database)
+    await endpoints.add(database, "acme")
     leap_day = {"cron": "0 0 29 2 *", "command": "test.wait"}
     worker = await start_worker(
-        {"retry": {"attempts": 1}, "schedules": {"leap": leap_day}, "inbound": _INBOUND}
+        {
+            "retry": {"attempts": 1},
+            "schedules": {"leap": leap_day},
+            "inbound": _INBOUND,
+            "worker": {"plugins": ["testplugin", "delivering"]},
+        }
     )
     families = list(text_string_to_metric_families((await worker.get("/metrics"))[1]))
     families = [family for family in families if family.name.startswith("inboxd_")]

@@ -1,0 +1,179 @@
+"""The endpoints of webhooks, as this worker knows them: read, and written down where they fail.
+
+Owns the loop that writes how deliveries went and reads what others wrote: when a change is
+notified, when a delivery has news, and every few seconds; and what follows for the queues of
+deliveries: limits, a breaker each, and that those of disabled endpoints are left alone. Promises
+that a transition is written by the one worker that knew the newest version, where an endpoint is
+disabled with its audit; and that a change of an endpoint is obeyed within a second. Known limit:
+with the database away endpoints are what they were, and what is unwritten waits.
+*See:* `inboxd.outbound.endpoints`, which decides; `queues` and `controls`, which are told.
+"""
+
+import time
+
+import anyio
+
+from inboxd.engine.controls import Controls
+from inboxd.engine.queues import Queues
+from inboxd.model.outcome import explain
+from inboxd.outbound.endpoints.book import EndpointBook
+from inboxd.outbound.endpoints.endpoint import News, ServedEndpoint
+from inboxd.settings import Queue
+from inboxd.settings.values import Rate, parse_rate
+from inboxd.store import endpoints as store
+from inboxd.store import operations as audit
+from inboxd.store.pools import Pool, lend, transaction
+from inboxd.store.session import Session
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+# Seconds between two looks at what is unwritten, and between two readings.
+_EVERY, _READ_EVERY = 0.5, 5.0
+# Deliveries of one endpoint at once in one worker, where nothing else is said: one that is slow
+# must not take the room of the others.
+_AT_ONCE = 10
+_MOST_AT_ONCE = 10_000
+ACTOR = "inboxd"
+
+
+class Endpoints:
+    """All endpoints, kept current."""
+
+    def __init__(self, metrics: Metrics, queues: Queues, controls: Controls) -> None:
+        """There is none until `turn` has read them."""
+        self.book = EndpointBook(self.on_notify)
+        self._metrics = metrics
+        self._queues = queues
+        self._controls = controls
+        self._work = anyio.Event()
+        self._reads = True
+        self._read_at = 0.0
+        self._is_due = True
+        self._laid: object = None
+        self._shown: frozenset[str] = frozenset()
+
+    def on_notify(self) -> None:
+        """A change was notified, or a delivery has news: see to it at once."""
+        self._is_due = True
+        self._work.set()
+
+    async def keep(self, pool: Pool, sql: Statements) -> None:
+        """Stay current until cancelled."""
+        while True:
+            with anyio.move_on_after(_EVERY):
+                await self._work.wait()
+            self._work = anyio.Event()
+            try:
+                await self.turn(pool, sql)
+                self._reads = True
+            except Exception as error:  # noqa: BLE001 - the next turn must come
+                if self._reads:
+                    _log.warning("endpoints cannot be read", reason=explain(error).error)
+                self._reads, self._is_due = False, True
+
+    async def turn(self, pool: Pool, sql: Statements) -> None:
+        """Write what deliveries made of endpoints, and read them if that may bring something."""
+        now = time.monotonic()
+        self._lay()  # what is gone is left alone before that is written
+        unwritten = self.book.unwritten(now)
+        is_due = self._is_due or bool(unwritten) or now - self._read_at >= _READ_EVERY
+        if not is_due:
+            return
+        self._is_due = False
+        async with lend(pool) as connection:
+            for endpoint, news in unwritten:
+                async with transaction(pool, connection):
+                    written = await _write(Session(connection, sql), endpoint, news)
+                if written:
+                    endpoint.wrote(news, time.monotonic())
+                    self._tell(endpoint, news)
+            taken_over = self.book.reading()
+            async with transaction(pool, connection):
+                rows = await store.read(connection, sql)
+        self._read_at = time.monotonic()
+        self.book.take_over(rows, self._read_at)
+        for name in rows:  # from 0 on: a counter that is born at 1 has never grown
+            for by in ("failures", "gone"):
+                self._metrics.endpoints_disabled.labels(name, by)
+        self._lay()
+        taken_over()
+
+    def _lay(self) -> None:
+        """Lay what the endpoints say over their queues, if that has changed."""
+        known = [(each, each.written) for each in self.book.endpoints]
+        laid = {row.name: (row.rate, row.concurrency, each.is_open) for each, row in known}
+        if laid == self._laid:
+            return
+        self._laid = laid
+        self._queues.add({each.queue: _queue_of(each) for each, _ in known})
+        self._controls.leave(each.queue for each, _ in known if not each.is_open)
+
+    def _tell(self, endpoint: ServedEndpoint, news: News) -> None:
+        """Count and log a transition that this worker wrote."""
+        name, reason = endpoint.written.name, endpoint.reason
+        if news == "failing":
+            _log.warning("endpoint fails", endpoint=name, reason=reason)
+        elif news == "recovered":
+            _log.info("endpoint has recovered", endpoint=name)
+        elif news != "succeeded":
+            self._metrics.endpoints_disabled.labels(name, news).inc()
+            _log.error(
+                "endpoint is disabled: its webhooks wait until it is enabled",
+                endpoint=name,
+                by=news,
+                failed_for=round(endpoint.failing_for(time.monotonic())),
+                reason=reason,
+            )
+
+    def show(self) -> None:
+        """Tell the metrics; called about once a second."""
+        now, metrics = time.monotonic(), self._metrics
+        for each in self.book.endpoints:
+            name = each.written.name
+            for outcome, count in each.counts():
+                metrics.deliveries.labels(name, outcome).inc(count)
+            metrics.endpoint_failure_age.labels(name).set(each.failing_for(now))
+        names = frozenset(each.written.name for each in self.book.endpoints)
+        for name in self._shown - names:
+            metrics.endpoint_failure_age.remove(name)
+        self._shown = names
+
+
+async def _write(session: Session, endpoint: ServedEndpoint, news: News) -> bool:
+    """Write one transition; False: somebody was quicker, and what is read next says who."""
+    connection, sql = session.connection, session.sql
+    row, status, reason = endpoint.written, endpoint.status, endpoint.reason
+    if news == "failing":
+        return await store.fail(connection, sql, row.name, row.version, status, reason) is not None
+    if news == "recovered":
+        found = await store.recover(connection, sql, row.name, row.version, status or 0)
+        return found is not None
+    if news == "succeeded":
+        await store.note_success(connection, sql, row.name, status or 0)
+        return True
+    if await store.give_up(connection, sql, row.name, row.version, news, reason) is None:
+        return False
+    await audit.record(session, ACTOR, "disable", f"endpoint {row.name}", reason, 1)
+    return True
+
+
+def _queue_of(endpoint: ServedEndpoint) -> Queue:
+    row = endpoint.written
+    total = None if row.concurrency is None else min(row.concurrency, _MOST_AT_ONCE)
+    return Queue(
+        concurrency=_AT_ONCE if total is None else None,
+        total_concurrency=total,
+        rate=_rate(row.rate),
+        breaker=endpoint.queue,
+    )
+
+
+def _rate(text: str | None) -> Rate | None:
+    """A rate that is higher than any limit is none."""
+    try:
+        return None if text is None else parse_rate(text)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Webhooks out: the endpoints that get them, and their deliveries."""

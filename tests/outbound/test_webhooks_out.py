@@ -1,0 +1,489 @@
+"""Webhooks out, by real workers to a real server: signed, retried, stopped, disabled."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+
+from inboxd.signatures.contract import Key, SignedRequest
+from inboxd.signatures.standard_webhooks import StandardWebhooksVerifier
+from tests.support import Config, Database, StartWorker, Worker, eventually
+from tests.support.customer import Customer, Got, answer, serving
+from tests.support.endpoints import SECRET, add
+
+pytestmark = pytest.mark.anyio
+
+OTHER = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+# Farther away than anything is waited for, so that no poll helps.
+PLUGINS = ["testplugin", "delivering"]
+NO_POLL: Config = {"worker": {"poll_interval": "60s", "plugins": PLUGINS}}
+# Attempts that follow each other at once.
+QUICK: Config = {
+    **NO_POLL,
+    "types": {"webhook.deliver": {"retry": {"kind": "fixed", "base": "50ms", "attempts": 1000}}},
+}
+
+
+@pytest.fixture
+async def customer() -> AsyncIterator[Customer]:
+    """A customer's server."""
+    async with serving() as found:
+        yield found
+
+
+async def send(database: Database, data: object = None, **options: object) -> None:
+    """Send a webhook as a producer does."""
+    names = "".join(f", {name} => ${place}" for place, name in enumerate(options, 2))
+    text = json.dumps({} if data is None else data)
+    await database.fetch(
+        f"select inboxd.send_webhook('user.created', $1::jsonb{names})", text, *options.values()
+    )
+
+
+async def rows(database: Database, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+    """The rows of a query."""
+    return [tuple(row) for row in await database.fetch(sql, *arguments)]
+
+
+async def delivered(database: Database, endpoint: str, count: int, within: float = 30) -> None:
+    """Wait until so many deliveries of an endpoint have succeeded."""
+
+    async def are() -> bool:
+        found = await database.fetchval(
+            "select count(*) from inboxd.commands_history"
+            " where queue = $1 and status = 'succeeded'",
+            f"webhooks.{endpoint}",
+        )
+        return bool(found >= count)
+
+    await eventually(are, within)
+
+
+def logged(worker: Worker, text: str) -> list[dict[str, Any]]:
+    """The lines of a worker's log that say this."""
+    lines = [json.loads(each) for each in worker.output().splitlines() if each.startswith("{")]
+    return [each for each in lines if text in each.get("message", "")]
+
+
+async def test_a_delivery_is_what_was_signed_by_every_current_secret(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    secrets = [{"secret": OTHER}, {"secret": SECRET}]
+    await add(database, "acme", url=customer.url("/hooks?a=1"), secrets=json.dumps(secrets))
+    await start_worker(NO_POLL)
+    data = {"name": "Zo\u00eb \u2028", "amount": 10.25, "ids": [10**30]}
+    await send(database, data, message_id="m1")
+    (got,) = await customer.has(1, "/hooks?a=1")
+    body = json.loads(got.body)
+    assert list(body) == ["type", "timestamp", "data"]
+    assert (body["type"], body["data"]) == ("user.created", data)
+    assert (got.id, got.headers["content-type"]) == ("m1", "application/json")
+    assert abs(int(got.headers["webhook-timestamp"]) - got.at) < 5
+    for secret in (SECRET, OTHER):
+        assert got.is_signed_by(secret)
+        verifier = StandardWebhooksVerifier([Key("k", secret.encode())], 60.0, {})
+        assert verifier.verify(SignedRequest(got.headers, got.body), got.at) == "k"
+    await delivered(database, "acme", 1)
+    ((result,),) = await rows(database, "select result from inboxd.commands_history")
+    assert json.loads(result)["status"] == 204
+
+
+async def test_whatever_is_no_2xx_is_tried_again_under_the_same_id(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    replies = [
+        answer(302, location=customer.url("/other")),
+        answer(307, location=customer.url("/other")),
+        *(answer(status, b"no") for status in (400, 404, 500)),
+        None,  # the connection breaks
+        answer(202, b"thanks"),
+    ]
+
+    async def reply(_got: Got) -> bytes | None:
+        return replies.pop(0)
+
+    customer.replies["/"] = reply
+    await add(database, "acme", url=customer.url())
+    await start_worker(QUICK)
+    await send(database, {"n": 1})
+    await delivered(database, "acme", 1)
+    got = customer.at("/")
+    assert len(got) == 7
+    assert customer.at("/other") == []
+    assert len({each.id for each in got}) == 1
+    assert len({each.body for each in got}) == 1
+    assert all(each.is_signed_by(SECRET) for each in got)
+    ((errors, attempts),) = await rows(
+        database, "select errors, attempts from inboxd.commands_history"
+    )
+    assert attempts == 7
+    for status, told in zip((302, 307, 400, 404, 500), json.loads(errors), strict=False):
+        assert str(status) in told["error"], told
+
+
+async def test_the_time_is_that_of_the_attempt(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    statuses = [500, 500, 204]
+
+    async def reply(_got: Got) -> bytes | None:
+        return answer(statuses.pop(0))
+
+    customer.replies["/"] = reply
+    await add(database, "acme", url=customer.url())
+    await start_worker(
+        {**NO_POLL, "types": {"webhook.deliver": {"retry": {"kind": "fixed", "base": "1100ms"}}}}
+    )
+    await send(database)
+    got = await customer.has(3)
+    times = [int(each.headers["webhook-timestamp"]) for each in got]
+    assert all(later > earlier for earlier, later in pairwise(times))
+    assert all(abs(at - each.at) < 2 for at, each in zip(times, got, strict=True))
+
+
+async def test_gone_disables_at_once_and_what_waits_goes_when_it_is_enabled(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    customer.replies["/"] = 410
+    await add(database, "acme", url=customer.url())
+    await add(database, "other", url=customer.url("/other"))
+    workers = [await start_worker(QUICK) for _ in range(2)]
+    await send(database)
+
+    async def is_disabled() -> bool:
+        found = await rows(
+            database, "select disabled_by from inboxd.endpoints where name = 'acme' and not enabled"
+        )
+        return found == [("gone",)]
+
+    await eventually(is_disabled)
+    asked = len(customer.at("/"))
+    assert asked <= 3  # it may have been asked again until that was written
+    # Nothing new is written for it, and what waits is left alone.
+    await send(database)
+    await delivered(database, "other", 2)
+    waiting = "select status, attempts from inboxd.commands where queue = 'webhooks.acme'"
+    assert await rows(database, waiting) == [("pending", asked)]
+    told = [line for each in workers for line in logged(each, "endpoint is disabled")]
+    assert [(line["endpoint"], line["by"]) for line in told] == [("acme", "gone")]
+    series = 'inboxd_endpoints_disabled_total{by="gone",endpoint="acme"}'
+    assert sum([await each.metric(series) for each in workers]) == 1
+    audit = "select actor, action, target, count from inboxd.audit"
+    assert await rows(database, audit) == [("inboxd", "disable", "endpoint acme", 1)]
+    assert len(customer.at("/")) == asked
+    customer.replies["/"] = 204
+    await enable(database, "acme")
+    await delivered(database, "acme", 1)
+
+
+async def enable(database: Database, name: str) -> None:
+    """What an operator does."""
+    await database.execute(
+        "update inboxd.endpoints set enabled = true, disabled_at = null, disabled_by = null,"
+        " disabled_reason = null, failing_since = null, version = version + 1 where name = $1",
+        name,
+    )
+
+
+async def test_it_is_not_asked_before_it_asks_for_it(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    replies = [answer(429, retry_after="2"), answer(503, retry_after="0"), answer(204)]
+
+    async def reply(_got: Got) -> bytes | None:
+        return replies.pop(0)
+
+    customer.replies["/"] = reply
+    await add(database, "acme", url=customer.url())
+    await start_worker(QUICK)
+    await send(database)
+    first, second, third = await customer.has(3)
+    assert second.at - first.at >= 2
+    assert third.at - second.at >= 0.05
+
+
+async def test_what_is_kept_of_an_answer_is_cut_and_has_no_secret(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    replies = [
+        answer(500, f"no: {SECRET} ".encode() + b"x" * 5_000),
+        answer(200, f"yes: {SECRET.removeprefix('whsec_')} ".encode() + b"y" * 5_000),
+    ]
+
+    async def reply(_got: Got) -> bytes | None:
+        return replies.pop(0)
+
+    customer.replies["/"] = reply
+    await add(database, "acme", url=customer.url())
+    worker = await start_worker(QUICK)
+    await send(database)
+    await delivered(database, "acme", 1)
+    ((result, errors),) = await rows(
+        database, "select result::text, errors::text from inboxd.commands_history"
+    )
+    assert "answered 500: no: " in errors
+    told = json.loads(result)
+    assert (told["status"], told["cut"], told["attempts"]) == (200, True, 2)
+    assert told["body"].startswith("yes: ")
+    assert len(result) < 1_000
+    assert "x" * 300 not in errors
+    for text in (result, errors, worker.output()):
+        assert SECRET.removeprefix("whsec_") not in text
+
+
+async def test_an_address_that_is_not_public_is_not_asked(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    """It is tried again: whoever mends the URL, or allows the address, need replay nothing."""
+    urls = [f"http://[::1]:{customer.port}/", "http://169.254.169.254/latest"]
+    for place, url in enumerate(urls):
+        await add(database, f"inside{place}", url=url)
+    await start_worker(QUICK)
+    await send(database)
+
+    async def have_failed() -> bool:
+        found = await rows(database, "select errors::text from inboxd.commands where attempts > 0")
+        return len(found) == 2 and all("not of the public internet" in each for (each,) in found)
+
+    await eventually(have_failed)
+    await database.execute(
+        "update inboxd.endpoints set url = $1, version = version + 1", customer.url()
+    )
+    await delivered(database, "inside0", 1)
+    await delivered(database, "inside1", 1)
+
+
+async def test_nothing_but_failures_for_its_time_disables_it_once(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    customer.replies["/"] = 503
+    await add(database, "acme", url=customer.url())
+    await database.execute("update inboxd.endpoints set disable_after = '2 seconds'")
+    never = {"webhooks.acme": {"consecutive_failures": 1000, "failure_ratio": 0}}
+    workers = [await start_worker({**QUICK, "breakers": never}) for _ in range(2)]
+    for number in range(20):
+        await send(database, {"n": number})
+
+    async def is_disabled() -> bool:
+        found = await rows(database, "select disabled_by, failing_since from inboxd.endpoints")
+        return found[0][0] == "failures" and found[0][1] is not None
+
+    await eventually(is_disabled)
+    first = customer.got[0].at
+    assert customer.got[-1].at - first >= 2
+    told = [line for each in workers for line in logged(each, "endpoint is disabled")]
+    assert [(line["endpoint"], line["by"]) for line in told] == [("acme", "failures")]
+    audit = "select actor, action, target, count from inboxd.audit"
+    assert await rows(database, audit) == [("inboxd", "disable", "endpoint acme", 1)]
+    customer.replies["/"] = 204
+    await enable(database, "acme")
+    await delivered(database, "acme", 20)
+    assert await rows(database, "select failing_since from inboxd.endpoints") == [(None,)]
+
+
+async def test_a_success_between_keeps_it_enabled(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    """It fails and succeeds in turns for far longer than its time."""
+    count = 0
+
+    async def reply(_got: Got) -> bytes | None:
+        nonlocal count
+        count += 1
+        return answer(204 if count % 10 == 0 else 503)
+
+    customer.replies["/"] = reply
+    await add(database, "acme", url=customer.url())
+    await database.execute("update inboxd.endpoints set disable_after = '1 second'")
+    await start_worker({**QUICK, "breakers": {"webhooks.acme": {"failure_ratio": 0}}})
+    for number in range(20):
+        await send(database, {"n": number})
+    await delivered(database, "acme", 20)
+    assert customer.got[-1].at - customer.got[0].at > 1
+    assert await rows(database, "select enabled from inboxd.endpoints") == [(True,)]
+
+
+async def test_one_that_is_down_stops_only_itself(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    """Its breaker opens, what waits is not claimed and spends nothing; the others go on."""
+    customer.replies["/down"] = 503
+    await add(database, "down", "down.*", url=customer.url("/down"))
+    await add(database, "up", "user.*", url=customer.url("/up"))
+    rules = {
+        "webhooks.down": {"consecutive_failures": 3, "first_break": "1h", "longest_break": "1h"}
+    }
+    worker = await start_worker({**NO_POLL, "breakers": rules})
+    many = "select inboxd.send_webhook($1) from generate_series(1, $2)"
+    await database.fetch(many, "down.now", 3)
+    state = "select state from inboxd.breakers where name = 'webhooks.down'"
+
+    async def is_open() -> bool:
+        return await rows(database, state) == [("open",)]
+
+    await eventually(is_open)
+    asked = len(customer.at("/down"))
+    await database.fetch(many, "down.now", 500)
+    await database.fetch(many, "user.created", 200)
+    await delivered(database, "up", 200)
+    assert len(customer.at("/down")) == asked
+    left = "select sum(attempts), max(fence) from inboxd.commands where id > 3"
+    assert await rows(database, left) == [(0, 0)]
+    assert await worker.metric('inboxd_breaker_state{name="webhooks.down"}') == 2
+    # It comes back: all are delivered once.
+    customer.replies["/down"] = 204
+    await database.execute(
+        "update inboxd.breakers set open_until = now(), version = version + 1"
+        " where name = 'webhooks.down'"
+    )
+    await database.execute("update inboxd.commands set run_at = now() where attempts > 0")
+    await delivered(database, "down", 503)
+    good = [each.id for each in customer.at("/down")[asked:]]
+    assert len(good) == len(set(good)) == 503
+
+
+async def test_a_slow_one_leaves_room_for_the_others(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    held = asyncio.Event()
+
+    async def reply(_got: Got) -> bytes | None:
+        await held.wait()
+        return answer(204)
+
+    customer.replies["/slow"] = reply
+    await add(database, "slow", "slow.*", url=customer.url("/slow"))
+    await add(database, "up", "user.*", url=customer.url("/up"))
+    await start_worker({**NO_POLL, "commands": {"concurrency": 12}})
+    many = "select inboxd.send_webhook($1) from generate_series(1, $2)"
+    await database.fetch(many, "slow.now", 100)
+    await customer.has(10, "/slow")
+    await database.fetch(many, "user.created", 50)
+    await delivered(database, "up", 50)
+    assert len(customer.at("/slow")) == 10
+    held.set()
+    await delivered(database, "slow", 100)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_an_ordered_one_gets_each_key_in_order_over_retries(
+    database: Database, start_worker: StartWorker, customer: Customer, workers: int
+) -> None:
+    """An earlier delivery that is tried again holds its key, and no other."""
+    failures = {("a", 3): 3, ("b", 0): 2, ("c", 9): 1}
+    good: dict[str, list[int]] = {key: [] for key in "abc"}
+    begun: set[str] = set()
+
+    async def reply(got: Got) -> bytes | None:
+        key, number = got.data["key"], got.data["n"]
+        assert key not in begun  # one at a time
+        begun.add(key)
+        await anyio.sleep(0.002)
+        begun.discard(key)
+        if failures.get((key, number), 0) > 0:
+            failures[key, number] -= 1
+            return answer(503)
+        good[key].append(number)
+        return answer(204)
+
+    customer.replies["/"] = reply
+    await add(database, "acme", url=customer.url(), ordered=True)
+    for _ in range(workers):
+        await start_worker({**QUICK, "breakers": {"webhooks.acme": {"failure_ratio": 0}}})
+    for number in range(20):
+        for key in "abc":
+            await send(database, {"key": key, "n": number}, ordering_key=key)
+    await delivered(database, "acme", 60)
+    assert good == {key: list(range(20)) for key in "abc"}
+    assert set(failures.values()) == {0}
+
+
+async def test_a_change_is_obeyed_within_a_second_without_a_restart(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    await add(database, "acme", url=customer.url("/old"))
+    await start_worker(NO_POLL)
+    await send(database)
+    await customer.has(1, "/old")
+    await database.execute(
+        "update inboxd.endpoints set url = $1, secrets = $2, version = version + 1",
+        customer.url("/new"),
+        json.dumps([{"secret": OTHER}]),
+    )
+    await anyio.sleep(1)
+    await send(database)
+    (got,) = await customer.has(1, "/new")
+    assert (got.is_signed_by(OTHER), got.is_signed_by(SECRET)) == (True, False)
+    # One that is added is known at once to who sends to it.
+    await add(database, "late", url=customer.url("/late"))
+    await send(database)
+    await customer.has(1, "/late")
+
+
+@pytest.mark.long
+async def test_a_rate_is_kept_over_two_workers(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    await add(database, "acme", url=customer.url(), rate="50/s")
+    for _ in range(2):
+        await start_worker(NO_POLL)
+    await database.fetch("select inboxd.send_webhook('user.created') from generate_series(1, 1000)")
+    got = await customer.has(501)
+    seconds = got[500].at - got[100].at
+    assert 0.95 <= (400 / seconds) / 50 <= 1.05
+
+
+async def test_no_transaction_is_open_while_an_endpoint_is_asked(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    asked, held = asyncio.Event(), asyncio.Event()
+
+    async def reply(_got: Got) -> bytes | None:
+        asked.set()
+        await held.wait()
+        return answer(204)
+
+    customer.replies["/"] = reply
+    await add(database, "acme", url=customer.url())
+    await start_worker(NO_POLL)
+    await send(database)
+    await asked.wait()
+    began = await database.fetchval("select clock_timestamp()")
+    await anyio.sleep(0.5)
+    open_ = await database.fetch(
+        "select query, xact_start from pg_stat_activity where datname = current_database()"
+        " and application_name like 'inboxd %' and xact_start < $1",
+        began,
+    )
+    held.set()
+    assert open_ == []
+    await delivered(database, "acme", 1)
+
+
+@pytest.mark.long
+async def test_what_a_killed_worker_was_asking_is_delivered_again(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    async def never(_got: Got) -> bytes | None:
+        await anyio.sleep_forever()
+        return None
+
+    customer.replies["/"] = never
+    await add(database, "acme", url=customer.url())
+    first = await start_worker(NO_POLL)
+    for number in range(5):
+        await send(database, {"n": number})
+    got = await customer.has(5)
+    before = {each.id for each in got}
+    first.kill()
+    customer.replies["/"] = 204
+    await start_worker({"worker": {"plugins": PLUGINS}})
+    await send(database, {"n": 5})
+    await delivered(database, "acme", 6, within=60)
+    after = customer.got[5:]
+    assert {each.id for each in after} > before
+    assert len(after) == 6

@@ -1,0 +1,169 @@
+"""An endpoint of one worker: when it fails, is well again, or is to be disabled."""
+
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from inboxd.errors import SettingsError
+from inboxd.model.endpoints import WrittenEndpoint
+from inboxd.outbound.endpoints.book import EndpointBook
+from inboxd.outbound.endpoints.endpoint import ServedEndpoint
+from inboxd.signatures.contract import Key, SignedRequest
+from inboxd.signatures.standard_webhooks import StandardWebhooksVerifier
+
+OLD = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLwAA"
+NEW = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+ROW = WrittenEndpoint(
+    name="acme",
+    url="https://acme.example/hooks",
+    secrets=(NEW, OLD),
+    ordered=False,
+    rate=None,
+    concurrency=None,
+    enabled=True,
+    failing=None,
+    disable_after=100.0,
+    version=1,
+)
+
+
+def failing(seconds: float, now: float) -> ServedEndpoint:
+    """One that has been failing for so many seconds, as the table has it."""
+    return ServedEndpoint(replace(ROW, failing=seconds), now)
+
+
+def test_a_failure_is_written_down_once_nothing_has_succeeded_for_a_while() -> None:
+    one = ServedEndpoint(ROW, 10.0)
+    one.failed(503, "busy", 10.0)
+    assert (one.unwritten(14.9), one.is_watched(14.9)) == (None, True)
+    assert one.unwritten(15.0) == "failing"
+    one.succeeded(200, 15.1)
+    one.wrote("succeeded", 15.1)
+    assert (one.unwritten(15.1), one.is_watched(15.1)) == (None, False)
+
+
+def test_what_is_to_be_disabled_soon_is_written_down_sooner() -> None:
+    one = ServedEndpoint(replace(ROW, disable_after=2.0), 10.0)
+    one.failed(503, "busy", 10.0)
+    assert (one.unwritten(10.1), one.unwritten(10.25)) == (None, "failing")
+
+
+def test_a_success_since_it_began_to_fail_ends_that_whoever_wrote_it() -> None:
+    one = ServedEndpoint(ROW, 10.0)
+    one.succeeded(200, 30.0)
+    one.wrote("succeeded", 30.0)
+    assert one.learn(replace(ROW, failing=5.0, version=2), 32.0) is one  # since 27
+    assert one.unwritten(32.0) == "recovered"
+    one.learn(replace(ROW, failing=1.0, version=3), 32.0)  # since 31
+    assert one.unwritten(32.0) is None
+
+
+def test_one_that_another_worker_found_well_has_to_fail_anew() -> None:
+    one = failing(50.0, 100.0)
+    one.failed(503, "busy", 101.0)
+    one.learn(replace(ROW, version=3), 102.0)
+    assert (one.unwritten(200.0), one.is_watched(200.0)) == (None, False)
+    one.failed(503, "busy", 200.0)
+    assert (one.unwritten(204.0), one.unwritten(205.0)) == (None, "failing")
+
+
+def test_it_is_disabled_by_a_failure_at_the_end_of_its_time_and_not_by_silence() -> None:
+    one = failing(0.0, 10.0)
+    one.failed(None, "no answer", 20.0)
+    assert one.unwritten(500.0) is None
+    one.failed(503, "busy", 110.0)
+    assert one.unwritten(110.0) == "failures"
+    one.succeeded(200, 110.5)
+    assert one.unwritten(110.5) == "recovered"
+
+
+def test_gone_is_written_until_it_is_disabled_and_forgotten_when_it_is_enabled() -> None:
+    one = ServedEndpoint(ROW, 10.0)
+    one.is_gone(410, "gone", 10.0)
+    assert (one.is_open, one.unwritten(10.0), one.is_watched(10.0)) == (False, "gone", True)
+    one.learn(replace(ROW, version=2), 10.5)  # somebody else's change
+    assert (one.is_open, one.unwritten(10.5)) == (False, "gone")
+    one.learn(replace(ROW, enabled=False, version=3), 11.0)
+    assert (one.is_open, one.unwritten(11.0), one.is_watched(11.0)) == (False, None, False)
+    one.learn(replace(ROW, version=4), 12.0)
+    assert (one.is_open, one.unwritten(12.0)) == (True, None)
+
+
+def test_what_another_url_answered_says_nothing() -> None:
+    one = ServedEndpoint(ROW, 10.0)
+    one.is_gone(410, "gone", 10.0)
+    other = one.learn(replace(ROW, url="https://acme.example/new", version=2), 11.0)
+    assert other is not one
+    assert (other.is_open, other.unwritten(100.0)) == (True, None)
+    assert dict(other.counts()) == {"succeeded": 0, "failed": 1}
+
+
+def test_successes_are_written_once_a_minute() -> None:
+    one = ServedEndpoint(ROW, 10.0)
+    one.succeeded(200, 10.0)
+    assert one.unwritten(10.0) == "succeeded"
+    one.wrote("succeeded", 10.0)
+    one.succeeded(200, 69.0)
+    assert one.unwritten(69.0) is None
+    one.succeeded(200, 70.0)
+    assert one.unwritten(70.0) == "succeeded"
+
+
+@pytest.mark.parametrize("secret", [OLD, NEW])
+def test_each_current_secret_signs(secret: str) -> None:
+    headers = ServedEndpoint(ROW, 0.0).sign(b"{}", "msg_1", 1000.0)
+    verifier = StandardWebhooksVerifier([Key("one", secret.encode())], 5.0, {})
+    assert verifier.verify(SignedRequest(headers, b"{}"), 1001.0) == "one"
+
+
+def test_a_rotation_counts_from_its_reading_on() -> None:
+    one = ServedEndpoint(replace(ROW, secrets=(OLD,)), 0.0)
+    before = one.sign(b"{}", "msg_1", 1000.0)["webhook-signature"]
+    one.learn(replace(ROW, secrets=(NEW,), version=2), 1.0)
+    after = one.sign(b"{}", "msg_1", 1000.0)["webhook-signature"]
+    both = ServedEndpoint(ROW, 0.0).sign(b"{}", "msg_1", 1000.0)["webhook-signature"]
+    assert both == f"{after} {before}"
+
+
+def test_a_secret_that_is_none_is_told_without_it() -> None:
+    one = ServedEndpoint(replace(ROW, secrets=("whsec_nonsense!",)), 0.0)
+    with pytest.raises(SettingsError, match="'acme' cannot be signed for") as refused:
+        one.sign(b"{}", "msg_1", 1000.0)
+    assert "nonsense" not in str(refused.value)
+    assert "nonsense" not in repr(one.written)
+
+
+@pytest.mark.anyio
+async def test_a_delivery_waits_for_the_reading_after_it_and_for_no_earlier_one() -> None:
+    book = EndpointBook()
+    earlier = book.reading()
+    found: list[ServedEndpoint | None] = []
+
+    async def find(name: str) -> None:
+        found.append(await book.find(name))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(find, "acme")
+        tasks.start_soon(find, "nobody")
+        await anyio.wait_all_tasks_blocked()
+        earlier()
+        await anyio.wait_all_tasks_blocked()
+        assert found == []
+        taken_over = book.reading()
+        book.take_over({"acme": ROW}, 10.0)
+        taken_over()
+    assert [each and each.written.name for each in found] == ["acme", None]
+
+
+def test_what_was_removed_or_has_another_url_leaves_nothing_unwritten() -> None:
+    book = EndpointBook()
+    book.take_over({"acme": ROW, "other": replace(ROW, name="other")}, 10.0)
+    for one in list(book.endpoints):
+        book.is_gone(one, 410, "gone")
+    assert [(each.written.name, news) for each, news in book.unwritten(10.0)] == [
+        ("acme", "gone"),
+        ("other", "gone"),
+    ]
+    book.take_over({"acme": replace(ROW, url="https://other.example/")}, 11.0)
+    assert book.unwritten(11.0) == []
