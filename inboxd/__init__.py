@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from inboxd.api.workflows import Step, Workflow
     from inboxd.errors import BreakerOpen, Defer, InboxdError, PayloadError, Reject, Retry
     from inboxd.model.backoff import Explicit, Exponential, Fixed, Linear
+    from inboxd.outbound.request import HttpRequest
 
 __all__ = [
     "Batch",
@@ -44,6 +45,7 @@ __all__ = [
     "FailedAttempt",
     "Fixed",
     "Handlers",
+    "HttpRequest",
     "InboxdError",
     "Linear",
     "PayloadError",
@@ -72,6 +74,7 @@ _HOMES = {
     "api.middleware": ("Call", "Proceed"),
     "api.workflows": ("Step", "Workflow"),
     "errors": ("BreakerOpen", "Defer", "InboxdError", "PayloadError", "Reject", "Retry"),
+    "outbound.request": ("HttpRequest",),
     "model.backoff": ("Explicit", "Exponential", "Fixed", "Linear"),
 }
 

@@ -304,6 +304,16 @@ class CommandContext(_Context[C]):
         return cast("UUID", self._row["command_id"])
 
     @property
+    def queue(self) -> str:
+        """The queue that the command is in."""
+        return cast("str", self._row["queue"])
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace that the command continues (W3C Trace Context), if it has one."""
+        return cast("str | None", self._row["traceparent"])
+
+    @property
     def idempotency_key(self) -> str:
         """The same at every attempt: give it to an external service, and it acts once."""
         return str(self.command_id)

@@ -36,9 +36,9 @@ def list_(given: Looking) -> None:
     from inboxd.store import listing, queues
 
     settings = given.settings
-    found = given.ask(lambda session: queues.listed(session, settings.queues))
+    found = given.ask(lambda session: queues.listed(session, settings.all_queues))
     for row in found:
-        row["limits"] = _limits(settings.queues.get(row["queue"]))
+        row["limits"] = _limits(settings.all_queues.get(row["queue"]))
     given.print(
         {"counted_to": listing.COUNTED, "queues": found},
         [columns.table(_LIST, found)],
@@ -70,10 +70,10 @@ def show(
     from inboxd.store import listing, queues
 
     settings = given.settings
-    own = settings.queues.get(name)
+    own = settings.all_queues.get(name)
 
     async def look(session: Any) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
-        listed = await queues.listed(session, settings.queues)
+        listed = await queues.listed(session, settings.all_queues)
         keys = await queues.blocked_keys(session, name, own or Queue(), limit)
         return {row["queue"]: row for row in listed}, keys
 

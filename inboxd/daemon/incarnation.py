@@ -108,7 +108,7 @@ class Incarnation:
         self._pools: dict[str, Pool] = {}
         self._breakers = Breakers(registry, metrics, on_change=self._obey)
         self._controls = Controls(self._obey, self._breakers)
-        self._queues = Queues(settings.queues, on_change=self._take_over_queues)
+        self._queues = Queues(settings.all_queues, on_change=self._take_over_queues)
         self._breakers.need(self._queues.breakers)
         self._endpoints = Endpoints(metrics, self._queues, self._controls)
         self._folder: BatchFolder | None = None
@@ -177,7 +177,7 @@ class Incarnation:
         """Take over what may change while running: page sizes, concurrency, rules of breakers."""
         self.settings = settings
         self._breakers.take_over(breakers)
-        self._queues.reload(settings.queues)
+        self._queues.reload(settings.all_queues)
         if self._event_work is not None:
             self._event_work.reload(settings.events)
 

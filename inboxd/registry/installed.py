@@ -129,7 +129,7 @@ def _look(point: EntryPoint, settings: Settings) -> InstalledPlugin:
     only = settings.worker.plugins
     registry, error = None, None
     try:
-        registry, _ = judged(build_registry([load(point)]), settings)
+        registry, _ = judged(build_registry([load(point)]), settings, whole=False)
     except PluginError as problem:
         listed = str(problem).partition("\n- ")[2] or str(problem)
         error = listed.replace(f"{origin(point)}: ", "").replace("\n- ", "\n")

@@ -22,6 +22,7 @@ from inboxd.errors import InboxdError, PluginError, SettingsError, UsageError
 from inboxd.model.backoff import Policy, override, policy_from
 from inboxd.model.entry_points import origin, why
 from inboxd.model.spelling import did_you_mean
+from inboxd.outbound.plugin import built_in
 from inboxd.registry.breakers import with_breakers
 from inboxd.registry.chunk_handlers import misfits
 from inboxd.registry.judgeable import judgeable
@@ -110,6 +111,22 @@ def build_registry(sources: Iterable[Source], problems: Iterable[str] = ()) -> R
     )
 
 
+def with_built_in(plugins: Registry, settings: Settings, problems: list[str]) -> Registry:
+    """The registry with the handlers that are built in, as far as the settings ask for them."""
+    own: Registry | None = None
+    with noted(problems, "[targets]"):
+        handlers = built_in(settings)
+        own = None if handlers is None else build_registry([("inboxd", handlers)])
+    if own is None:
+        return plugins
+    taken = sorted(plugins.commands.keys() & own.commands.keys())
+    problems += [f"[targets]: a plugin declares {each!r}, which is built in." for each in taken]
+    merged = plugins.changed(
+        plugins.events, {**own.commands, **plugins.commands}, plugins.topics.values()
+    )
+    return dataclasses.replace(merged, lifespans=(*own.lifespans, *plugins.lifespans))
+
+
 def with_types(
     registry: Registry,
     types: Mapping[str, TypeOverride],
@@ -185,8 +202,12 @@ def configured(plugins: Registry, settings: Settings) -> Registry:
     return registry
 
 
-def judged(plugins: Registry, settings: Settings) -> tuple[Registry, list[str]]:
+def judged(
+    plugins: Registry, settings: Settings, *, whole: bool = True
+) -> tuple[Registry, list[str]]:
     """What plugins declare, as the settings want it where they fit; and everything that does not.
+
+    whole: whether what is built in is laid beside them, where the settings ask for it.
 
     Of settings that are not known, nothing is told that may follow from that. Raises PluginError
     where only plugins do not fit each other.
@@ -194,12 +215,14 @@ def judged(plugins: Registry, settings: Settings) -> tuple[Registry, list[str]]:
     known = judgeable(settings)
     wrong: list[str] = []
     default = _default_policy(settings, wrong)
+    if whole:
+        plugins = with_built_in(plugins, known, wrong)
     registry = with_topics(plugins, known.topics, default, wrong)
     # They rest on what is said of topics.
     misfits_ = _misfits(registry) if settings.knows("topics") and not wrong else []
     registry = with_types(registry, known.types, default, wrong)
     _check_timeouts(settings, registry, wrong)
-    registry = with_breakers(registry, known.breakers, known.queues, wrong)
+    registry = with_breakers(registry, known.breakers, known.all_queues, wrong)
     registry = with_schedules(registry, known.schedules, wrong)
     topics = [name for name in settings.worker.topics if settings.knows("topics", name)]
     registry = serving(registry, topics, wrong, declared=settings.topics)

@@ -43,7 +43,8 @@ def _queues(settings: Settings, registry: Registry, declared: Names) -> Iterator
     scheduled |= {each.queue for each in settings.schedules.values() if each.queue}
     # Of a type that is refused, it is still known which queue is meant.
     changed = {each.queue for each in settings.types.values() if each.queue}
-    own = {DEFAULT, *registry.queues, *scheduled, *changed}
+    targets = {f"http.{name}" for name in settings.targets}
+    own = {DEFAULT, *registry.queues, *scheduled, *changed, *targets}
     for name in settings.worker.queues:
         if name not in own:
             hint = did_you_mean(name, own) or "."

@@ -123,7 +123,7 @@ class Stage:
         sql, metrics = Statements(settings.database.schema_name), Metrics(version("inboxd"))
         breakers = Breakers(registry, metrics, on_change=_nothing)  # they are told of, never read
         controls = Controls(_nothing, breakers)
-        queues = Queues(settings.queues, _nothing)
+        queues = Queues(settings.all_queues, _nothing)
         self.parts = Parts(
             settings=settings,
             sql=sql,

@@ -19,6 +19,7 @@ from inboxd.settings.inbound import (
 )
 from inboxd.settings.loading import Reading, load, read
 from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
+from inboxd.settings.outbound import Outbound, OutboundHttp, Target
 from inboxd.settings.overrides import (
     Queue,
     RetryDefaults,
@@ -50,11 +51,14 @@ __all__ = [
     "InboundSpool",
     "Logs",
     "Maintenance",
+    "Outbound",
+    "OutboundHttp",
     "Queue",
     "Reading",
     "RetryDefaults",
     "ScheduleOverride",
     "Settings",
+    "Target",
     "TopicOverride",
     "TypeOverride",
     "Unhandled",

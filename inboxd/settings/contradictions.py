@@ -12,6 +12,7 @@ from itertools import combinations
 from inboxd.settings.admin import Admin
 from inboxd.settings.inbound import InboundHttp
 from inboxd.settings.inbound_contradictions import in_webhooks
+from inboxd.settings.outbound_contradictions import in_targets
 from inboxd.settings.sections import Settings
 from inboxd.settings.telemetry import Http
 
@@ -29,6 +30,7 @@ def contradictions(settings: Settings) -> Iterator[str]:
             place = ", ".join(each for each in sources if each != "default")
             yield from (f"{place}: {found}" if place else found for found in rule(settings))
     yield from in_webhooks(settings)
+    yield from in_targets(settings)
 
 
 def _rests_on(*keys: str) -> Callable[[_Rule], _Rule]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, SecretStr
 from inboxd.settings.breakers import BreakerOverride
 from inboxd.settings.endpoints import Endpoint
 from inboxd.settings.inbound import WebhookSource
+from inboxd.settings.outbound import Target
 from inboxd.settings.overrides import (
     Queue,
     ScheduleOverride,
@@ -32,6 +33,7 @@ _NAMED: dict[str, type[BaseModel]] = {
     "schedules": ScheduleOverride,
     "breakers": BreakerOverride,
     "endpoints": Endpoint,
+    "targets": Target,
 }
 # An empty value takes away what the plugin of a topic says.
 _NOTHING = {"enum": [""]}

@@ -33,6 +33,16 @@ def _source_name(name: str) -> str:
     return name
 
 
+def target_name(name: str) -> str:
+    """The name of a target, which is a part of its queue's; raises ValueError."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            "the name of a target is a part of its queue's: at most 100 letters, digits, dots, "
+            "hyphens and underscores, and a letter or digit first"
+        )
+    return name
+
+
 def _header(name: str) -> str:
     if not _TOKEN.fullmatch(name):
         raise ValueError("a header's name has letters, digits and hyphens, such as x-request-id")

@@ -17,6 +17,7 @@ from inboxd.settings.database import Database
 from inboxd.settings.endpoints import Endpoint, EndpointName
 from inboxd.settings.inbound import Inbound
 from inboxd.settings.maintenance import Dedup, History, Maintenance
+from inboxd.settings.outbound import Outbound, Target, TargetName
 from inboxd.settings.overrides import (
     Queue,
     RetryDefaults,
@@ -59,6 +60,8 @@ class Settings(BaseSettings):
     http: Http = Field(default_factory=Http)
     inbound: Inbound = Field(default_factory=Inbound)
     admin: Admin = Field(default_factory=Admin)
+    outbound: Outbound = Field(default_factory=Outbound)
+    targets: dict[TargetName, Target] = Field(default_factory=dict)
     log: Logs = Field(default_factory=Logs)
     history: History = Field(default_factory=History)
     dedup: Dedup = Field(default_factory=Dedup)
@@ -103,6 +106,16 @@ class Settings(BaseSettings):
             all(one in (other, ANY) for one, other in zip(key, each, strict=False))
             for each in self._unknown
         )
+
+    @property
+    def all_queues(self) -> dict[str, Queue]:
+        """The queues that have settings: `[queues]`, and what it leaves to those of targets."""
+        queues = {
+            f"http.{name}": each.of_queue(f"http.{name}") for name, each in self.targets.items()
+        }
+        for name, queue in self.queues.items():
+            queues[name] = queue.over(queues[name]) if name in queues else queue
+        return queues
 
     def unhandled(self, type_: str) -> Unhandled:
         """What becomes of events of a type while no living worker handles them."""

@@ -65,6 +65,7 @@ def gather(path: Path | None, environ: Mapping[str, str], docker: Path) -> Sourc
     base = [_environment(environ, found), *([_toml(path, found)] if path else [])]
     found.layers.extend((base[0], *_secret_layers(base, environ, docker, found), *base[1:]))
     found.layers[:0] = _webhook_secrets(found, environ, docker)
+    found.layers[:0] = _target_secrets(found)
     return found
 
 
@@ -172,6 +173,49 @@ def _webhook_secrets(found: Sources, environ: Mapping[str, str], docker: Path) -
             place = ", ".join([origin, *map(str, files)])
             layers.append(Layer(place, {"inbound": {"webhooks": {name: {"keys": filled}}}}))
     return layers
+
+
+def _target_secrets(found: Sources) -> list[Layer]:
+    """What the secret files of targets hold: their authorization and their keys."""
+    layers = []
+    for name, target in _tables(at(found.merged(), ("targets",))):
+        files: list[Path] = []
+        filled: Tree = {}
+        try:
+            if (file := target.get("authorization_file")) is not None:
+                filled["authorization"] = _authorization(name, target, Path(str(file)), files)
+            if isinstance(keys := target.get("keys"), list | tuple):
+                filled["keys"] = [_of_file(f"targets.{name}", key, files) for key in keys]
+        except SettingsError as error:
+            found.problems.append(str(error))
+            found.hidden.add(("targets", name))
+            continue
+        if files:
+            where = ("targets", name)
+            origin = next(each.name for each in found.layers if at(each.values, where) is not None)
+            place = ", ".join([origin, *map(str, files)])
+            layers.append(Layer(place, {"targets": {name: filled}}))
+    return layers
+
+
+def _authorization(name: str, target: Mapping[str, Any], file: Path, files: list[Path]) -> str:
+    if target.get("authorization") is not None:
+        raise SettingsError(
+            f"[targets.{name}]: authorization and authorization_file are both set; leave one out"
+        )
+    files.append(file)
+    return read_secret(file)
+
+
+def _of_file(table: str, key: Any, files: list[Path]) -> Any:
+    """A key with the secret of the file that it names, which is added to `files`."""
+    if not isinstance(key, Mapping) or key.get("secret_file") is None:
+        return key
+    if key.get("secret") is not None:
+        name = key.get("id", "1")
+        raise SettingsError(f"[{table}]: key {name!r} has secret and secret_file; leave one out")
+    files.append(Path(str(key["secret_file"])))
+    return {**key, "secret": read_secret(files[-1])}
 
 
 def _tables(tree: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:

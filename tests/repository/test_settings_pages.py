@@ -14,6 +14,7 @@ from inboxd.settings import (
     Queue,
     ScheduleOverride,
     Settings,
+    Target,
     TopicOverride,
     TypeOverride,
     WebhookSource,
@@ -39,6 +40,7 @@ NAMED: dict[str, tuple[str, type[BaseModel]]] = {
     "schedules": ("school.nightly_report", ScheduleOverride),
     "breakers": ("brevo", BreakerOverride),
     "endpoints": ("acme", Endpoint),
+    "targets": ("bank", Target),
     "inbound.webhooks": ("bank", WebhookSource),
 }
 
@@ -53,7 +55,7 @@ def fields() -> Iterator[tuple[str, str, Any]]:
         assert isinstance(model, type)
         assert issubclass(model, BaseModel)
         for name, field in model.model_fields.items():
-            if section == "inbound":
+            if section in ("inbound", "outbound"):
                 inner = f"{section}.{name}"
                 one: Any = NAMED[inner][1] if inner in NAMED else field.annotation
                 yield from ((inner, key, each) for key, each in one.model_fields.items())
@@ -70,9 +72,10 @@ def uncommented() -> dict[str, Any]:
 
 
 def by_section(tree: dict[str, Any]) -> dict[str, Any]:
-    """The tables of a file, those of `[inbound]` each by its own name."""
-    inbound = tree.pop("inbound")
-    return {**tree, **{f"inbound.{name}": table for name, table in inbound.items()}}
+    """The tables of a file, those of `[inbound]` and `[outbound]` each by its own name."""
+    nested = {outer: tree.pop(outer) for outer in ("inbound", "outbound")}
+    inner = {f"{o}.{name}": table for o, tables in nested.items() for name, table in tables.items()}
+    return {**tree, **inner}
 
 
 def test_example_as_it_stands_is_the_defaults() -> None:
@@ -93,6 +96,9 @@ def test_example_is_valid_with_every_line_active() -> None:
     shown = uncommented()
     for key in ALTERNATIVES:
         del shown["inbound"]["webhooks"]["bank"][key]
+    target = shown["targets"]["bank"]
+    del target["hmac"]  # for another signature
+    target["keys"][0]["secret"] = "as its file has it"
     assert [*contradictions(Settings(**shown))] == []
 
 

@@ -122,7 +122,7 @@ async def dead_letters(look: Look) -> AsyncIterator[Finding]:
 async def blocked_keys(look: Look) -> AsyncIterator[Finding]:
     """Ordering keys of commands that stand still."""
     connection, sql = look.session.connection, look.session.sql
-    found = await queues.blocked(connection, sql, look.settings.queues)
+    found = await queues.blocked(connection, sql, look.settings.all_queues)
     if not found:
         yield Finding("blocked keys", Verdict.OK, "no queue has any", figure=0)
     for each in found:

@@ -1,0 +1,99 @@
+"""The handler of `http.request`: asks one target once, and says what its answer means.
+
+Promises: no transaction is open while a target is asked; what it gets is the same at each attempt,
+under one Idempotency-Key; no secret is in a result or an error. A temporary answer is a Retry,
+which obeys Retry-After; any other a Reject. Known limit: `host_rate` is of each worker by itself.
+*See:* `targets`, which makes the request; `client`, which asks; `verdict`.
+"""
+
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from inboxd.api.context import CommandContext
+from inboxd.api.handlers import Handlers
+from inboxd.errors import Defer, Reject, Retry, TargetRefused, TargetUnreachable
+from inboxd.outbound.client import TargetClient
+from inboxd.outbound.request import HttpRequest
+from inboxd.outbound.targets import LONGEST, PreparedRequest, Targets
+from inboxd.outbound.verdict import judged
+from inboxd.settings import Settings
+
+# Of an answer's body in an error, in characters.
+_SHOWN = 300
+_MOST_HOSTS = 10_000
+
+
+class HostRate:
+    """When this worker may ask each host next."""
+
+    def __init__(self, rows: int, seconds: float) -> None:
+        """At most so many requests to one host in so many seconds."""
+        self._seconds = seconds
+        self._interval = seconds / rows
+        self._full: dict[str, float] = {}
+
+    def wait(self, host: str, now: float) -> float:
+        """Take a place; the seconds to wait for one, if there is none."""
+        full = max(self._full.get(host, now), now) + self._interval
+        if full - now > self._seconds:
+            return full - now - self._seconds
+        if len(self._full) >= _MOST_HOSTS:
+            self._full = {each: at for each, at in self._full.items() if at > now}
+        self._full[host] = full
+        return 0.0
+
+
+def add_to(handlers: Handlers, settings: Settings) -> None:
+    """Declare it, with the client that it asks with. Raises SettingsError."""
+    http = settings.outbound.http
+    targets = Targets(settings)
+    rate = None if http.host_rate is None else HostRate(http.host_rate.rows, http.host_rate.seconds)
+
+    @handlers.lifespan
+    async def client() -> AsyncIterator[TargetClient]:
+        async with TargetClient(connect_timeout=http.connect_timeout.total_seconds()) as opened:
+            yield opened
+
+    @handlers.command("http.request", queue="http", timeout=timedelta(seconds=LONGEST + 30))
+    async def request(
+        command: HttpRequest, ctx: CommandContext, client: TargetClient
+    ) -> dict[str, Any]:
+        key = command.idempotency_key or ctx.idempotency_key
+        prepared = targets.prepare(command, _headers(ctx, key), key)
+        if ctx.queue == prepared.breaker:  # which has it from its queue, and its rate
+            return await _ask(prepared, client, ctx)
+        async with ctx.breaker(prepared.breaker):
+            wait = 0.0 if rate is None else rate.wait(prepared.breaker, time.monotonic())
+            if wait:
+                raise Defer(after=wait)
+            return await _ask(prepared, client, ctx)
+
+
+def _headers(ctx: CommandContext, key: str) -> dict[str, str]:
+    """What each request carries."""
+    headers = {"idempotency-key": key, "x-correlation-id": ctx.correlation_id}
+    if ctx.traceparent is not None:
+        headers["traceparent"] = ctx.traceparent
+    return headers
+
+
+async def _ask(
+    prepared: PreparedRequest, client: TargetClient, ctx: CommandContext
+) -> dict[str, Any]:
+    """The answer, if it is one that is expected. Raises Retry or Reject."""
+    try:
+        answer = await client.ask(prepared.request)
+    except TargetUnreachable as error:
+        raise Retry(reason=prepared.recorder.redacted(str(error))) from None
+    except TargetRefused as error:
+        raise Reject(prepared.recorder.redacted(str(error))) from None
+    verdict = judged(answer, prepared.expected, datetime.now(UTC))
+    if verdict.done:
+        return prepared.recorder.record(answer) | {"attempts": ctx.attempt}
+    said = prepared.recorder.text(answer.body)[:_SHOWN]
+    reason = f"{verdict.reason}: {said}" if said else verdict.reason
+    if verdict.permanent:
+        raise Reject(reason)
+    raise Retry(after=verdict.after, reason=reason)

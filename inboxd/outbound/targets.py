@@ -1,0 +1,167 @@
+"""The targets of the settings, and what one request to them is.
+
+Owns how a payload and its target become a request. Promises that what can never be asked is a
+Reject that names the field, and that the same payload is the same request at each attempt, but for
+the time of its signature.
+"""
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from urllib.parse import urlsplit
+
+from inboxd.errors import Reject, UsageError
+from inboxd.model import duration
+from inboxd.outbound.addresses import Allowed
+from inboxd.outbound.client import TargetRequest
+from inboxd.outbound.record import Recorder
+from inboxd.outbound.request import HttpRequest
+from inboxd.outbound.verdict import Expected
+from inboxd.settings import Settings, Target
+from inboxd.signatures import Key, Verifier, verifier
+
+LONGEST = 600.0
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """One request, and how its answer is taken. breaker: also the queue of a declared target."""
+
+    breaker: str
+    request: TargetRequest
+    expected: Expected
+    recorder: Recorder
+
+
+class Targets:
+    """All targets of one worker."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises SettingsError for keys that cannot sign."""
+        self._http = settings.outbound.http
+        self._targets = settings.targets
+        self._signers = {n: _signer(each) for n, each in settings.targets.items()}
+
+    def prepare(
+        self, payload: HttpRequest, headers: Mapping[str, str], key: str
+    ) -> PreparedRequest:
+        """What to ask. headers: those that are ours; key: the id that is signed. Raises Reject."""
+        target = self._target(payload)
+        url = _url(payload, target)
+        body, kind = _body(payload)
+        if payload.method not in _METHODS:
+            raise Reject(f"method: {payload.method!r:.20} is none of {', '.join(sorted(_METHODS))}")
+        sent = {"user-agent": f"inboxd/{version('inboxd')}"}
+        if kind:
+            sent["content-type"] = kind
+        secrets = _secrets(target)
+        sent |= {**secrets, **{n.lower(): v for n, v in payload.headers.items()}, **headers}
+        signer = self._signers.get(payload.target or "")
+        if signer is not None and payload.sign:
+            sent |= signer.sign(body, key, time.time())
+        request = TargetRequest(
+            payload.method,
+            url,
+            sent,
+            body,
+            self._timeout(payload, target),
+            self._http.max_answer,
+            Allowed(target.allow if target is not None else self._http.allow),
+        )
+        try:
+            expected = Expected.of(payload.expect)
+        except ValueError as error:
+            raise Reject(f"expect: {error}") from None
+        hidden = [*secrets.values(), *(each.partition(" ")[2] for each in secrets.values())]
+        own = [v for n, v in sent.items() if n in ("authorization", "cookie")]
+        recorder = Recorder([*hidden, *own], self._http.keep_answer)
+        return PreparedRequest(_breaker(payload, url), request, expected, recorder)
+
+    def _target(self, payload: HttpRequest) -> Target | None:
+        if (payload.target is None) == (payload.url is None):
+            raise Reject("give target or url, and not both")
+        if payload.target is None:
+            if not self._http.enabled:
+                raise Reject("url: only targets may be asked here; see outbound.http.enabled")
+            return None
+        target = self._targets.get(payload.target)
+        if target is None:
+            raise Reject(f"target: there is no [targets.{payload.target[:50]}] in these settings")
+        return target
+
+    def _timeout(self, payload: HttpRequest, target: Target | None) -> float:
+        if payload.timeout is not None:
+            try:
+                return min(duration.seconds(payload.timeout), LONGEST)
+            except UsageError as error:
+                raise Reject(f"timeout: {error}") from None
+        own = None if target is None else target.timeout
+        return min((own or self._http.timeout).total_seconds(), LONGEST)
+
+
+def _signer(target: Target) -> Verifier | None:
+    if target.signature == "none":
+        return None
+    keys = [
+        Key(
+            key.id,
+            b"" if key.secret is None else key.secret.get_secret_value().encode(),
+            None if key.not_before is None else key.not_before.timestamp(),
+            None if key.not_after is None else key.not_after.timestamp(),
+        )
+        for key in target.keys
+    ]
+    options = {} if target.hmac is None else target.hmac.model_dump()
+    return verifier(target.signature, keys, tolerance=300.0, options=options)
+
+
+def _secrets(target: Target | None) -> dict[str, str]:
+    """The headers of a target, whose values nobody may see."""
+    if target is None:
+        return {}
+    found = {name: value.get_secret_value() for name, value in target.headers.items()}
+    if target.authorization is not None:
+        found["authorization"] = target.authorization.get_secret_value()
+    return found
+
+
+def _url(payload: HttpRequest, target: Target | None) -> str:
+    if target is None:
+        return payload.url or ""
+    path = payload.path
+    if path and not path.startswith(("/", "?")):
+        raise Reject("path: it begins with a slash, or with ? for a query")
+    return (target.url.rstrip("/") if path.startswith("/") else target.url) + path
+
+
+def _breaker(payload: HttpRequest, url: str) -> str:
+    if payload.target is not None:
+        return f"http.{payload.target}"
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        host = None
+    return f"http.{(host or 'unknown')[:190]}"
+
+
+def _body(payload: HttpRequest) -> tuple[bytes, str]:
+    """The bytes, and what they are."""
+    given = [n for n in ("json", "body", "body_base64") if getattr(payload, n) is not None]
+    if len(given) > 1:
+        raise Reject(f"{' and '.join(given)}: give one of them")
+    if payload.json is not None:
+        written = json.dumps(payload.json, ensure_ascii=False, separators=(",", ":"))
+        return written.encode(), "application/json"
+    if payload.body is not None:
+        return payload.body.encode(), "text/plain; charset=utf-8"
+    if payload.body_base64 is None:
+        return b"", ""
+    try:
+        return base64.b64decode(payload.body_base64, validate=True), "application/octet-stream"
+    except binascii.Error:
+        raise Reject("body_base64: it is not base64") from None
