@@ -25,7 +25,7 @@ USER 10001
 ENV INBOXD_HTTP__HOST=0.0.0.0 INBOXD_HTTP__ALLOW_REMOTE=true INBOXD_LOG__FORMAT=json
 # Webhooks, of `inboxd receive`: behind a proxy that ends TLS.
 ENV INBOXD_INBOUND__HTTP__HOST=0.0.0.0 INBOXD_INBOUND__HTTP__ALLOW_REMOTE=true
-EXPOSE 8797 8798
+EXPOSE 8797 8798 8799
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["python", "-c", \
     "import urllib.request as u; u.urlopen('http://127.0.0.1:8797/healthz', timeout=2)"]
 

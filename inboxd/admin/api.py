@@ -62,6 +62,10 @@ class AdminApi:
         self._at_once = anyio.CapacityLimiter(_AT_ONCE)
         self.under_way = 0
 
+    def take_over(self, tokens: Tokens) -> None:
+        """Serve those who have one of these, from the next request on."""
+        self._tokens = tokens
+
     def application(self) -> Starlette:
         """The application, without a socket."""
         rows = "/api/{table:str}/{id:str}"

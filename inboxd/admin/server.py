@@ -1,14 +1,13 @@
-"""The HTTP server of a process's own faces: few requests, little memory.
+"""The HTTP server of a process's own face: three pages, few requests, little memory.
 
-Owns the server, and the paths of the face for machines: three pages, without a login and on
-loopback by default. Promises that a cancelled server has closed its connections within seconds.
+Owns the server and the pages' paths. Promises that a cancelled server has closed its connections
+within seconds. Known limit: no login and no TLS, so it listens on loopback by default.
 *See:* `daemon/sockets.py`, which gives the sockets, and `admin/http.py` the pages.
 """
 
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -22,7 +21,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 # Probes and scrapes come one by one; more connections than this are a mistake or an attack.
 _MAX_CONNECTIONS = 64
@@ -46,21 +44,12 @@ class HealthPart(NamedTuple):
 
 async def serve(
     listeners: Sequence[socket.socket],
-    application: ASGIApp,
+    application: Starlette,
     *,
-    tls: ssl.SSLContext | None = None,
-    most_connections: int = _MAX_CONNECTIONS,
-    last_answers: int = _SHUTDOWN_SECONDS,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve on sockets that listen already, until cancelled; closes them.
-
-    last_answers: seconds that requests under way get then.
-    """
-    config = _config(application, most_connections, last_answers)
-    config.load()
-    config.ssl = tls
-    server = _Server(config)
+    """Serve on sockets that listen already, until cancelled; closes them."""
+    server = _Server(_config(application))
     async with anyio.create_task_group() as group:
         group.start_soon(_leave_when_cancelled, server, listeners)
         # The kernel accepts already; the server takes over what it queued.
@@ -96,7 +85,7 @@ def _json(body: object, status: int, headers: Mapping[str, str] | None = None) -
     return Response(orjson.dumps(body), status, headers, media_type="application/json")
 
 
-def _config(app: ASGIApp, connections: int, last_answers: int) -> uvicorn.Config:
+def _config(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http="h11",  # which uvicorn brings along; a few probes a minute need nothing faster
@@ -107,9 +96,9 @@ def _config(app: ASGIApp, connections: int, last_answers: int) -> uvicorn.Config
         log_level=logging.WARNING,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=connections,
+        limit_concurrency=_MAX_CONNECTIONS,
         backlog=_BACKLOG,
-        timeout_graceful_shutdown=last_answers,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
 
 

@@ -1,7 +1,7 @@
 """Who sends a request of the admin API: its bearer token, compared in constant time.
 
 Promises: how long a comparison takes tells nothing of a token; none is in a log line or an answer.
-Known limit: files of tokens are read once, at the start.
+Known limit: files of tokens are read at the start and at each reload, not in between.
 *See:* `signatures/bearer.py`, which compares.
 """
 
@@ -33,16 +33,18 @@ class Caller:
 
 
 class Tokens:
-    """The tokens of the settings."""
+    """The tokens of the settings; none: nobody is let in, as when a reload took all away."""
 
     def __init__(self, tokens: Sequence[AdminToken]) -> None:
         """Read their files. Raises SettingsError."""
         self._callers = {each.name: Caller(each.name, each.access == "full") for each in tokens}
         keys = [Key(each.name, _secret(each)) for each in tokens]
-        self._verifier = BearerVerifier(keys, 0, {})
+        self._verifier = BearerVerifier(keys, 0, {}) if keys else None
 
     def caller(self, headers: Mapping[str, str]) -> Caller:
         """Whose request this is. Raises Unauthentic or Malformed."""
+        if self._verifier is None:
+            raise Unauthentic("there is no token any more")
         name = self._verifier.verify(SignedRequest(headers, b""), time.time())
         return self._callers[name]
 

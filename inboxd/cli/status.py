@@ -1,12 +1,16 @@
 """`inboxd status` and `inboxd workers`: what waits, what runs, who works and receives, how fast.
 
-Promises: the look costs the same whatever the tables hold; counts stop at a limit, shown by "+".
-Known limit: the throughput is what workers have written down, some seconds behind.
+Promises: a look at what waits costs the same whatever the tables hold; counts stop at a limit,
+shown by "+".
+Known limits: the throughput is what workers have written down, some seconds behind; what became of
+a day is read from all rows of a day of `stats`, so who watches gets the last hour, each minute.
 """
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,6 +29,8 @@ _LINES = "(lines)"
 _MOST_WORKERS = 1000
 _MOST_RECEIVERS = 1000
 _MOST_PROGRESS = 50
+# Seconds: what is counted by the minute does not change much sooner.
+_COMPLETED_EVERY = 60
 
 
 def _share(row: dict[str, Any]) -> str:
@@ -169,7 +175,8 @@ def status(
     """Show workers, receivers, throughput and lanes."""
     if watch:
         raise given.ask(lambda session: _watch(session, minutes, interval, given))
-    found = given.ask(lambda session: look(session, minutes, given.settings.worker.lease))
+    lease = given.settings.worker.lease
+    found = given.ask(lambda session: _look_once(session, minutes, lease))
     given.print(found, _tables(found, minutes))
 
 
@@ -188,10 +195,17 @@ def workers(
     given.print({"workers": rows}, [columns.table(_WORKERS, rows)])
 
 
-async def look(session: "Session", minutes: int, silence: timedelta) -> dict[str, Any]:
+async def _look_once(session: "Session", minutes: int, silence: timedelta) -> dict[str, Any]:
+    return await look(session, minutes, silence, await _completed(session, 24))
+
+
+async def look(
+    session: "Session", minutes: int, silence: timedelta, completed: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """Everything that a status shows, as JSON values.
 
-    silence: after which a receiver is taken for dead.
+    silence: after which a receiver is taken for dead. completed: read by the caller, since a
+    watcher reads it less often.
     """
     from inboxd.store import breakers, controls, listing, receivers, suspects, topics
 
@@ -237,9 +251,15 @@ async def look(session: "Session", minutes: int, silence: timedelta) -> dict[str
         "workers": [{name: row[name] for name in shown} for row in living],
         "receivers": [dict(row) for row in receiving],
         "progress": await listing.progress(session, _MOST_PROGRESS),
-        "completed": [dict(row) for row in await listing.completed(session)],
+        "completed": list(completed),
         "throughput": [dict(row) for row in await listing.throughput(session, minutes)],
     }
+
+
+async def _completed(session: "Session", hours: Literal[1, 24]) -> list[dict[str, Any]]:
+    from inboxd.store import listing
+
+    return [dict(row) for row in await listing.completed(session, hours)]
 
 
 def _in_lines(row: dict[str, Any]) -> dict[str, Any]:
@@ -271,9 +291,17 @@ async def _watch(
     from rich.live import Live
     from rich.text import Text
 
+    read_at, completed = -inf, list[dict[str, Any]]()
+
+    async def looked() -> dict[str, Any]:
+        nonlocal read_at, completed
+        if monotonic() - read_at >= _COMPLETED_EVERY:
+            read_at, completed = monotonic(), await _completed(session, 1)
+        return await look(session, minutes, given.settings.worker.lease, completed)
+
     if given.json:
         while True:
-            found = await look(session, minutes, given.settings.worker.lease)
+            found = await looked()
             try:
                 print_json(found)
             except BrokenPipeError as gone:
@@ -282,7 +310,7 @@ async def _watch(
     width = None if given.wide else terminal_width()
 
     async def drawn() -> Text:
-        tables = _tables(await look(session, minutes, given.settings.worker.lease), minutes)
+        tables = _tables(await looked(), minutes)
         return Text("\n\n".join("\n".join(table.lines(width)) for table in tables))
 
     with Live(await drawn(), screen=True, auto_refresh=False) as live:

@@ -165,7 +165,7 @@ class InboundListener:
     def _on_ready(self, ready: socket.socket) -> None:
         room = self._settings.max_connections - self._count
         if room <= 0:
-            self._full("inbound.http.max_connections")
+            self._full("max_connections")
         elif self._take(ready, min(_AT_ONCE, room)) == _AT_ONCE:
             self._pause()
             self._loop.call_later(_TURN, self._go_on)

@@ -1,7 +1,7 @@
 """The administrator's interface: `[admin]`.
 
 Promises that no token is in a representation. Known limit: the files of tokens are read when the
-interface starts.
+interface starts, and at each reload.
 """
 
 from pathlib import Path

@@ -24,6 +24,7 @@ _RELOADABLE = frozenset(
         "commands.page_rows",
         "commands.concurrency",
         "commands.in_flight_bytes",
+        "admin.tokens",
     }
 )
 # Tables that are taken over whole.

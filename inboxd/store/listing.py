@@ -9,7 +9,7 @@ bound it.
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import orjson
@@ -122,9 +122,9 @@ async def throughput(session: Session, minutes: int) -> list[Row]:
     return await session.fetch("status_throughput", minutes)
 
 
-async def completed(session: Session) -> list[Row]:
-    """What succeeded in the last hour and day, and what became of what had failed before."""
-    return await session.fetch("status_completed")
+async def completed(session: Session, hours: Literal[1, 24] = 24) -> list[Row]:
+    """What succeeded, and what became of what had failed before: in the last hour, and the day."""
+    return await session.fetch("status_completed", hours)
 
 
 async def workers(session: Session, *, ended: bool, limit: int) -> list[Row]:

@@ -307,12 +307,12 @@ def _families() -> tuple[dict[str, CounterMetricFamily], dict[str, HistogramMetr
         ),
         "event": histogram(
             "inboxd_event_wait_duration_seconds",
-            "Time from an event's creation to the start of its handler.",
+            "Time from when an event is due to the start of its handler.",
             labels=[],
         ),
         "command": histogram(
             "inboxd_command_wait_duration_seconds",
-            "Time from a command's creation to the start of its handler.",
+            "Time from when a command is due to the start of its handler.",
             labels=["queue"],
         ),
     }

@@ -3,11 +3,13 @@
 import re
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from inboxd.daemon.sockets import BACKLOG, INBOUND
+from inboxd.settings import Admin, load
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SERVICES = ("inboxd.service", "inboxd@.service", "inboxd-receive.service")
@@ -62,3 +64,35 @@ def test_only_the_main_process_is_told_to_stop_and_to_reload(service: str) -> No
     assert value(service, "ExecReload") == "/bin/kill -HUP $MAINPID"
     assert value(service, "RestartPreventExitStatus") == "78"
     assert re.match(r"/opt/inboxd/bin/inboxd (run|receive) ", value(service, "ExecStart"))
+
+
+def test_the_admin_api_of_pods_is_on_loopback_with_a_token_from_a_secret(tmp_path: Path) -> None:
+    text = (DEPLOY / "kubernetes.yaml").read_text()
+    [lines] = re.findall(r"  config\.toml: \|\n((?:    .*\n|\n)+)", text)
+    file = tmp_path / "config.toml"
+    password = tmp_path / "password"
+    password.write_text("secret")
+    file.write_text(textwrap.dedent(lines).replace("/etc/inboxd/password", str(password)))
+    admin = load(file, {}).admin
+    assert admin.host == "127.0.0.1"
+    _is_from_a_secret(admin, "/etc/inboxd/operator.token")
+    assert "create secret generic inboxd-admin --from-literal=operator.token=" in text
+    worker = text[text.index("kind: Deployment") : text.index("kind: PodDisruptionBudget")]
+    assert f"{{ name: admin, containerPort: {admin.port} }}" in worker
+    assert "- secret: { name: inboxd-admin }" in worker
+
+
+def test_the_admin_api_of_compose_has_a_token_from_a_secret() -> None:
+    text = (DEPLOY / "compose.yaml").read_text()
+    given = dict(re.findall(r"(INBOXD_ADMIN__\w+): (.+)", text))
+    admin = load(None, {name: value.strip("'\"") for name, value in given.items()}).admin
+    _is_from_a_secret(admin, "/run/secrets/inboxd_admin_token")
+    assert f'expose: ["{admin.port}"]' in text
+    assert "secrets: [inboxd_database_password, inboxd_admin_token]" in text
+    assert "\n  inboxd_admin_token:\n    environment: ADMIN_TOKEN\n" in text
+
+
+def _is_from_a_secret(admin: Admin, file: str) -> None:
+    assert admin.enabled
+    [token] = admin.tokens
+    assert (token.token, str(token.token_file)) == (None, file)

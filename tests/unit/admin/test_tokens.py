@@ -51,6 +51,11 @@ def test_a_token_that_could_be_guessed_is_refused_without_being_told(tmp_path: P
     assert _BOB not in str(refused.value)
 
 
+def test_without_a_token_nobody_is_let_in() -> None:
+    with pytest.raises(Unauthentic):
+        Tokens(()).caller({"authorization": f"Bearer {_ADA}"})
+
+
 def test_a_token_is_in_no_representation() -> None:
     admin = Admin.model_validate({"tokens": [{"name": "ada", "token": _ADA}]})
     assert _ADA not in repr(admin)
