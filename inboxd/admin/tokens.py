@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from inboxd.errors import SettingsError
+from inboxd.errors import SettingsError, Unauthentic
 from inboxd.settings import AdminToken
 from inboxd.settings.secrets import read_secret
 from inboxd.signatures.bearer import BearerVerifier
