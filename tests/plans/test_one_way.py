@@ -4,6 +4,8 @@ Every statement is planned in tables that were emptied and analyzed. Then each i
 dropped, in a transaction that is undone, and it is planned again: what takes its place must cost
 more by far, or be disabled. Costs are told apart there by the height of an index alone, which is
 what names and keys of some length change; so this asks the planner, and needs no such names.
+Known limit: a table is known by its alias. Of several with the same one, the server numbers those
+in joined subqueries by the order of the joins, which may change with an index: each needs its own.
 """
 
 import json

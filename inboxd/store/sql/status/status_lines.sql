@@ -51,8 +51,8 @@ SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, lined_up
        oldest.late, oldest.breaker, oldest.breaker_for
   FROM (SELECT topic FROM arriving UNION SELECT topic FROM heading) AS found
  CROSS JOIN LATERAL (
-     SELECT count(*) FROM (SELECT FROM {schema}.events e
-                            WHERE e.status = 'waiting' AND e.position IS NULL AND e.topic = found.topic
+     SELECT count(*) FROM (SELECT FROM {schema}.events a
+                            WHERE a.status = 'waiting' AND a.position IS NULL AND a.topic = found.topic
                             LIMIT $1) AS few) arrived
  LEFT JOIN (
      SELECT first.topic, extract(epoch FROM clock_timestamp() - min(first.created_at))::double precision AS seconds,
@@ -63,22 +63,22 @@ SELECT found.topic, arrived.count AS arrived, oldest.seconds AS oldest, lined_up
                 WHERE NOT first.paused AND first.breaker IS NOT NULL))::double precision AS breaker_for
        FROM judged first GROUP BY first.topic) oldest ON oldest.topic = found.topic
  CROSS JOIN LATERAL (
-     SELECT count(*) FROM (SELECT FROM {schema}.events e
-                            WHERE e.position IS NOT NULL AND e.topic = found.topic LIMIT $1) AS few) lined_up
+     SELECT count(*) FROM (SELECT FROM {schema}.events l
+                            WHERE l.position IS NOT NULL AND l.topic = found.topic LIMIT $1) AS few) lined_up
  CROSS JOIN LATERAL (
      SELECT count(*), extract(epoch FROM clock_timestamp() - min(few.updated_at))::double precision AS seconds
-       FROM (SELECT e.updated_at FROM {schema}.events e
-              WHERE e.head::integer = 1 AND e.status LIKE 'failed' AND e.topic = found.topic
-              ORDER BY e.updated_at, e.id LIMIT $1) AS few) blocked
+       FROM (SELECT b.updated_at FROM {schema}.events b
+              WHERE b.head::integer = 1 AND b.status LIKE 'failed' AND b.topic = found.topic
+              ORDER BY b.updated_at, b.id LIMIT $1) AS few) blocked
  CROSS JOIN LATERAL (
      SELECT count(*), extract(epoch FROM clock_timestamp() - min(head.run_at))::double precision AS seconds
        FROM nobodys
-      CROSS JOIN LATERAL (SELECT e.mode FROM {schema}.events e
-                           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = nobodys.topic AND e.type = nobodys.type
-                           ORDER BY e.run_at, e.id LIMIT 1) kind
-      CROSS JOIN LATERAL (SELECT e.run_at FROM {schema}.events e
-                           WHERE e.head::integer = 1 AND e.status LIKE 'waiting' AND e.topic = nobodys.topic AND e.type = nobodys.type
-                             AND e.run_at <= now() AND kind.mode = 'sequential'
-                           ORDER BY e.run_at, e.id LIMIT $1) head
+      CROSS JOIN LATERAL (SELECT k.mode FROM {schema}.events k
+                           WHERE k.head::integer = 1 AND k.status LIKE 'waiting' AND k.topic = nobodys.topic AND k.type = nobodys.type
+                           ORDER BY k.run_at, k.id LIMIT 1) kind
+      CROSS JOIN LATERAL (SELECT h.run_at FROM {schema}.events h
+                           WHERE h.head::integer = 1 AND h.status LIKE 'waiting' AND h.topic = nobodys.topic AND h.type = nobodys.type
+                             AND h.run_at <= now() AND kind.mode = 'sequential'
+                           ORDER BY h.run_at, h.id LIMIT $1) head
       WHERE nobodys.topic = found.topic) kept
  ORDER BY found.topic
