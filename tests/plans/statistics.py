@@ -70,7 +70,7 @@ POOLED = (
 
 _ROWS_WHEN_FEW = 200
 _DEAD_LETTERS = 20
-_PAGES = """
+PAGES = """
 select coalesce(sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0)
            + coalesce(toast_blks_read + toast_blks_hit, 0)
            + coalesce(tidx_blks_read + tidx_blks_hit, 0)), 0)::bigint
@@ -153,10 +153,10 @@ class _Site:
 
     async def _pages_of(self, session: Connection, work: Awaitable[object]) -> int:
         await session.execute("select pg_stat_force_next_flush()")
-        before = await self.observer.fetchval(_PAGES)
+        before = await self.observer.fetchval(PAGES)
         await work
         await session.execute("select pg_stat_force_next_flush()")
-        after = await self.observer.fetchval(_PAGES)
+        after = await self.observer.fetchval(PAGES)
         return int(after - before)
 
 

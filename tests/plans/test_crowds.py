@@ -1,0 +1,220 @@
+"""A crowd behind an open breaker: the others' claims touch no more pages than without it.
+
+The sources of claims are a worker's own, with breakers that are read from the database; they claim
+until nothing is left, before the crowd came and beside it. Pages are counted by the server's own
+counters, of all tables and indexes. Known limit: lines of sequential topics and chunks are not
+among the others; what a drain beside a crowd costs is in `tests/daemon/test_large_backlogs.py`.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inboxd import CommandContext, Event, EventContext, Handlers
+from inboxd.commands.admission import Admission
+from inboxd.commands.sources.key_runs import KeyRuns
+from inboxd.commands.sources.lanes import PlainLanes
+from inboxd.commands.sources.limited import LimitedQueues
+from inboxd.commands.sources.source import look
+from inboxd.embedded import Server
+from inboxd.engine.breakers import Breakers
+from inboxd.engine.controls import Controls
+from inboxd.engine.queues import Queues
+from inboxd.events.sources.single import SingleSource
+from inboxd.events.sources.source import LineLook
+from inboxd.model.priority_order import PriorityOrder
+from inboxd.registry.plugins import build_registry
+from inboxd.registry.registry import Registry
+from inboxd.settings import Settings
+from inboxd.store.connections import Connection
+from inboxd.store.pools import Pool, borrow
+from inboxd.telemetry.metrics import Metrics
+from tests.plans.filling import leave_alone
+from tests.plans.statistics import PAGES
+from tests.support import Database, ExternalServer, create, drop
+from tests.support.rows import SQL, daemon_pool, join
+
+pytestmark = pytest.mark.anyio
+
+# Rows of a queue or topic and a type, with a key in so many of them if with any, due so long ago.
+_ROWS = (
+    " select $1, $2, case when $3 then $2 || $5::interval || n % 1000 end, now() - $5::interval"
+    " from generate_series(1, $4) n"
+)
+_COMMANDS = "insert into inboxd.commands (queue, type, ordering_key, run_at)" + _ROWS
+_EVENTS = "insert into inboxd.events (topic, type, ordering_key, run_at)" + _ROWS
+# The crowd comes first by its names and is due after the others, as cursors have it: who walks over
+# it has to walk over all of it.
+LONG_DUE, DUE, LATER = timedelta(hours=1), timedelta(seconds=1), timedelta(days=-1)
+# The crowds: of commands or events, where, of which type, and whether they have keys.
+CROWDS = {
+    "a type": (_COMMANDS, "default", "a.crowd", False),
+    "a type, keyed": (_COMMANDS, "default", "a.crowd", True),
+    "a queue": (_COMMANDS, "a.queue", "b.few", False),
+    "a queue, keyed": (_COMMANDS, "a.queue", "b.few", True),
+    "a queue with limits": (_COMMANDS, "a.limited", "b.few", False),
+    "events": (_EVENTS, "default", "a.crowd", False),
+    "events in lines": (_EVENTS, "a.lines", "a.line", True),
+}
+# What is claimed beside them, in claims of so many: the last one finds less, and looks on.
+OTHERS, PAGE = 30, 20
+# As many of the crowd's kind that are due tomorrow wait all the time: indexes are as high without
+# the crowd, to within the level that twice as many rows may add to one.
+MARGIN = 1.10
+
+
+def _registry() -> Registry:
+    handlers = Handlers("crowds")
+    handlers.topic("a.lines", mode="sequential")
+
+    @handlers.command("a.crowd", breaker="target")
+    async def crowd(command: dict[str, Any], ctx: CommandContext) -> None: ...
+
+    @handlers.command("b.few")
+    async def few(command: dict[str, Any], ctx: CommandContext) -> None: ...
+
+    @handlers.event("a.crowd", breaker="target")
+    async def crowd_of_events(event: Event[dict[str, Any]], ctx: EventContext) -> None: ...
+
+    @handlers.event("a.line", topic="a.lines", breaker="target")
+    async def line(event: Event[dict[str, Any]], ctx: EventContext) -> None: ...
+
+    @handlers.event("b.few")
+    async def few_events(event: Event[dict[str, Any]], ctx: EventContext) -> None: ...
+
+    return build_registry([("crowds 1.0", handlers)])
+
+
+@dataclass
+class Site:
+    """A worker's sources of claims, on the one session of its pool."""
+
+    session: Connection
+    parts: Any
+    worker: Any
+
+    async def others(self) -> None:
+        """Let as many come as before, of each kind; those of before are gone."""
+        await self.session.execute(
+            "delete from inboxd.events where topic = 'default' and type = 'b.few';"
+            "delete from inboxd.commands where queue in ('default', 'keyed') and type = 'b.few'"
+        )
+        for insert, where, keyed in (
+            (_COMMANDS, "default", False),
+            (_COMMANDS, "keyed", True),
+            (_EVENTS, "default", False),
+        ):
+            await self.session.execute(insert, where, "b.few", keyed, OTHERS, LONG_DUE)
+        await self.session.execute("vacuum analyze inboxd.commands, inboxd.events")
+
+    async def claim(self) -> tuple[int, int]:
+        """Claim until nothing is left: the pages that the claims touched, and the rows they got."""
+        commands, events = await self._looked()
+        before = await self._pages()
+        rows = 0
+        while taken := await _page(commands):
+            rows += taken
+        async with borrow(self.parts.pool) as connection:
+            while found := await events.claim(connection, PAGE):
+                rows += len(found.rows)
+                found.ran(len(found.rows))
+        return await self._pages() - before, rows
+
+    async def _looked(self) -> tuple[Sequence[PlainLanes | LimitedQueues], SingleSource]:
+        """New sources, which have looked at everything from its beginning."""
+        parts = self.parts
+        await parts.breakers.turn(parts.pool, SQL, self.worker)
+        admission, order = Admission(parts), PriorityOrder({})
+        settler: Any = SimpleNamespace(through=0, handed_over=0)
+        key_runs = KeyRuns(admission.key_concurrency)
+        limited = LimitedQueues(parts, settler, key_runs, admission, order)
+        commands = (PlainLanes(parts, admission, order), limited)
+        events = SingleSource(parts)
+        async with borrow(parts.pool) as connection:
+            seen = await look(connection, SQL)
+            for source in commands:
+                await source.survey(connection, seen)
+            await events.survey(connection, LineLook((), (), (), ()))
+        return commands, events
+
+    async def _pages(self) -> int:
+        async with borrow(self.parts.pool) as connection:
+            await connection.execute("select pg_stat_force_next_flush()")
+        await self.session.execute("select pg_stat_force_next_flush()")
+        return int(await self.session.fetchval(PAGES))
+
+
+async def _page(sources: Sequence[PlainLanes | LimitedQueues]) -> int:
+    taken = 0
+    for source in sources:
+        for ask in source.asks():
+            taken += len(await source.claim(ask, PAGE))
+    return taken
+
+
+@pytest.fixture
+async def site(server: Server | ExternalServer, template: Database) -> AsyncIterator[Site]:
+    """It, on a database that nobody vacuums or analyzes."""
+    database = create(server, template.name)
+    try:
+        await leave_alone(database)
+        await database.end_sessions()
+        async with database.connect() as session, daemon_pool(database, 1) as pool:
+            worker = await join(session)
+            yield Site(session, _parts(pool, worker), worker)
+    finally:
+        drop(server, database)
+
+
+def _parts(pool: Pool, worker: Any) -> Any:
+    queues: Any = {
+        "a.queue": {"breaker": "target"},
+        "a.limited": {"breaker": "target", "rate": "100000/s", "total_concurrency": 1000},
+    }
+    settings = Settings(database={"dsn": "postgresql:///x"}, queues=queues)  # type: ignore[arg-type]
+    registry, metrics = _registry(), Metrics("0")
+    breakers = Breakers(registry, metrics, on_change=lambda: None)
+    known = Queues(settings.queues, on_change=lambda: None)
+    breakers.need(known.breakers)
+    return SimpleNamespace(
+        settings=settings,
+        sql=SQL,
+        pool=pool,
+        registry=registry,
+        metrics=metrics,
+        breakers=breakers,
+        controls=Controls(lambda: None, breakers),
+        queues=known,
+        me=SimpleNamespace(id=worker),
+    )
+
+
+def _sizes() -> Iterator[Any]:
+    yield pytest.param(20_000, id="20000")
+    yield pytest.param(1_000_000, id="1000000", marks=[pytest.mark.long, pytest.mark.timeout(900)])
+
+
+@pytest.mark.parametrize("rows", [*_sizes()])
+@pytest.mark.parametrize("name", CROWDS)
+async def test_claims_beside_a_crowd_touch_no_more_pages(site: Site, name: str, rows: int) -> None:
+    session, (insert, *crowd) = site.session, CROWDS[name]
+    await session.execute(insert, *crowd, rows, LATER)
+    await site.others()
+    await site.claim()  # plans are made
+    await site.others()
+    alone, claimed = await site.claim()
+    assert claimed == 3 * OTHERS
+    await session.execute(
+        "insert into inboxd.breakers (name, mode, version) values ('target', 'open', 1) "
+        "on conflict (name) do update set mode = 'open', version = breakers.version + 1"
+    )
+    await session.execute(insert, *crowd, rows, DUE)
+    await site.others()
+    beside, claimed = await site.claim()
+    print(f"{name}: {beside} pages beside {rows}, {alone} alone")  # noqa: T201 - figures to look at
+    assert claimed == 3 * OTHERS
+    assert beside <= MARGIN * alone
