@@ -241,7 +241,8 @@ def _judged(error: Exception, where: str) -> TargetRefused | TargetUnreachable:
         if isinstance(cause, _NotAllowed):
             return TargetRefused(
                 f"{where} is at {cause}, which is not of the public internet: if it may be asked, "
-                "add its range to `allow` of its target, or of [outbound.http]."
+                "add its range to `allow` of its target, of [outbound.http], or of "
+                "[outbound.webhooks]."
             )
         cause = getattr(cause, "os_error", None) or cause.__cause__
     if isinstance(error, aiohttp.InvalidURL):

@@ -4,6 +4,9 @@ Promises that nothing of HTTP is imported where nothing is asked, and that a mis
 clear error.
 """
 
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+
 from inboxd.api.handlers import Handlers
 from inboxd.errors import UsageError
 from inboxd.settings import Settings
@@ -11,16 +14,49 @@ from inboxd.settings import Settings
 
 def built_in(settings: Settings) -> Handlers | None:
     """The handlers; None: the settings ask for none. Raises UsageError or SettingsError."""
-    if not (settings.outbound.http.enabled or settings.targets):
+    asks = settings.outbound.http.enabled or bool(settings.targets)
+    delivers = settings.outbound.webhooks.enabled or bool(settings.endpoints)
+    if not (asks or delivers):
         return None
     try:
-        from inboxd.outbound.requests import add_to  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        if error.name != "aiohttp":
-            raise
+        import aiohttp  # noqa: F401, PLC0415 - an extra
+    except ModuleNotFoundError:
         raise UsageError(
             "asking targets needs aiohttp, which is not installed: pip install 'inboxd[http]'."
         ) from None
     handlers = Handlers("inboxd")
-    add_to(handlers, settings)
+    _open_client(handlers, settings)
+    if asks:
+        from inboxd.outbound.requests import add_to  # noqa: PLC0415 - imports aiohttp
+
+        add_to(handlers, settings)
+    if delivers:
+        _deliver(handlers, settings)
     return handlers
+
+
+def _open_client(handlers: Handlers, settings: Settings) -> None:
+    """The connections of one worker, which all its handlers ask with."""
+    from inboxd.outbound.client import TargetClient  # noqa: PLC0415 - imports aiohttp
+
+    connect_timeout = settings.outbound.http.connect_timeout.total_seconds()
+
+    @handlers.lifespan
+    async def client() -> AsyncIterator[TargetClient]:
+        async with TargetClient(connect_timeout=connect_timeout) as opened:
+            yield opened
+
+
+def _deliver(handlers: Handlers, settings: Settings) -> None:
+    from inboxd.outbound.addresses import Allowed  # noqa: PLC0415 - with the next one
+    from inboxd.outbound.endpoints.delivery import DeliveryRules, declare  # noqa: PLC0415
+
+    http, webhooks = settings.outbound.http, settings.outbound.webhooks
+    rules = DeliveryRules(
+        timeout=webhooks.timeout.total_seconds(),
+        most_answer=http.max_answer,
+        keep_answer=http.keep_answer,
+        allowed=Allowed(webhooks.allow),
+        user_agent=f"inboxd/{version('inboxd')}",
+    )
+    declare(handlers, rules)

@@ -7,7 +7,6 @@ which obeys Retry-After; any other a Reject. Known limit: `host_rate` is of each
 """
 
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -46,15 +45,10 @@ class HostRate:
 
 
 def add_to(handlers: Handlers, settings: Settings) -> None:
-    """Declare it, with the client that it asks with. Raises SettingsError."""
+    """Declare it. Raises SettingsError."""
     http = settings.outbound.http
     targets = Targets(settings)
     rate = None if http.host_rate is None else HostRate(http.host_rate.rows, http.host_rate.seconds)
-
-    @handlers.lifespan
-    async def client() -> AsyncIterator[TargetClient]:
-        async with TargetClient(connect_timeout=http.connect_timeout.total_seconds()) as opened:
-            yield opened
 
     @handlers.command("http.request", queue="http", timeout=timedelta(seconds=LONGEST + 30))
     async def request(

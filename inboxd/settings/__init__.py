@@ -19,7 +19,7 @@ from inboxd.settings.inbound import (
 )
 from inboxd.settings.loading import Reading, load, read
 from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
-from inboxd.settings.outbound import Outbound, OutboundHttp, Target
+from inboxd.settings.outbound import Outbound, OutboundHttp, OutboundWebhooks, Target
 from inboxd.settings.overrides import (
     Queue,
     RetryDefaults,
@@ -53,6 +53,7 @@ __all__ = [
     "Maintenance",
     "Outbound",
     "OutboundHttp",
+    "OutboundWebhooks",
     "Queue",
     "Reading",
     "RetryDefaults",

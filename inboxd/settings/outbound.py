@@ -1,4 +1,4 @@
-"""What leaves over HTTP: `[outbound.http]`, `[targets.NAME]`.
+"""What leaves over HTTP: `[outbound.http]`, `[outbound.webhooks]`, `[targets.NAME]`.
 
 Promises that no secret is shown: values of headers count as such. Known limit: what contradicts
 each other is refused by `inboxd.settings.load` (`inboxd/settings/outbound_contradictions.py`).
@@ -58,12 +58,36 @@ class OutboundHttp(Section):
     )
 
 
+class OutboundWebhooks(Section):
+    """How webhooks are delivered to endpoints, by the command `webhook.deliver`."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether this worker delivers webhooks. True where endpoints are rows; a "
+        "worker that has endpoints in its settings delivers in any case.",
+    )
+    timeout: Duration = Field(
+        seconds(20),
+        description="What an endpoint gets for its whole answer. Raise it for customers that are "
+        "slow; what hangs holds its endpoint's places for so long.",
+    )
+    allow: Addresses = Field(
+        (),
+        description="Address ranges that endpoints may be at though they are not of the public "
+        "internet. Set it for endpoints of your own network, and for tests.",
+    )
+
+
 class Outbound(Section):
     """What leaves over HTTP."""
 
     http: OutboundHttp = Field(
         default_factory=OutboundHttp,
         description="How targets are asked, by the command `http.request`.",
+    )
+    webhooks: OutboundWebhooks = Field(
+        default_factory=OutboundWebhooks,
+        description="How webhooks are delivered, by the command `webhook.deliver`.",
     )
 
 

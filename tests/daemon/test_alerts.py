@@ -58,7 +58,7 @@ async def test_every_series_of_the_alerts_is_there_from_the_start(
             "retry": {"attempts": 1},
             "schedules": {"leap": leap_day},
             "inbound": _INBOUND,
-            "worker": {"plugins": ["testplugin", "delivering"]},
+            "outbound": {"webhooks": {"enabled": True}},
         }
     )
     families = list(text_string_to_metric_families((await worker.get("/metrics"))[1]))

@@ -85,9 +85,12 @@ async def test_metrics_agree_with_history(own: Inbox, start_worker: StartWorker)
         )
         return {(row["kind"], row["outcome"]): row["count"] for row in rows} == {
             ("event", "succeeded"): 5,
+            ("event", "completed"): 5,
             ("command", "succeeded"): 10,
+            ("command", "completed"): 10,
             ("command", "retried"): 2,
             ("command", "failed"): 1,
+            ("command", "failed after retry"): 1,
         }
 
     await eventually(is_written)

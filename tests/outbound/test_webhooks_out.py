@@ -19,8 +19,14 @@ pytestmark = pytest.mark.anyio
 
 OTHER = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 # Farther away than anything is waited for, so that no poll helps.
-PLUGINS = ["testplugin", "delivering"]
-NO_POLL: Config = {"worker": {"poll_interval": "60s", "plugins": PLUGINS}}
+NO_POLL: Config = {
+    "worker": {"poll_interval": "60s"},
+    # ::1 is loopback too, and refused here.
+    "outbound": {
+        "http": {"keep_answer": 200},
+        "webhooks": {"enabled": True, "timeout": "5s", "allow": ["127.0.0.0/8"]},
+    },
+}
 # Attempts that follow each other at once.
 QUICK: Config = {
     **NO_POLL,
@@ -481,7 +487,7 @@ async def test_what_a_killed_worker_was_asking_is_delivered_again(
     before = {each.id for each in got}
     first.kill()
     customer.replies["/"] = 204
-    await start_worker({"worker": {"plugins": PLUGINS}})
+    await start_worker({"outbound": NO_POLL["outbound"]})
     await send(database, {"n": 5})
     await delivered(database, "acme", 6, within=60)
     after = customer.got[5:]

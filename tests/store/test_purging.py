@@ -144,6 +144,7 @@ async def test_two_writes_in_one_minute_add_up(database: Database) -> None:
         await write_statistics(MaintenanceContext(pool, SQL, metrics, uuid4()))
     rows = await database.fetch("select * from inboxd.stats order by outcome")
     assert [tuple(row)[4:] for row in rows] == [
+        ("completed", 4, 1.875, 1.0),
         ("failed", 1, 2.0, 2.0),
         ("succeeded", 4, 1.875, 1.0),
     ]
