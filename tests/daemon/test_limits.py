@@ -90,6 +90,7 @@ async def test_metrics_agree_with_history(own: Inbox, start_worker: StartWorker)
             ("command", "completed"): 10,
             ("command", "retried"): 2,
             ("command", "failed"): 1,
+            ("command", "retried after retry"): 1,
             ("command", "failed after retry"): 1,
         }
 
