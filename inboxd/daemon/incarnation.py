@@ -22,6 +22,7 @@ from inboxd.daemon.declaring import WorkerDeclaration, declare
 from inboxd.daemon.introduction import introduce, living_pids
 from inboxd.daemon.maintenance import MaintenanceTask, maintenance_tasks
 from inboxd.engine.batch_folder import BatchFolder
+from inboxd.engine.breaker_upkeep import BreakerUpkeep
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
 from inboxd.engine.endpoints import Endpoints
@@ -276,13 +277,14 @@ class Incarnation:
         )
         self._folder = parts.folder
         delivers = DELIVER in self._registry.commands
+        upkeep = BreakerUpkeep(parts.breakers, parts.pool, self._sql, self.me.id, self._metrics)
         with explained():
             if await self._join(parts.pool):
                 event_work.be_careful()
             await parts.controls.read(parts.pool, self._sql)
             if delivers:
                 await parts.endpoints.turn(parts.pool, self._sql)
-            await parts.breakers.turn(parts.pool, self._sql, self.me.id)
+            await upkeep.turn()
         self.processors = [
             Processor(event_work, flags["events"], self._metrics),
             Processor(command_work, flags["commands"], self._metrics),
@@ -292,7 +294,7 @@ class Incarnation:
         tasks.start_soon(repeat, "progress", 1.0, command_work.progress.write)
         self._show_paused()
         tasks.start_soon(parts.controls.keep, parts.pool, self._sql)
-        tasks.start_soon(parts.breakers.keep, parts.pool, self._sql, self.me.id)
+        tasks.start_soon(upkeep.keep)
         if delivers:
             tasks.start_soon(parts.endpoints.keep, parts.pool, self._sql)
         tasks.start_soon(parts.folder.run)

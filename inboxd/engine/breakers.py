@@ -1,39 +1,23 @@
 """Breakers, as this worker knows them: what is left alone since its target is down.
 
-Owns the breakers of one worker, and the loop that writes down what calls made of them, reads what
-others did, and takes a probe when a break is over: when a change is notified, and twice a second,
-so that all workers obey within a second. Promises that a type whose breaker is open is left alone
-as a paused one is, that a probe is this worker's alone, and that with the database away breakers go
-on by what was seen here. Known limit: a probe for which nothing waits here is given to others only
-when its time is over.
-*See:* `inboxd.resilience.breaker`, which decides; `controls`, which asks it; `target_calls`.
+Owns the breakers of one worker, and what follows from them. Promises that a type whose breaker is
+open is left alone as a paused one is, that a probe is this worker's alone, and that with the
+database away breakers go on by what was seen here.
+*See:* `inboxd.resilience.breaker`, which decides; `breaker_upkeep`, which shares them with other
+workers; `controls`, which asks; `target_calls`.
 """
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from uuid import UUID
 
 import anyio
 
 from inboxd.api.records import Handler
-from inboxd.model.outcome import explain
 from inboxd.registry.registry import Registry
-from inboxd.resilience.breaker import Breaker, Ticket, WrittenBreaker
+from inboxd.resilience.breaker import Breaker, Ticket
 from inboxd.resilience.rules import WAIT, BreakerRules
-from inboxd.store import breakers as store
-from inboxd.store.connections import Connection
-from inboxd.store.pools import Pool, borrow
-from inboxd.store.statements import Statements
-from inboxd.telemetry.logs import get_logger
 from inboxd.telemetry.metrics import Metrics
 
-_log = get_logger(__name__)
-
-_EVERY = 0.5
-# Seconds for which a probe is taken, and by how much less this worker relies on it.
-_PROBE, _MARGIN = 10.0, 1.0
-# Seconds for which others have the first go at a probe that was over without a result here.
-_OTHERS_TURN = 2.0
 # A row, by its kind and id.
 Holder = tuple[str, int]
 
@@ -50,7 +34,7 @@ class Breakers:
         self._rules = registry.breakers
         self._metrics = metrics
         self._on_change = on_change
-        self._by_name: dict[str, Breaker] = {}
+        self.by_name: dict[str, Breaker] = {}
         # The names of those that let nothing pass: for events, and for commands, which may have a
         # fallback instead. probing: those whose probe is this worker's.
         self.shut: frozenset[str] = frozenset()
@@ -61,23 +45,22 @@ class Breakers:
         self.held: dict[Holder, list[tuple[Breaker, Ticket]]] = {}
         # Grows with each change, for who must look whether there was one.
         self.version = 0
-        self._work = anyio.Event()
-        self._reads = True
-        self._rests: dict[str, float] = {}
+        self.work = anyio.Event()
         self._told: dict[str, tuple[int, ...]] = {}
-        # The breakers that whole queues need, and what of that is not written down yet.
+        # The breakers that whole queues need.
         self._of_queues: dict[str, str] = {}
-        self._undeclared: set[tuple[str, str | None]] = set()
+        # What of these, and of new rules, is not written down yet.
+        self.undeclared: set[tuple[str, str | None]] = set()
         for name, _ in registry.breaker_uses:
             self.named(name)
 
     def named(self, name: str) -> Breaker:
         """The breaker of this name; one that nobody declared has the default rules."""
-        found = self._by_name.get(name)
+        found = self.by_name.get(name)
         if found is None:
             rules = self._rules.get(name, BreakerRules())
-            found = self._by_name[name] = Breaker(name, rules)
-            self._work.set()  # others may know of it
+            found = self.by_name[name] = Breaker(name, rules)
+            self.work.set()  # others may know of it
         return found
 
     def need(self, queues: Mapping[str, str]) -> None:
@@ -85,20 +68,26 @@ class Breakers:
         if queues == self._of_queues:
             return
         new = queues.items() - self._of_queues.items()
-        self._undeclared |= {(name, f"queue {queue}") for queue, name in new}
+        self.undeclared |= {(name, f"queue {queue}") for queue, name in new}
         self._of_queues = dict(queues)
         for name in queues.values():
             self.named(name)
-        self._work.set()
+        self.work.set()
         self.version += 1
         self._on_change()
 
     def take_over(self, rules: Mapping[str, BreakerRules]) -> None:
         """Go on by these rules, all of them: in place of those that were declared before."""
+        new = rules.keys() - self._rules.keys()
         self._rules = rules
-        for name, breaker in self._by_name.items():
+        self.undeclared |= {(name, None) for name in new}
+        for name in new:
+            self.named(name)
+        if new:
+            self.work.set()
+        for name, breaker in self.by_name.items():
             breaker.take_over(rules.get(name, BreakerRules()))
-        self._look()
+        self.look()
 
     # ------------------------------------------------------------------------------- questions
 
@@ -121,7 +110,7 @@ class Breakers:
     def room(self, kind: str, lane: str, type_: str) -> int | None:
         """How many rows of a lane may be claimed as probes; None: they are none."""
         needed = self._needed(kind, lane, type_)
-        return min((self._by_name[n].room for n in needed if n in self.probing), default=None)
+        return min((self.by_name[n].room for n in needed if n in self.probing), default=None)
 
     def admit(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
         """Whether a claimed row may begin; where this worker probes, it is a probe then."""
@@ -131,7 +120,7 @@ class Breakers:
             return True
         held: list[tuple[Breaker, Ticket]] = []
         for name in names:
-            breaker = self._by_name[name]
+            breaker = self.by_name[name]
             taken = breaker.begin()
             if taken is None:
                 for one, given in held:
@@ -139,7 +128,7 @@ class Breakers:
                 return False
             held.append((breaker, taken))
         self.held[holder] = held
-        self._look()
+        self.look()
         return True
 
     def is_admitted(self, kind: str, lane: str, type_: str, row_id: int) -> bool:
@@ -154,14 +143,14 @@ class Breakers:
         if held is not None:
             for breaker, ticket in held:
                 breaker.give_back(ticket)
-            self._look()
+            self.look()
 
     def falls_back(self, queue: str, type_: str, row_id: int) -> tuple[str, str] | None:
         """The type of the command that is sent instead of this one, and why; None: it runs."""
         if self.is_quiet or ("queue", row_id) in self.held:
             return None
         for name in self._needed("queue", queue, type_):
-            instead = self._by_name[name].rules.fallback
+            instead = self.by_name[name].rules.fallback
             if instead not in (WAIT, type_) and name in self.shut | self.probing:
                 return instead, name
         return None
@@ -193,7 +182,7 @@ class Breakers:
                     return ticket
         begun = breaker.begin()
         if name in self.probing:
-            self._look()
+            self.look()
         return begun
 
     def end(
@@ -211,7 +200,7 @@ class Breakers:
 
         began: when, by the monotonic clock.
         """
-        breaker = self._by_name[name]
+        breaker = self.by_name[name]
         held = self.held.get(holder)
         if held is not None:
             rest = [each for each in held if each[0] is not breaker]
@@ -227,13 +216,13 @@ class Breakers:
                 ticket, now, failed=failed, seconds=now - began, after=after, reason=reason
             )
         if changed:
-            self._work.set()
+            self.work.set()
         if changed or name in self.probing:
-            self._look()
+            self.look()
 
     def rejected(self, name: str) -> float:
         """A handler's own call may not begin; in how many seconds it may be tried again."""
-        breaker = self._by_name[name]
+        breaker = self.by_name[name]
         breaker.rejected += 1
         return breaker.rest(time.monotonic())
 
@@ -241,108 +230,20 @@ class Breakers:
 
     def on_notify(self) -> None:
         """A change was notified: read at once."""
-        self._work.set()
+        self.work.set()
 
-    async def keep(self, pool: Pool, sql: Statements, me: UUID) -> None:
-        """Stay current until cancelled."""
-        while True:
-            with anyio.move_on_after(_EVERY):
-                await self._work.wait()
-            self._work = anyio.Event()
-            try:
-                await self.turn(pool, sql, me)
-                self._reads = True
-            except Exception as error:  # noqa: BLE001 - the next turn must come
-                if self._reads:
-                    _log.warning("breakers cannot be read", reason=explain(error).error)
-                self._reads = False
+    async def wait(self, within: float) -> None:
+        """Wait until something is to be written or read, for so many seconds at most."""
+        with anyio.move_on_after(within):
+            await self.work.wait()
+        self.work = anyio.Event()
 
-    async def turn(self, pool: Pool, sql: Statements, me: UUID) -> None:
-        """Write what has changed here, read what others changed, probe what is due."""
-        if not self._by_name:
-            return
-        for name, breaker in self._by_name.items():
-            if breaker.is_probing and breaker.tick(time.monotonic()) and breaker.unwritten is None:
-                self._rests[name] = time.monotonic() + _OTHERS_TURN
-        self._look()
-        async with borrow(pool) as connection:
-            await self._declare(connection, sql)
-            for breaker in list(self._by_name.values()):
-                await self._write(connection, sql, breaker)
-            known = await store.read(connection, sql, me)
-            now = time.monotonic()
-            for name, breaker in list(self._by_name.items()):
-                shared = known.get(name)
-                if shared is not None or breaker.version:
-                    before = (breaker.mode, breaker.state)
-                    breaker.learn(shared or WrittenBreaker(), now)
-                    if before != (breaker.mode, breaker.state):
-                        _log.info(
-                            "breaker changed", breaker=name, state=breaker.state, mode=breaker.mode
-                        )
-            for breaker in list(self._by_name.values()):
-                await self._probe(connection, sql, breaker, me)
-        self._look()
-
-    async def _declare(self, connection: Connection, sql: Statements) -> None:
-        uses = frozenset(self._undeclared)
-        if uses:
-            await store.declare(connection, sql, uses)
-            self._undeclared -= uses
-
-    async def _write(self, connection: Connection, sql: Statements, breaker: Breaker) -> None:
-        name, change = breaker.name, breaker.unwritten
-        if change is None:
-            return
-        if change == "open":
-            rest = max(0.0, breaker.until - time.monotonic())
-            version = await store.open_(
-                connection, sql, name, breaker.version, rest, breaker.opens, breaker.reason
-            )
-        else:
-            rest = 0.0
-            version = await store.close(connection, sql, name, breaker.version)
-        if version is None or breaker.unwritten != change:
-            return  # somebody was quicker: what is read next says what they made of it
-        breaker.written(version)
-        self._tell(breaker, change, rest)
-
-    async def _probe(
-        self, connection: Connection, sql: Statements, breaker: Breaker, me: UUID
-    ) -> None:
-        """Take the probe of one that is due, or keep the one that is in use."""
-        now, name = time.monotonic(), breaker.name
-        if breaker.is_probing and breaker.in_use and breaker.probe_until - now < _PROBE / 2:
-            if await store.keep_probe(connection, sql, name, breaker.version, me, _PROBE):
-                breaker.keep_probe(now, _PROBE - _MARGIN)
-        elif breaker.is_due(now) and now >= self._rests.get(name, 0.0):
-            version = await store.take_probe(connection, sql, name, me, _PROBE)
-            if version is not None:
-                breaker.took_probe(version, now, _PROBE - _MARGIN)
-                self._tell(breaker, "half-open", 0.0)
-
-    def _tell(self, breaker: Breaker, to: str, rest: float) -> None:
-        """Count and log a transition that this worker made."""
-        self._metrics.breaker_transitions.labels(breaker.name, to).inc()
-        if to == "open":
-            _log.warning(
-                "breaker opens: what needs it waits",
-                breaker=breaker.name,
-                seconds=round(rest, 1),
-                breaks=breaker.opens,
-                reason=breaker.reason,
-            )
-        elif to == "half-open":
-            _log.info("breaker is tried", breaker=breaker.name, probes=breaker.rules.probes)
-        else:
-            _log.info("breaker closes", breaker=breaker.name)
-
-    def _look(self) -> None:
+    def look(self) -> None:
         """Find out what is left alone by now, and tell if that has changed."""
-        breakers = self._by_name.items()
+        breakers = self.by_name.items()
         shut = frozenset(name for name, each in breakers if not each.passes)
         probing = frozenset(name for name, each in breakers if each.is_probing)
-        waits = frozenset(name for name in shut if self._by_name[name].rules.fallback == WAIT)
+        waits = frozenset(name for name in shut if self.by_name[name].rules.fallback == WAIT)
         if (shut, waits, probing) == (self.shut, self._shut_commands, self.probing):
             return
         self.shut, self._shut_commands, self.probing = shut, waits, probing
@@ -358,7 +259,7 @@ class Breakers:
     def show(self) -> None:
         """Tell the metrics; called about once a second, since each call would cost too much."""
         metrics = self._metrics
-        for name, breaker in self._by_name.items():
+        for name, breaker in self.by_name.items():
             is_open = breaker.mode == "open" or (breaker.mode == "auto" and breaker.state == "open")
             half = breaker.mode == "auto" and breaker.state == "half_open"
             metrics.breaker_state.labels(name).set(2 if is_open else int(half))

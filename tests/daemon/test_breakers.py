@@ -377,6 +377,22 @@ async def test_a_queue_gets_its_breaker_while_the_worker_runs(
     assert [tuple(row) for row in left] == [("late", "pending", 0)]
 
 
+async def test_rules_that_come_with_a_reload_are_written_down_at_once(
+    database: Database, start_worker: StartWorker
+) -> None:
+    worker = await start_worker({**NO_POLL, "breakers": {"target": {"probes": 2}}})
+    settings = worker.log.with_suffix(".toml")
+    text = settings.read_text().replace("breakers = {", 'breakers = { "new" = { "probes" = 3 },')
+    settings.write_text(text)
+    worker.process.send_signal(signal.SIGHUP)
+
+    async def is_written() -> bool:
+        find = "select count(*) from inboxd.breakers where name = 'new'"
+        return bool(await database.fetchval(find))
+
+    await eventually(is_written)
+
+
 async def test_forced_open_all_workers_leave_it_alone_at_once(
     database: Database, start_worker: StartWorker, target: Target
 ) -> None:

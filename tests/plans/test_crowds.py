@@ -21,6 +21,7 @@ from inboxd.commands.sources.lanes import PlainLanes
 from inboxd.commands.sources.limited import LimitedQueues
 from inboxd.commands.sources.source import look
 from inboxd.embedded import Server
+from inboxd.engine.breaker_upkeep import BreakerUpkeep
 from inboxd.engine.breakers import Breakers
 from inboxd.engine.controls import Controls
 from inboxd.engine.queues import Queues
@@ -127,7 +128,8 @@ class Site:
     async def _looked(self) -> tuple[Sequence[PlainLanes | LimitedQueues], SingleSource]:
         """New sources, which have looked at everything from its beginning."""
         parts = self.parts
-        await parts.breakers.turn(parts.pool, SQL, self.worker)
+        upkeep = BreakerUpkeep(parts.breakers, parts.pool, SQL, self.worker, parts.metrics)
+        await upkeep.turn()
         admission, order = Admission(parts), PriorityOrder({})
         settler: Any = SimpleNamespace(through=0, handed_over=0)
         key_runs = KeyRuns(admission.key_concurrency)

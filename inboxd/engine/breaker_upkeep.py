@@ -1,0 +1,138 @@
+"""Upkeep of a worker's breakers: what calls made of them is written, and what others did is read.
+
+Owns the loop that does so, and that takes a probe when a break is over: when a change is notified,
+and twice a second, so that all workers obey within a second. Promises that a probe is one worker's
+alone. Known limit: a probe for which nothing waits here is given to others only when its time is
+over.
+*See:* `breakers`, before it; `store/breakers.py`, after it.
+"""
+
+import time
+from uuid import UUID
+
+from inboxd.engine.breakers import Breakers
+from inboxd.model.outcome import explain
+from inboxd.resilience.breaker import Breaker, WrittenBreaker
+from inboxd.store import breakers as store
+from inboxd.store.connections import Connection
+from inboxd.store.pools import Pool, borrow
+from inboxd.store.statements import Statements
+from inboxd.telemetry.logs import get_logger
+from inboxd.telemetry.metrics import Metrics
+
+_log = get_logger(__name__)
+
+_EVERY = 0.5
+# Seconds for which a probe is taken, and by how much less this worker relies on it.
+_PROBE, _MARGIN = 10.0, 1.0
+# Seconds for which others have the first go at a probe that was over without a result here.
+_OTHERS_TURN = 2.0
+
+
+class BreakerUpkeep:
+    """That of one worker."""
+
+    def __init__(
+        self, breakers: Breakers, pool: Pool, sql: Statements, me: UUID, metrics: Metrics
+    ) -> None:
+        """Keep `breakers` current, for the worker `me`."""
+        self._breakers = breakers
+        self._pool = pool
+        self._sql = sql
+        self._me = me
+        self._metrics = metrics
+        self._reads = True
+        # Until when others have the first go, by the monotonic clock.
+        self._rests: dict[str, float] = {}
+
+    async def keep(self) -> None:
+        """Stay current until cancelled."""
+        while True:
+            await self._breakers.wait(_EVERY)
+            try:
+                await self.turn()
+                self._reads = True
+            except Exception as error:  # noqa: BLE001 - the next turn must come
+                if self._reads:
+                    _log.warning("breakers cannot be read", reason=explain(error).error)
+                self._reads = False
+
+    async def turn(self) -> None:
+        """Write what has changed here, read what others changed, probe what is due."""
+        if not self._breakers.by_name:
+            return
+        for name, breaker in self._breakers.by_name.items():
+            if breaker.is_probing and breaker.tick(time.monotonic()) and breaker.unwritten is None:
+                self._rests[name] = time.monotonic() + _OTHERS_TURN
+        self._breakers.look()
+        async with borrow(self._pool) as connection:
+            await self._declare(connection)
+            for breaker in list(self._breakers.by_name.values()):
+                await self._write(connection, breaker)
+            known = await store.read(connection, self._sql, self._me)
+            now = time.monotonic()
+            for name, breaker in list(self._breakers.by_name.items()):
+                shared = known.get(name)
+                if shared is not None or breaker.version:
+                    before = (breaker.mode, breaker.state)
+                    breaker.learn(shared or WrittenBreaker(), now)
+                    if before != (breaker.mode, breaker.state):
+                        _log.info(
+                            "breaker changed", breaker=name, state=breaker.state, mode=breaker.mode
+                        )
+            for breaker in list(self._breakers.by_name.values()):
+                await self._probe(connection, breaker)
+        self._breakers.look()
+
+    async def _declare(self, connection: Connection) -> None:
+        uses = frozenset(self._breakers.undeclared)
+        if uses:
+            await store.declare(connection, self._sql, uses)
+            self._breakers.undeclared -= uses
+
+    async def _write(self, connection: Connection, breaker: Breaker) -> None:
+        name, change = breaker.name, breaker.unwritten
+        if change is None:
+            return
+        if change == "open":
+            rest = max(0.0, breaker.until - time.monotonic())
+            version = await store.open_(
+                connection, self._sql, name, breaker.version, rest, breaker.opens, breaker.reason
+            )
+        else:
+            rest = 0.0
+            version = await store.close(connection, self._sql, name, breaker.version)
+        if version is None or breaker.unwritten != change:
+            return  # somebody was quicker: what is read next says what they made of it
+        breaker.written(version)
+        self._tell(breaker, change, rest)
+
+    async def _probe(self, connection: Connection, breaker: Breaker) -> None:
+        """Take the probe of one that is due, or keep the one that is in use."""
+        now, name = time.monotonic(), breaker.name
+        if breaker.is_probing and breaker.in_use and breaker.probe_until - now < _PROBE / 2:
+            if await store.keep_probe(
+                connection, self._sql, name, breaker.version, self._me, _PROBE
+            ):
+                breaker.keep_probe(now, _PROBE - _MARGIN)
+        elif breaker.is_due(now) and now >= self._rests.get(name, 0.0):
+            version = await store.take_probe(connection, self._sql, name, self._me, _PROBE)
+            if version is not None:
+                breaker.took_probe(version, now, _PROBE - _MARGIN)
+                self._tell(breaker, "half-open", 0.0)
+
+    def _tell(self, breaker: Breaker, to: str, rest: float) -> None:
+        """Count and log a transition that this worker made."""
+        self._metrics.breaker_transitions.labels(breaker.name, to).inc()
+        if to == "open":
+            _log.warning(
+                "breaker opens: what needs it waits",
+                breaker=breaker.name,
+                seconds=round(rest, 1),
+                breaks=breaker.opens,
+                reason=breaker.reason,
+            )
+        elif to == "half-open":
+            _log.info("breaker is tried", breaker=breaker.name, probes=breaker.rules.probes)
+        else:
+            _log.info("breaker closes", breaker=breaker.name)
