@@ -40,7 +40,14 @@ FROM_THE_BEGINNING = frozenset(
         *("find_keys", "arrived_keys", "fail_unhandled_commands", "fail_unhandled_events"),
         *("match_commands", "match_commands to cancel, all", "match_events to replay"),
         *("erase_scan_events", "erase_scan_commands", "purge_batches", "drain_duplicates"),
-        *("unfolded_batches", "list_batches", "list_commands", "list_events", "list_chunks"),
+        *(
+            "unfolded_batches",
+            "list_batches",
+            "list_deliveries",
+            "list_commands",
+            "list_events",
+            "list_chunks",
+        ),
         *("status_lines", "stranded_events", "claim_limited from lanes", "take_events"),
     }
 )
