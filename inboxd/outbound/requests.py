@@ -6,9 +6,11 @@ which obeys Retry-After; any other a Reject. Known limit: `host_rate` is of each
 *See:* `targets`, which makes the request; `client`, which asks; `verdict`.
 """
 
+import string
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 from inboxd.api.context import CommandContext
 from inboxd.api.handlers import Handlers
@@ -22,6 +24,7 @@ from inboxd.settings import Settings
 # Of an answer's body in an error, in characters.
 _SHOWN = 300
 _MOST_HOSTS = 10_000
+_PRINTABLE = string.punctuation + " "
 
 
 class HostRate:
@@ -67,10 +70,15 @@ def add_to(handlers: Handlers, settings: Settings) -> None:
 
 def _headers(ctx: CommandContext, key: str) -> dict[str, str]:
     """What each request carries."""
-    headers = {"idempotency-key": key, "x-correlation-id": ctx.correlation_id}
+    headers = {"idempotency-key": key, "x-correlation-id": _in_a_header(ctx.correlation_id)}
     if ctx.traceparent is not None:
         headers["traceparent"] = ctx.traceparent
     return headers
+
+
+def _in_a_header(text: str) -> str:
+    """A text that a producer chose, with what no header can carry written as in a URL."""
+    return quote(text, safe=_PRINTABLE)
 
 
 async def _ask(
@@ -90,4 +98,5 @@ async def _ask(
     reason = f"{verdict.reason}: {said}" if said else verdict.reason
     if verdict.permanent:
         raise Reject(reason)
-    raise Retry(after=verdict.after, reason=reason)
+    # Retry-After: 0 must not spend all attempts at once.
+    raise Retry(after=verdict.after, reason=reason, at_least=True)

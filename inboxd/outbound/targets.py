@@ -97,9 +97,12 @@ class Targets:
     def _timeout(self, payload: HttpRequest, target: Target | None) -> float:
         if payload.timeout is not None:
             try:
-                return min(duration.seconds(payload.timeout), LONGEST)
+                given = duration.seconds(payload.timeout)
             except UsageError as error:
                 raise Reject(f"timeout: {error}") from None
+            if not given:  # which the client would take as none at all
+                raise Reject("timeout: it is longer than zero")
+            return min(given, LONGEST)
         own = None if target is None else target.timeout
         return min((own or self._http.timeout).total_seconds(), LONGEST)
 

@@ -133,10 +133,47 @@ async def test_what_a_target_answers_decides(
     service.answers = [(404, {}, "gone")]
     row = await ended(database, await ask(database, expect=["404"], method="DELETE", json=None))
     assert row["status"] == "succeeded"
-    for wrong in ({"target": "bnk"}, {"url": "https://x/"}, {"body": "two"}, {"method": "X"}):
+    wrongs: list[dict[str, Any]] = [{"target": "bnk"}, {"url": "https://x/"}, {"body": "two"}]
+    for wrong in (*wrongs, {"method": "X"}, {"timeout": "0s"}):
         row = await ended(database, await ask(database, **wrong))
         assert (row["status"], row["attempts"]) == ("failed", 1)
     assert "sesame" not in worker.output()
+
+
+async def test_a_retry_after_of_zero_does_not_spend_all_attempts_at_once(
+    database: Database, start_worker: StartWorker, service: Service
+) -> None:
+    config = settings(service)
+    config["types"]["http.request"]["retry"]["base"] = "1h"
+    await start_worker(config)
+    service.answers = [(503, {"retry-after": "0"}, "down")] * 3
+    id_ = await ask(database)
+
+    async def was_put_off() -> bool:
+        return bool(
+            await database.fetchval(
+                "select run_at > now() + interval '50 min' from inboxd.commands "
+                "where id = $1 and attempts > 0",
+                id_,
+            )
+        )
+
+    await eventually(was_put_off, within=20)
+    assert len(service.heads) == 1
+
+
+async def test_a_correlation_id_that_no_header_can_carry_is_written_as_in_a_url(
+    database: Database, start_worker: StartWorker, service: Service
+) -> None:
+    await start_worker(settings(service))
+    for given, sent in (("order 7/é\n", "order 7/%C3%A9%0A"), ("a%b:c", "a%b:c")):
+        id_ = await database.fetchval(
+            "insert into inboxd.commands (queue, type, payload, correlation_id) "
+            "values ('http.bank', 'http.request', '{\"target\": \"bank\"}', $1) returning id",
+            given,
+        )
+        assert (await ended(database, id_))["status"] == "succeeded"
+        assert service.heads[-1]["x-correlation-id"] == sent
 
 
 async def test_no_transaction_is_open_while_a_target_is_asked(
