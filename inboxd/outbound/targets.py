@@ -45,6 +45,7 @@ class Targets:
         """Raises SettingsError for keys that cannot sign."""
         self._http = settings.outbound.http
         self._targets = settings.targets
+        self._names = {name.lower() for name in settings.targets}
         self._signers = {n: _signer(each) for n, each in settings.targets.items()}
 
     def prepare(
@@ -80,7 +81,7 @@ class Targets:
         hidden = [*secrets.values(), *(each.partition(" ")[2] for each in secrets.values())]
         own = [v for n, v in sent.items() if n in ("authorization", "cookie")]
         recorder = Recorder([*hidden, *own], self._http.keep_answer)
-        return PreparedRequest(_breaker(payload, url), request, expected, recorder)
+        return PreparedRequest(self._breaker(payload, url), request, expected, recorder)
 
     def _target(self, payload: HttpRequest) -> Target | None:
         if (payload.target is None) == (payload.url is None):
@@ -93,6 +94,16 @@ class Targets:
         if target is None:
             raise Reject(f"target: there is no [targets.{payload.target[:50]}] in these settings")
         return target
+
+    def _breaker(self, payload: HttpRequest, url: str) -> str:
+        """That of the target, or of the host; never a target's for who only writes a URL."""
+        if payload.target is not None:
+            return f"http.{payload.target}"
+        try:
+            host = (urlsplit(url).hostname or "unknown")[:190]
+        except ValueError:
+            host = "unknown"
+        return f"http.url.{host}" if host in self._names else f"http.{host}"
 
     def _timeout(self, payload: HttpRequest, target: Target | None) -> float:
         if payload.timeout is not None:
@@ -140,16 +151,6 @@ def _url(payload: HttpRequest, target: Target | None) -> str:
     if path and not path.startswith(("/", "?")):
         raise Reject("path: it begins with a slash, or with ? for a query")
     return (target.url.rstrip("/") if path.startswith("/") else target.url) + path
-
-
-def _breaker(payload: HttpRequest, url: str) -> str:
-    if payload.target is not None:
-        return f"http.{payload.target}"
-    try:
-        host = urlsplit(url).hostname
-    except ValueError:
-        host = None
-    return f"http.{(host or 'unknown')[:190]}"
 
 
 def _body(payload: HttpRequest) -> tuple[bytes, str]:
