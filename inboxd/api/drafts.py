@@ -4,6 +4,7 @@ Owns the drafts and the encoder. Promises: what is encoded can be stored as json
 it was; a NUL, a NaN or an infinity is refused with the path of the field, where a plain encoder
 would store null or fail the whole page.
 Known limit: integers beyond 64 bits fit only in pydantic models.
+*See:* `context`, which gathers them; `store/emitted.py`, which writes events and webhooks.
 """
 
 from __future__ import annotations

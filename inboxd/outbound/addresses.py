@@ -4,6 +4,7 @@ Who may write a URL into a row, such as a customer with a webhook, must not reac
 this machine can reach. So an address is refused that is not of the public internet: of this
 machine, of private networks, of a cloud's metadata service, and the ways in which IPv6 writes
 these. Ranges that the settings allow pass.
+*See:* `client`, which asks at each socket.
 """
 
 from collections.abc import Iterable

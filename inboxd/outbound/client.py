@@ -4,8 +4,8 @@ Owns the connections of one worker to its targets. Promises: whatever a target d
 within the given time, and takes no more memory than the given size; no address is connected to that
 may not be, whether it stands in the URL or a name leads to it, now or the next time; redirects are
 not followed, and nothing is remembered but connections. Known limits: looking up a name runs in a
-thread, which ends when the system gives up; methods that may be repeated (GET, HEAD, PUT, DELETE)
-are sent again once, if a connection that was kept open turns out to be closed.
+thread, which ends when the system gives up; methods that may be repeated (GET, HEAD, OPTIONS, PUT,
+DELETE) are sent again once, if the connection ends before an answer, though it was a new one.
 *See:* `addresses`, `urls` and `headers`, which judge; `verdict`, what an answer means;
 `docs/target-addresses.md`; ADR 27.
 """

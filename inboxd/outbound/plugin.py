@@ -2,6 +2,7 @@
 
 Promises that nothing of HTTP is imported where nothing is asked, and that a missing extra is one
 clear error.
+*See:* `registry/plugins.py`, which asks for them; `requests`; `endpoints/delivery.py`.
 """
 
 from collections.abc import AsyncIterator
@@ -22,7 +23,8 @@ def built_in(settings: Settings) -> Handlers | None:
         import aiohttp  # noqa: F401, PLC0415 - an extra
     except ModuleNotFoundError:
         raise UsageError(
-            "asking targets needs aiohttp, which is not installed: pip install 'inboxd[http]'."
+            "the settings ask for targets or webhooks ([targets], [endpoints], [outbound]): that "
+            "needs aiohttp, which is not installed: pip install 'inboxd[http]'."
         ) from None
     handlers = Handlers("inboxd")
     _open_client(handlers, settings)

@@ -1,4 +1,7 @@
-"""What is kept of an answer: its code, some headers, the beginning of its body; never a secret."""
+"""What is kept of an answer: its code, some headers, the beginning of its body; never a secret.
+
+*See:* `client`, before it; `requests` and `endpoints/delivery.py`, which keep it.
+"""
 
 import base64
 import json

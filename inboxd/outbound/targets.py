@@ -3,6 +3,7 @@
 Owns how a payload and its target become a request. Promises that what can never be asked is a
 Reject that names the field, and that the same payload is the same request at each attempt, but for
 the time of its signature.
+*See:* `requests`, before it; `client`, which sends it; `record`.
 """
 
 import base64

@@ -1,4 +1,7 @@
-"""Which URLs may be asked."""
+"""Which URLs may be asked.
+
+*See:* `client`, which asks; `addresses`, where they may lead.
+"""
 
 import re
 

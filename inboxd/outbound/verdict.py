@@ -3,6 +3,7 @@
 Temporary are what says so (408, 425, 429), what is the target's own fault (5xx), and whatever kept
 an answer from coming. Any other answer that is not expected would be the same the next time: it is
 permanent. A redirect is permanent, too: where it leads is for an operator to judge.
+*See:* `requests` and `endpoints/delivery.py`, which obey it.
 """
 
 from collections.abc import Collection

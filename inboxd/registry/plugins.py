@@ -3,6 +3,7 @@
 Owns how a registry comes about. Promises: everything wrong with the plugins is one PluginError that
 lists each problem with its distribution and entry point.
 Known limit: a plugin's import runs the plugin's code; one that never returns is not seen.
+*See:* `registry`, what comes of it; `inboxd.outbound.plugin`, the handlers that are built in.
 """
 
 from __future__ import annotations

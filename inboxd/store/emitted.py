@@ -6,6 +6,7 @@ producer's (events to each topic that is subscribed, by dedup key, under the loc
 webhooks to each endpoint whose types match); that nothing is written but what the transaction
 commits; and that a dedup key which is held for too long is told from other locks. Known limit:
 dedup keys and message ids are locked in their own order within each statement only.
+*See:* `api/drafts.py`, before it; `migrations/functions/write_webhooks.sql`, after it.
 """
 
 import re
