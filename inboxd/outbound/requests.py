@@ -6,6 +6,7 @@ which obeys Retry-After; any other a Reject. Known limit: `host_rate` is of each
 *See:* `targets`, which makes the request; `client`, which asks; `verdict`.
 """
 
+import re
 import string
 import time
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from inboxd.settings import Settings
 # Of an answer's body in an error, in characters.
 _SHOWN = 300
 _MOST_HOSTS = 10_000
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{0,200})?")
 _PRINTABLE = string.punctuation + " "
 
 
@@ -71,7 +73,8 @@ def add_to(handlers: Handlers, settings: Settings) -> None:
 def _headers(ctx: CommandContext, key: str) -> dict[str, str]:
     """What each request carries."""
     headers = {"idempotency-key": key, "x-correlation-id": _in_a_header(ctx.correlation_id)}
-    if ctx.traceparent is not None:
+    # What is none is left out, as its specification has it: a producer may write any text.
+    if ctx.traceparent is not None and _TRACEPARENT.fullmatch(ctx.traceparent):
         headers["traceparent"] = ctx.traceparent
     return headers
 

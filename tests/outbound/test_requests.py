@@ -176,6 +176,21 @@ async def test_a_correlation_id_that_no_header_can_carry_is_written_as_in_a_url(
         assert service.heads[-1]["x-correlation-id"] == sent
 
 
+async def test_a_traceparent_that_is_none_is_left_out(
+    database: Database, start_worker: StartWorker, service: Service
+) -> None:
+    await start_worker(settings(service))
+    valid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    for given, sent in (("é\n", None), (valid, valid)):
+        id_ = await database.fetchval(
+            "insert into inboxd.commands (queue, type, payload, traceparent) "
+            "values ('http.bank', 'http.request', '{\"target\": \"bank\"}', $1) returning id",
+            given,
+        )
+        assert (await ended(database, id_))["status"] == "succeeded"
+        assert service.heads[-1].get("traceparent") == sent
+
+
 async def test_no_transaction_is_open_while_a_target_is_asked(
     database: Database, start_worker: StartWorker, service: Service
 ) -> None:
