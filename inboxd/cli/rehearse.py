@@ -215,8 +215,9 @@ class _Interrupt:
         try:
             yield interrupt
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            if not interrupt.number:  # else the process ends now, and a second one ends it at once
+                for number, handler in before.items():
+                    signal.signal(number, handler)
 
     def attach(self, scope: Any) -> None:
         """What a signal cancels; called in the loop."""

@@ -49,7 +49,7 @@ where datname = current_database() and application_name like 'inboxd %'
 """
 _STATS = """
 select type, outcome, sum(count) as count from inboxd.stats
-where type in ('test.fan', 'test.noop') group by 1, 2 order by 1
+where type in ('test.fan', 'test.noop') and outcome <> 'completed' group by 1, 2 order by 1
 """
 _CRASHES = """
 select kind, place, key, type, attempts, crashes, dead

@@ -42,7 +42,8 @@ select (select count(*) from chaos_produced where kind = 'event') as events_acce
        (select count(*) from chaos_rows where crashes > 0) as rows_that_crashed,
        (select sum(attempts) from chaos_rows) as attempts,
        (select sum(count) from inboxd.stats
-         where outcome <> 'deferred' and (type like 'chaos.%' or type = 'testplugin.later'))
+         where outcome not in ('deferred', 'completed') and outcome not like '% after %'
+           and (type like 'chaos.%' or type = 'testplugin.later'))
            as attempts_in_statistics,
        (select count(*) from chaos_traces) - (select count(distinct key) from chaos_traces)
            as effects_outside_repeated
