@@ -1,5 +1,6 @@
 """The payload of the command `http.request`.
 
+Promises that a key it does not know is refused: a misspelt one would ask for something else.
 Known limit: it is checked when it runs; what can never be asked is then a dead letter at once.
 """
 
@@ -19,6 +20,7 @@ class HttpRequest:
     """
 
     inboxd_command: ClassVar[str] = "http.request"
+    __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
 
     target: str | None = None
     path: str = ""
