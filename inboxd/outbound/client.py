@@ -14,11 +14,14 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
+import anyio
+import anyio.to_thread
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from inboxd.errors import TargetRefused, TargetUnreachable
@@ -30,6 +33,8 @@ from inboxd.outbound.urls import checked_url, place
 # few requests meet one that was just closed.
 _KEPT = 4.0
 _MOST_CONNECTIONS, _MOST_OF_A_HOST = 1000, 200
+# Look-ups of names at a time.
+_MOST_LOOK_UPS = 16
 _DNS_KEPT = 10
 # aiohttp moves longer timeouts to a whole second.
 _NOT_ROUNDED = 1e9
@@ -179,21 +184,41 @@ class _Gate:
 
 
 class _Resolver(AbstractResolver):
-    """Looks up names, and leaves out what may not be connected to."""
+    """Looks up names, and leaves out what may not be connected to.
+
+    In threads of its own, not many: names whose servers hang hold up nothing else of this process.
+    """
 
     def __init__(self, gate: _Gate) -> None:
         self._gate = gate
-        self._names = aiohttp.ThreadedResolver()
+        self._threads = anyio.CapacityLimiter(_MOST_LOOK_UPS)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await self._names.resolve(host, port, family)
-        self._gate.check([each["host"] for each in found])
-        return [each for each in found if self._gate.permits(each["host"])]
+        look_up = partial(
+            socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG
+        )
+        found = await anyio.to_thread.run_sync(
+            look_up, limiter=self._threads, abandon_on_cancel=True
+        )
+        addresses = [(str(place[0]), kind, proto) for kind, _, proto, _, place in found]
+        self._gate.check([address for address, _, _ in addresses])
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=kind,
+                proto=proto,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for address, kind, proto in addresses
+            if self._gate.permits(address)
+        ]
 
     async def close(self) -> None:
-        await self._names.close()
+        """Nothing is open."""
 
 
 async def _read(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:

@@ -9,7 +9,9 @@ which obeys Retry-After; any other a Reject. Known limit: `host_rate` is of each
 import re
 import string
 import time
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any
 from urllib.parse import quote
 
@@ -37,13 +39,17 @@ class HostRate:
         self._seconds = seconds
         self._interval = seconds / rows
         self._full: dict[str, float] = {}
+        self._cleared = -inf
 
     def wait(self, host: str, now: float) -> float:
         """Take a place; the seconds to wait for one, if there is none."""
         full = max(self._full.get(host, now), now) + self._interval
         if full - now > self._seconds:
             return full - now - self._seconds
-        if len(self._full) >= _MOST_HOSTS:
+        if len(self._full) >= _MOST_HOSTS and host not in self._full:
+            if now < self._cleared + self._seconds:
+                return self._cleared + self._seconds - now
+            self._cleared = now
             self._full = {each: at for each, at in self._full.items() if at > now}
         self._full[host] = full
         return 0.0
@@ -63,8 +69,8 @@ def add_to(handlers: Handlers, settings: Settings) -> None:
         prepared = targets.prepare(command, _headers(ctx, key), key)
         if ctx.queue == prepared.breaker:  # which has it from its queue, and its rate
             return await _ask(prepared, client, ctx)
-        async with ctx.breaker(prepared.breaker):
-            wait = 0.0 if rate is None else rate.wait(prepared.breaker, time.monotonic())
+        async with ctx.breaker(prepared.breaker) if prepared.breaker else nullcontext():
+            wait = 0.0 if rate is None else rate.wait(prepared.host, time.monotonic())
             if wait:
                 raise Defer(after=wait)
             return await _ask(prepared, client, ctx)

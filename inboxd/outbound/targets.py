@@ -26,14 +26,20 @@ from inboxd.settings import Settings, Target
 from inboxd.signatures import Key, Verifier, verifier
 
 LONGEST = 600.0
+# Hosts that have a breaker of their own: each costs memory, and series of metrics.
+_MOST_HOSTS = 1000
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """One request, and how its answer is taken. breaker: also the queue of a declared target."""
+    """One request, and how its answer is taken.
+
+    breaker: also the queue of a declared target; "": it has none. host: of its URL.
+    """
 
     breaker: str
+    host: str
     request: TargetRequest
     expected: Expected
     recorder: Recorder
@@ -47,6 +53,7 @@ class Targets:
         self._http = settings.outbound.http
         self._targets = settings.targets
         self._names = {name.lower() for name in settings.targets}
+        self._hosts = set[str]()
         self._signers = {n: _signer(each) for n, each in settings.targets.items()}
 
     def prepare(
@@ -82,7 +89,8 @@ class Targets:
         hidden = [*secrets.values(), *(each.partition(" ")[2] for each in secrets.values())]
         own = [v for n, v in sent.items() if n in ("authorization", "cookie")]
         recorder = Recorder([*hidden, *own], self._http.keep_answer)
-        return PreparedRequest(self._breaker(payload, url), request, expected, recorder)
+        host = _host(url)
+        return PreparedRequest(self._breaker(payload, host), host, request, expected, recorder)
 
     def _target(self, payload: HttpRequest) -> Target | None:
         if (payload.target is None) == (payload.url is None):
@@ -96,14 +104,14 @@ class Targets:
             raise Reject(f"target: there is no [targets.{payload.target[:50]}] in these settings")
         return target
 
-    def _breaker(self, payload: HttpRequest, url: str) -> str:
+    def _breaker(self, payload: HttpRequest, host: str) -> str:
         """That of the target, or of the host; never a target's for who only writes a URL."""
         if payload.target is not None:
             return f"http.{payload.target}"
-        try:
-            host = (urlsplit(url).hostname or "unknown")[:190]
-        except ValueError:
-            host = "unknown"
+        if host not in self._hosts:
+            if len(self._hosts) >= _MOST_HOSTS:
+                return ""
+            self._hosts.add(host)
         return f"http.url.{host}" if host in self._names else f"http.{host}"
 
     def _timeout(self, payload: HttpRequest, target: Target | None) -> float:
@@ -143,6 +151,13 @@ def _secrets(target: Target | None) -> dict[str, str]:
     if target.authorization is not None:
         found["authorization"] = target.authorization.get_secret_value()
     return found
+
+
+def _host(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "unknown")[:190]
+    except ValueError:
+        return "unknown"
 
 
 def _url(payload: HttpRequest, target: Target | None) -> str:

@@ -4,9 +4,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import aiohttp
 import pytest
-from aiohttp.abc import ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,27 +119,20 @@ class _Names:
     def __init__(self) -> None:
         self.addresses: list[str] = []
 
-    async def resolve(self, host: str, port: int, _: socket.AddressFamily) -> list[ResolveResult]:
+    def look_up(self, host: str, port: int, *_: object) -> list[tuple[Any, ...]]:
+        """As `socket.getaddrinfo`."""
+        assert host.endswith(".example")
+        kinds = [socket.AF_INET6 if ":" in each else socket.AF_INET for each in self.addresses]
         return [
-            ResolveResult(
-                hostname=host,
-                host=each,
-                port=port,
-                family=socket.AF_INET6 if ":" in each else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for each in self.addresses
+            (kind, socket.SOCK_STREAM, 0, "", (each, port))
+            for kind, each in zip(kinds, self.addresses, strict=True)
         ]
-
-    async def close(self) -> None:
-        """Nothing is open."""
 
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Names]:
     names = _Names()
-    monkeypatch.setattr(aiohttp, "ThreadedResolver", lambda: names)
+    monkeypatch.setattr(socket, "getaddrinfo", names.look_up)
     monkeypatch.setattr("inboxd.outbound.client._DNS_KEPT", 0)
     return iter([names])
 

@@ -31,8 +31,6 @@ class EndpointBook:
         self._next = anyio.Event()
         # Those that had deliveries since they were asked for what is unwritten.
         self._touched: dict[str, ServedEndpoint] = {}
-        # Somebody waits for a reading.
-        self.is_wanted = False
 
     @property
     def endpoints(self) -> Collection[ServedEndpoint]:
@@ -41,7 +39,7 @@ class EndpointBook:
 
     def reading(self) -> Callable[[], None]:
         """A reading begins; what is returned is called when it has been taken over."""
-        event, self._next, self.is_wanted = self._next, anyio.Event(), False
+        event, self._next = self._next, anyio.Event()
         return event.set
 
     def take_over(self, rows: Mapping[str, WrittenEndpoint], now: float) -> None:
@@ -57,7 +55,7 @@ class EndpointBook:
         """The endpoint of this name; None: there is none. Raises TimeoutError."""
         found = self._by_name.get(name)
         if found is None:
-            event, self.is_wanted = self._next, True
+            event = self._next
             self._on_news()
             with anyio.fail_after(_PATIENCE):
                 await event.wait()
