@@ -147,6 +147,7 @@ def test_it_is_formatted_and_passes_ruff(run_cli: Cli, here: Path, name: str) ->
     assert_silent(here / name, "ruff", "check", "--no-cache")
 
 
+@pytest.mark.long
 def test_it_passes_strict_mypy(run_cli: Cli, here: Path) -> None:
     assert run_cli("new", "order-mails").code == 0
     assert_silent(here / "order-mails", "mypy", "--follow-imports=silent")

@@ -281,6 +281,7 @@ async def test_at_a_stop_what_is_under_way_is_answered(
         assert await worker.wait() == 0
 
 
+@pytest.mark.long
 @pytest.mark.own_interpreter
 async def test_several_processes_share_one_port(own: Inbox, tmp_path: Path) -> None:
     with held_port() as held:

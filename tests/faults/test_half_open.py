@@ -34,6 +34,7 @@ from tests.support.rows import SQL, ExactlyOnce, daemon_session, emit, join, sen
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.long
 async def test_half_open_connections_of_the_processors(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce
 ) -> None:

@@ -25,6 +25,7 @@ async def test_a_connection_cut_under_a_command_spends_no_attempt(
     assert len(await inbox.notes(*ids)) == len(ids)
 
 
+@pytest.mark.long
 async def test_a_server_that_vanishes_before_the_settlement_spends_no_attempt(
     database: Database, start_worker: StartWorker
 ) -> None:

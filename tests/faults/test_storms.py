@@ -95,6 +95,7 @@ async def test_restarts(
     await storm.no_crash()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", seeds())
 @pytest.mark.parametrize(
     "purposes",

@@ -452,6 +452,7 @@ async def _is_settled(database: Database, row: int) -> bool:
     return found
 
 
+@pytest.mark.long
 async def test_a_newer_version_waits_for_who_can_read_it(
     ledger: Database, start_worker: StartWorker, exactly_once: ExactlyOnce, tmp_path: Path
 ) -> None:

@@ -213,6 +213,7 @@ async def test_no_transaction_is_open_while_a_target_is_asked(
     assert (await ended(database, id_))["status"] == "succeeded"
 
 
+@pytest.mark.long
 async def test_a_target_that_is_down_loses_nothing_over_restarts(
     database: Database, start_worker: StartWorker, service: Service
 ) -> None:

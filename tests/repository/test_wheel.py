@@ -90,6 +90,7 @@ def test_it_has_every_file(wheel: Path) -> None:
     assert others == set(), "tests, examples and benchmarks are no part of it"
 
 
+@pytest.mark.long
 def test_the_sdist_becomes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     """File by file, its metadata and hashes too; and it has all that tests and pages read."""
     sdist = build_sdist(tmp_path)
