@@ -278,7 +278,11 @@ async def test_nothing_but_failures_for_its_time_disables_it_once(
         found = await rows(database, "select disabled_by, failing_since from inboxd.endpoints")
         return found[0][0] == "failures" and found[0][1] is not None
 
+    async def is_told() -> bool:  # a moment after it is written
+        return any(logged(each, "endpoint is disabled") for each in workers)
+
     await eventually(is_disabled)
+    await eventually(is_told)
     first = customer.got[0].at
     assert customer.got[-1].at - first >= 2
     told = [line for each in workers for line in logged(each, "endpoint is disabled")]
