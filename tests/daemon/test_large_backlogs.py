@@ -9,6 +9,7 @@ and there are always as many.
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,13 +62,20 @@ class Side:
         self.cpu.append(sum(seconds - before.get(pid, 0.0) for pid, seconds in used.items()))
 
     async def _used(self) -> dict[int, float]:
-        """CPU seconds so far of the worker and of each of its sessions."""
+        """CPU seconds so far of the worker and of each of its sessions that is still there.
+
+        A session may end between the query and the reading of its time; it is left out. The time
+        that the postmaster keeps of ended processes has the work of autovacuum in it.
+        """
         sessions = await self.database.fetch(
             "select pid from pg_stat_activity"
             " where datname = current_database() and application_name like 'inboxd %'"
         )
-        pids = [self.worker.process.pid, *(row["pid"] for row in sessions)]
-        return {pid: _seconds(pid) for pid in pids}
+        used = {}
+        for pid in [self.worker.process.pid, *(row["pid"] for row in sessions)]:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                used[pid] = _seconds(pid)
+        return used
 
 
 def _seconds(pid: int) -> float:
