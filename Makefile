@@ -16,7 +16,7 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-lowest test-long test-plans test-pooler test-matrix chaos demo demo-bets demo-accounts bench profile dist clean
+.PHONY: help setup check fmt test test-lowest test-long test-plans test-pooler test-matrix ready chaos demo demo-bets demo-accounts bench profile dist clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ $(PEERS): $(READY)
 check: $(READY) ## lint, formatting, types, and which room may import which
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy $(SOURCES)
+	@$(BIN)/mypy $(SOURCES) .ci/gate
 	@$(BIN)/lint-imports --no-logo
 
 fmt: $(READY) ## format, and mend what can be mended
@@ -58,11 +58,12 @@ test test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES
 test test-long test-plans test-pooler: export PYTHONDONTWRITEBYTECODE :=
 
 # Tests mostly wait: three processes keep two cores busy, each with a server of its own; the long ones work.
-# JOBS=0: one after the other, as on a server that is given, whose roles and locks all would share.
+# OPTIONS: more of pytest's. JOBS=0: one after the other, as on a server that is given, whose roles and
+# locks all would share.
 JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long,$@),2,3))
-SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
+SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(OPTIONS)
 
-# TESTS: folders, files or tests; nothing means all.
+# TESTS: folders, files or tests, quoted for the shell where they need it; nothing means all.
 test: $(READY) ## every test but the long ones (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
 	@$(BIN)/pytest -m 'not long and not states' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(TESTS)
 
@@ -74,16 +75,16 @@ CLOSE := tests/unit tests/store/test_statements.py tests/cli/test_app.py tests/c
   tests/daemon/test_process.py tests/daemon/test_executors.py
 
 test-lowest: ## a quick part of the tests, with the oldest dependencies that pyproject.toml allows (TESTS=)
-	@$(MAKE) --no-print-directory test VENV=.venv-lowest LOWEST=yes TESTS='$(or $(TESTS),$(CLOSE))'
+	@$(MAKE) --no-print-directory test VENV=.venv-lowest LOWEST=yes $(if $(TESTS),,TESTS='$(CLOSE)')
 
 # CI leaves out what is a shorter test again, with more seeds or rounds: LONG='long and not soak'
 LONG ?= long
 
 test-long: $(PEERS) ## the long tests, within an hour on two cores (LONG='long and not soak')
-	@$(BIN)/pytest -m '$(LONG)' $(SIDE_BY_SIDE)
+	@$(BIN)/pytest -m '$(LONG)' $(SIDE_BY_SIDE) $(TESTS)
 
 test-plans: $(READY) ## the plans of all statements in all states of statistics (POSTGRES=/usr/lib/postgresql/15/bin)
-	@$(BIN)/pytest -m 'not long' -k 'not fewstates' $(SIDE_BY_SIDE) tests/plans
+	@$(BIN)/pytest -m 'not long' -k 'not fewstates' $(SIDE_BY_SIDE) $(or $(TESTS),tests/plans)
 
 test-pooler: $(READY) ## the tests of whole workers and of producers, through PgBouncer
 	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/cli tests/daemon tests/faults tests/producers
@@ -98,6 +99,9 @@ test-matrix: ## the tests with every Python and PostgreSQL at hand, and through 
 	  for python in $(AT_HAND); do say test PYTHON=$$python; done; \
 	  for bin in $(POSTGRESES); do say test PYTHON=$(firstword $(AT_HAND)) POSTGRES=$$bin; done; \
 	  say test-pooler
+
+ready: ## what CI will say: the whole gate, on the newest commit in a fresh clone
+	@bash .ci/ready
 
 chaos: $(READY) ## workers, producers and faults side by side; then all is counted (MINUTES=5 SEED=7)
 	@$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))

@@ -16,7 +16,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -35,11 +35,12 @@ from tests.support import (
     drop,
     temporary_server,
 )
+from tests.support.failures import pytest_runtest_makereport
 from tests.support.pooler import EVERYWHERE, way_to
 from tests.support.types import StrictTypes, strict_types
 
-# Whether a test that skips itself has failed: what it needs is missing.
-_EVERYTHING = bool(os.environ.get("INBOXD_TEST_EVERYTHING")) and not EVERYWHERE
+# pytest finds a hook by its name in this file.
+__all__ = ["pytest_runtest_makereport"]
 
 # Folders whose tests wait for leases and faults.
 _WAITING = ("chaos", "faults", "machine")
@@ -86,17 +87,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 # Where `--dist loadgroup` looks for it. The mark of xdist 3.8 does not get there.
                 setattr(item, "_id", NodeId.parse(f"{item.nodeid}@{shared}"))  # noqa: B010
         items.sort(key=lambda item: item.path.parent.name not in _WAITING)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where everything is to be tested, let a test that skips itself fail with its reason."""
-    report = yield
-    if _EVERYTHING and report.skipped:
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        report.outcome = "failed"
-        report.longrepr = f"INBOXD_TEST_EVERYTHING is set, so no test may be left out. {reason}"
-    return report
 
 
 def _shared(item: pytest.Item) -> str | None:

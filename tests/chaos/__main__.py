@@ -32,7 +32,7 @@ def main() -> int:
         lambda line: _say(f"[{time.monotonic() - began:6.1f}] {line}"),
     )
     _say(str(report))
-    if report.violations:
+    if report.broken:
         _say(f"again: make chaos SEED={given.seed} MINUTES={given.minutes:g}")
         return 1
     if not given.keep:

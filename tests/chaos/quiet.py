@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tests.chaos.fleet import Service
 from tests.chaos.schedule import Fault
-from tests.chaos.verdict import Violation, show
+from tests.chaos.verdict import BrokenPromise, show
 from tests.support import Database, eventually
 from tests.support.rows import emit
 
@@ -64,12 +64,12 @@ _ALARMS = re.compile(
 
 
 class Quiet:
-    """The checks after the storm; `violations` has what did not hold."""
+    """The checks after the storm; `broken` has what did not hold."""
 
     def __init__(self, database: Database, services: Mapping[str, Service]) -> None:
         self._database = database
         self._services = services
-        self.violations: list[Violation] = []
+        self.broken: list[BrokenPromise] = []
 
     async def settle_down(self) -> None:
         """Everything drains, and the living rest."""
@@ -92,7 +92,7 @@ class Quiet:
         await self._wait("no session is left", lambda: self._rows(_SESSIONS), REST)
         rows = await self._database.fetch(_STATS)
         if [tuple(row.values())[1:] for row in rows] != [("succeeded", _CALM)] * 2:
-            self._violated("statistics of a calm time are exact", list(map(show, rows)))
+            self._is_broken("statistics of a calm time are exact", list(map(show, rows)))
 
     async def look_back(self, faults: Sequence[Fault]) -> None:
         """What the whole run says of processes and deaths."""
@@ -116,10 +116,10 @@ class Quiet:
         try:
             await eventually(holds, within)
         except AssertionError:
-            self._violated(f"{promise} (within {within:g} s)", await offending())
+            self._is_broken(f"{promise} (within {within:g} s)", await offending(), late=True)
 
-    def _violated(self, promise: str, rows: Sequence[str]) -> None:
-        self.violations.append(Violation(promise, tuple(rows)))
+    def _is_broken(self, promise: str, rows: Sequence[str], *, late: bool = False) -> None:
+        self.broken.append(BrokenPromise(promise, tuple(rows), late))
 
     async def _rows(self, query: str) -> list[str]:
         return [show(row) for row in await self._database.fetch(query)]
@@ -156,9 +156,9 @@ class Quiet:
             if code not in _EXPLAINED
         ]
         if odd:
-            self._violated(f"exit codes of {service.name} are explained", odd)
+            self._is_broken(f"exit codes of {service.name} are explained", odd)
         if service.left:
-            self._violated("no process outlives its worker", list(map(str, service.left)))
+            self._is_broken("no process outlives its worker", list(map(str, service.left)))
 
     def _look_at_logs(self, service: Service) -> None:
         alarms = [
@@ -168,7 +168,7 @@ class Quiet:
             if _ALARMS.search(line)
         ]
         if alarms:
-            self._violated("logs hold no alarm", alarms)
+            self._is_broken("logs hold no alarm", alarms)
 
     async def _look_at_deaths(self, service: Service, told: Mapping[str, int]) -> None:
         """A living worker is declared dead only if stopped, cut off for a lease, or by a fault."""
@@ -178,10 +178,10 @@ class Quiet:
             service.name,
         )
         if sum(row["deaths"] for row in rows) > sum(told[kind] for kind in _OF_A_LEASE):
-            self._violated("nobody is declared dead for less than a lease", list(map(show, rows)))
+            self._is_broken("nobody is declared dead for less than a lease", list(map(show, rows)))
 
     async def _look_at_crashes(self) -> None:
         """A row's crashes are deaths of workers: none is counted that did not happen."""
         rows = await self._database.fetch(_CRASHES)
         if rows:
-            self._violated("no more crashes than deaths", list(map(show, rows)))
+            self._is_broken("no more crashes than deaths", list(map(show, rows)))

@@ -1,7 +1,7 @@
 """A whole run: server, workers, producers and faults; then quiet, and the verdict.
 
 Promises: nothing outlives it; what it leaves in its folder (logs of every life, the server's log,
-the violations with all their rows) is enough to look into a failure.
+the broken promises with all their rows) is enough to look into a failure.
 """
 
 import shutil
@@ -21,7 +21,7 @@ from tests.chaos.operators import Operator
 from tests.chaos.producers import Producer
 from tests.chaos.quiet import Quiet
 from tests.chaos.schedule import WORKERS, plan
-from tests.chaos.verdict import Violation, figures, judge
+from tests.chaos.verdict import BrokenPromise, figures, judge
 from tests.support import Database, create_migrated, temporary_server
 from tests.support.proxy import proxy
 
@@ -36,14 +36,14 @@ class Report:
 
     seed: int
     folder: Path
-    violations: tuple[Violation, ...]
+    broken: tuple[BrokenPromise, ...]
     figures: dict[str, object]
 
     def __str__(self) -> str:
         """For a person."""
         lines = [f"{name:<28}{value}" for name, value in self.figures.items()]
-        lines += map(str, self.violations)
-        if self.violations:
+        lines += map(str, self.broken)
+        if self.broken:
             lines.append(f"seed {self.seed}; logs and rows are in {self.folder}")
         return "\n".join(lines)
 
@@ -54,12 +54,12 @@ def run(seed: int, seconds: float, folder: Path, say: Callable[[str], None]) -> 
     with temporary_server(max_connections=_SLOTS) as server:
         database = create_migrated(server)
         try:
-            violations, seen = anyio.run(_run, server, database, seed, seconds, folder, say)
+            broken, seen = anyio.run(_run, server, database, seed, seconds, folder, say)
         finally:
             shutil.copy(server.home / "server.log", folder)
-    rows = "\n".join(f"{v.promise}\n" + "\n".join(v.rows) for v in violations)
+    rows = "\n".join(f"{each.promise}\n" + "\n".join(each.rows) for each in broken)
     (folder / "violations.txt").write_text(rows)
-    return Report(seed, folder, tuple(violations), seen)
+    return Report(seed, folder, tuple(broken), seen)
 
 
 async def _run(
@@ -69,7 +69,7 @@ async def _run(
     seconds: float,
     folder: Path,
     say: Callable[[str], None],
-) -> tuple[list[Violation], dict[str, object]]:
+) -> tuple[list[BrokenPromise], dict[str, object]]:
     await database.execute(TABLES)
     traces = folder / "traces"
     traces.touch()
@@ -91,7 +91,7 @@ async def _run(
             say("drained")
             await quiet.be_calm()
             await quiet.leave()
-    violations = await judge(database, traces.read_text().split())
+    broken = await judge(database, traces.read_text().split())
     await quiet.look_back(faults.done)
     seen = await figures(database)
     seen["rows mended"] = operator.mended
@@ -99,7 +99,7 @@ async def _run(
     seen["transactions lost"] = dict(sum((producer.lost for producer in producers), Counter[str]()))
     seen["faults"] = len(faults.done)
     seen["lives"] = {name: len(services[name].lives) for name in WORKERS}
-    return [*quiet.violations, *violations], seen
+    return [*quiet.broken, *broken], seen
 
 
 async def _storm(producers: list[Producer], faults: Faults, seed: int, seconds: float) -> None:

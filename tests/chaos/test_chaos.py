@@ -8,19 +8,34 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.run import run
+from tests.chaos.run import Report, run
 from tests.chaos.schedule import KINDS, plan
+from tests.support.verdicts import Late, Violation
 
 
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")  # captured, and so shown only if the test failed
 
 
+# A promise that cannot be kept where rows had no time to drain.
+_OF_ALL_ROWS = "everything is settled, as its script says"
+
+
+def _hold(report: Report, again: str = "") -> None:
+    """Hold that no promise is broken; raises Late if all that are broken only took too long."""
+    if not report.broken:
+        return
+    late = [each.promise for each in report.broken if each.late]
+    others = {each.promise for each in report.broken if not each.late}
+    only_late = late and others <= {_OF_ALL_ROWS}
+    raise (Late if only_late else Violation)(f"{report}{again}")
+
+
 @pytest.mark.timeout(400)
 def test_a_short_chaos(tmp_path: Path) -> None:
     assert {fault.kind for fault in plan(10, 45)} == set(KINDS), "one of each"
     report = run(10, 45, tmp_path, _say)
-    assert not report.violations, str(report)
+    _hold(report)
 
 
 @pytest.mark.long
@@ -28,4 +43,4 @@ def test_a_short_chaos(tmp_path: Path) -> None:
 def test_a_fresh_chaos(tmp_path: Path, fresh_seed: int) -> None:
     """Another one each time."""
     report = run(fresh_seed, 120, tmp_path, _say)
-    assert not report.violations, f"{report}\nagain: make chaos SEED={fresh_seed} MINUTES=2"
+    _hold(report, f"\nagain: make chaos SEED={fresh_seed} MINUTES=2")

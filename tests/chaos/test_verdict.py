@@ -167,7 +167,7 @@ _GOOD = [
 async def _broken(database: Database, *statements: str) -> set[str]:
     await database.execute(TABLES)
     await database.execute(";\n".join(statements))
-    found = {violation.promise for violation in await judge(database, [])}
+    found = {broken.promise for broken in await judge(database, [])}
     await figures(database)
     return found
 

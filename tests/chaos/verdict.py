@@ -55,11 +55,12 @@ from chaos_rows, jsonb_array_elements(errors) as error group by 1 order by 2 des
 
 
 @dataclass(frozen=True)
-class Violation:
-    """A promise that did not hold, and what shows it."""
+class BrokenPromise:
+    """A promise that did not hold, and what shows it. late: it may have held a little later."""
 
     promise: str
     rows: tuple[str, ...]
+    late: bool = False
 
     def __str__(self) -> str:
         """For a person: the first rows; all of them are in the folder."""
@@ -68,7 +69,7 @@ class Violation:
         return "\n".join([*lines, f"    … and {more} more"] if more > 0 else lines)
 
 
-async def judge(database: Database, traced: Sequence[str]) -> list[Violation]:
+async def judge(database: Database, traced: Sequence[str]) -> list[BrokenPromise]:
     """What the tables say, once everything is quiet; `traced` has the keys of traces outside."""
     async with database.connect() as connection:
         records = [(key,) for key in traced]
@@ -78,7 +79,7 @@ async def judge(database: Database, traced: Sequence[str]) -> list[Violation]:
         for promise, query in _INVARIANTS.items():
             rows = await connection.fetch(query, timeout=120)
             if rows:
-                found.append(Violation(promise, tuple(map(show, rows))))
+                found.append(BrokenPromise(promise, tuple(map(show, rows))))
     return found
 
 

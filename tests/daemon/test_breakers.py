@@ -11,6 +11,7 @@ from inboxd.store.session import Session
 from inboxd_testplugin import breaking
 from tests.support import Config, Database, StartWorker, Worker, eventually
 from tests.support.rows import SQL, daemon_session, effects, emit, send
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -120,7 +121,8 @@ async def test_what_needs_a_target_that_is_down_waits_and_spends_nothing(
     await target.is_("closed")
     await known(0, *workers)
     done = await effects(database, table.removesuffix("s"))
-    assert set(done.values()) == {1}
+    with safety():
+        assert set(done.values()) == {1}
     log = [
         json.loads(line)
         for line in workers[0].output().splitlines() + workers[1].output().splitlines()
@@ -151,7 +153,8 @@ async def test_an_events_own_call_puts_off_that_event_alone(
     await target.come()
     await force(database, "auto")
     await settled(database, "events", 43)
-    assert set((await effects(database, "event")).values()) == {1}
+    with safety():
+        assert set((await effects(database, "event")).values()) == {1}
 
 
 async def test_a_thread_calls_under_a_breaker(
@@ -193,7 +196,8 @@ async def test_one_probe_at_a_time(
     await target.is_("closed")
     await settled(database, "commands", 10)
     assert await database.fetchval("select last_value from target_overlaps") == 0
-    assert set((await effects(database, "command")).values()) == {1}
+    with safety():
+        assert set((await effects(database, "command")).values()) == {1}
 
 
 @pytest.mark.long
@@ -212,7 +216,8 @@ async def test_a_probe_outlives_its_worker(
     await target.is_("closed")
     await settled(database, "commands", 10)
     assert await database.fetchval("select last_value from target_overlaps") == 0
-    assert set((await effects(database, "command")).values()) == {1}
+    with safety():
+        assert set((await effects(database, "command")).values()) == {1}
 
 
 @pytest.mark.long
@@ -242,7 +247,8 @@ async def test_topics_with_lines_stand_still_and_go_on(
     await force(database, "auto")
     await settled(database, "events", 60)
     await target.is_("closed")
-    assert set((await effects(database, "event")).values()) == {1}
+    with safety():
+        assert set((await effects(database, "event")).values()) == {1}
 
 
 @pytest.mark.long
@@ -266,7 +272,8 @@ async def test_an_open_breaker_survives_restarts_and_a_target_that_is_down_loses
     await target.come()
     await force(database, "auto")
     await settled(database, "commands", 38)
-    assert set((await effects(database, "command")).values()) == {1}
+    with safety():
+        assert set((await effects(database, "command")).values()) == {1}
     assert second.process.poll() is None
 
 
@@ -305,12 +312,14 @@ async def test_lines_of_keys_stand_still_and_go_on_in_order(
     await target.come()
     await settled(database, "commands", 60)
     await target.is_("closed")
-    assert set((await effects(database, "command")).values()) == {1}
+    with safety():
+        assert set((await effects(database, "command")).values()) == {1}
     order = await database.fetch(
         "select row_id from ledger join inboxd.commands_history c on c.id = row_id "
         "order by ordering_key, finished_at"
     )
-    assert [row["row_id"] for row in order] == sorted(row["row_id"] for row in order)
+    with safety():
+        assert [row["row_id"] for row in order] == sorted(row["row_id"] for row in order)
 
 
 @pytest.mark.parametrize("limits", [{}, {"rate": "1000/s", "total_concurrency": 10}])
@@ -344,7 +353,8 @@ async def test_a_queue_needs_a_breaker_whatever_its_handlers_declare(
     await target.come()
     await settled(database, "commands", 93)
     await target.is_("closed", of="of-queue")
-    assert set((await effects(database, "command")).values()) == {1}
+    with safety():
+        assert set((await effects(database, "command")).values()) == {1}
     counted = 'inboxd_breaker_calls_total{name="of-queue",outcome="succeeded"}'
 
     async def all_are_counted() -> bool:

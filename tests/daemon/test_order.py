@@ -19,6 +19,7 @@ from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, Worker, eventually, looked_again
 from tests.support.order import declare_lines, in_order, settled, trail, turns
 from tests.support.rows import SQL, daemon_session
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -93,8 +94,9 @@ async def test_a_head_in_backoff_keeps_its_line_waiting_and_no_other(
     await settled(lines, 8)
     found = await in_order_of_attempts(lines)
     assert found == [3, 1, 1]
-    assert (await trail(lines))["other"] == others
-    assert (await trail(lines))["k"][-2:] == behind
+    with safety():
+        assert (await trail(lines))["other"] == others
+        assert (await trail(lines))["k"][-2:] == behind
 
 
 async def in_order_of_attempts(database: Database) -> list[int]:
@@ -131,7 +133,8 @@ async def test_a_blocked_line_goes_on_after_an_operator_acted(
     first = (await turns(lines, ["k"], refused=True))[0]
     behind = await turns(lines, ["k"] * 3)
     await blocked(lines)
-    assert await trail(lines) == {}
+    with safety():
+        assert await trail(lines) == {}
     await lines.execute(
         "alter table inboxd.events disable trigger events_immutable;"
         'update inboxd.events set payload = \'{"key": "k"}\' where head;'
@@ -145,7 +148,8 @@ async def test_a_blocked_line_goes_on_after_an_operator_acted(
             await operations.act(session, "events", "dismiss", [first], actor="test")
     replayed = [first] if action == "replay" else []
     await settled(lines, 3 + len(replayed))
-    assert (await in_order(lines))["k"] == [*replayed, *behind]
+    with safety():
+        assert (await in_order(lines))["k"] == [*replayed, *behind]
     assert worker.process.poll() is None
 
 
@@ -163,7 +167,8 @@ async def test_a_line_that_is_blocked_stays_so_when_its_topic_skips_from_now_on(
     await settled(lines, 1)
     await looked_again(lines, "event", worker)
     assert (await blocked(lines))["id"] == first
-    assert await in_order(lines) == {"other": after}
+    with safety():
+        assert await in_order(lines) == {"other": after}
     async with daemon_session(lines) as connection:
         await operations.act(Session(connection, SQL), "events", "dismiss", [first], actor="test")
     await settled(lines, 2)
@@ -184,9 +189,11 @@ async def test_a_late_commit_is_waited_for(lines: Database, start_worker: StartW
             await turns(other, [row["key"] for row in free])
             await settled(lines, len(free))
             await looked_again(lines, "event", worker)
-            assert "k" not in await trail(lines), "what was drawn before it may still come"
+            with safety():
+                assert "k" not in await trail(lines), "what was drawn before it may still come"
         await settled(lines, len(free) + 2)
-    assert (await in_order(lines))["k"] == first + second
+    with safety():
+        assert (await in_order(lines))["k"] == first + second
 
 
 async def test_a_rollback_is_not_waited_for(lines: Database, start_worker: StartWorker) -> None:
@@ -198,7 +205,8 @@ async def test_a_rollback_is_not_waited_for(lines: Database, start_worker: Start
         second = await turns(lines, ["k"])
         await undone.rollback()
     await settled(lines, 1)
-    assert (await in_order(lines))["k"] == second
+    with safety():
+        assert (await in_order(lines))["k"] == second
 
 
 @pytest.mark.parametrize("workers", [2, 4])
@@ -229,7 +237,8 @@ async def test_order_holds_over_workers_that_are_killed(
         fleet[-1].kill()
     await settled(lines, 3 * rounds * each, within=90)
     found = await in_order(lines)
-    assert sum(map(len, found.values())) == 3 * rounds * each
+    with safety():
+        assert sum(map(len, found.values())) == 3 * rounds * each
 
 
 async def test_an_event_that_kills_its_worker_is_found_and_blocks_its_line(
@@ -249,7 +258,8 @@ async def test_an_event_that_kills_its_worker_is_found_and_blocks_its_line(
     await start_worker(config)
     assert (await blocked(lines))["id"] == poison
     await settled(lines, 3)
-    assert await in_order(lines) == {"k": ids[:1], "other": [ids[1], behind[1]]}
+    with safety():
+        assert await in_order(lines) == {"k": ids[:1], "other": [ids[1], behind[1]]}
 
 
 @pytest.mark.parametrize("good_at", [1, 2])
@@ -261,7 +271,8 @@ async def test_what_waits_of_a_key_is_taken_together(
     ids = await turns(lines, ["hot"], good_at=good_at) + await turns(lines, ["hot"] * 60)
     await start_worker()
     await settled(lines, len(ids))
-    assert (await in_order(lines))["hot"] == ids
+    with safety():
+        assert (await in_order(lines))["hot"] == ids
     pages = await lines.fetchval("select count(distinct page) from trail")
     assert pages <= 6, "one, if the machine is not too busy"
 
@@ -274,7 +285,8 @@ async def test_one_hot_key_among_many(lines: Database, start_worker: StartWorker
     await turns(lines, hot)
     await start_worker()
     await settled(lines, 5001)
-    assert len((await in_order(lines))["hot"]) == 3001
+    with safety():
+        assert len((await in_order(lines))["hot"]) == 3001
 
 
 async def test_a_sequence_that_was_rewound_is_noticed(
@@ -289,7 +301,8 @@ async def test_a_sequence_that_was_rewound_is_noticed(
     again = await turns(lines, ["k"] * 3)
     assert again[0] < 50
     await settled(lines, 3)
-    assert (await in_order(lines))["k"] == again
+    with safety():
+        assert (await in_order(lines))["k"] == again
 
 
 async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
@@ -339,7 +352,8 @@ async def test_what_nobody_serves_becomes_a_dead_letter_in_its_place(
         ]
         await operations.act(session, "events", "dismiss", [strange[0]["id"]], actor="test")
     await settled(lines, 2)
-    assert (await in_order(lines))["k"] == behind
+    with safety():
+        assert (await in_order(lines))["k"] == behind
 
 
 async def test_an_operator_waits_for_the_page_that_has_the_line(
@@ -363,7 +377,8 @@ async def test_an_operator_waits_for_the_page_that_has_the_line(
                 datetime.now(UTC) + timedelta(hours=1),
                 actor="test",
             )
-    assert (await in_order(lines))["k"] == [slow]
+    with safety():
+        assert (await in_order(lines))["k"] == [slow]
 
 
 async def test_a_hot_bucket_leaves_the_others_their_turn(
@@ -379,7 +394,8 @@ async def test_a_hot_bucket_leaves_the_others_their_turn(
     await start_worker({"events": {"page_rows": 50}})
     await settled(lines, 604)
     found = await in_order(lines)
-    assert len(found[hot["key"]]) == 600
+    with safety():
+        assert len(found[hot["key"]]) == 600
     last = await lines.fetchval("select max(position) from trail where key <> $1", hot["key"])
     assert last < 300, "after some pages, not after all"
 

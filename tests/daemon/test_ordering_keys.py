@@ -12,6 +12,7 @@ from inboxd import operations
 from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.rows import SQL, daemon_session, unsettled
+from tests.support.verdicts import Late, safety
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +53,7 @@ async def ended(database: Database, count: int, within: float = 30) -> None:
     try:
         await eventually(have, within)
     except AssertionError as error:
-        raise AssertionError(f"{error}: {await unsettled(database, 'commands')}") from error
+        raise Late(f"{error}: {await unsettled(database, 'commands')}") from error
 
 
 async def trail(database: Database) -> dict[str, list[int]]:
@@ -94,12 +95,14 @@ async def test_order_holds_over_workers_that_are_killed(
     fleet[-1].kill()
     await ended(lines, len(payloads))
     if touch:
-        assert await trail(lines) == {f"k{k}": list(range(20)) for k in range(8)}
+        with safety():
+            assert await trail(lines) == {f"k{k}": list(range(20)) for k in range(8)}
     ends = await lines.fetch(
         "select array_agg((payload ->> 'n')::int order by finished_at, id) as ns from"
         " inboxd.commands_history group by ordering_key"
     )
-    assert all(row["ns"] == list(range(20)) for row in ends)
+    with safety():
+        assert all(row["ns"] == list(range(20)) for row in ends)
 
 
 async def test_nothing_of_a_key_runs_before_a_failed_one_has_succeeded(
@@ -122,12 +125,14 @@ async def test_nothing_of_a_key_runs_before_a_failed_one_has_succeeded(
     await steps(lines, payloads)
     await ended(lines, 450)
     found = await trail(lines)
-    assert all(found[f"k{k}"] == list(range(20)) for k in range(10))
+    with safety():
+        assert all(found[f"k{k}"] == list(range(20)) for k in range(10))
     ends = await lines.fetch(
         "select array_agg((payload ->> 'n')::int order by started_at) as ns"
         " from inboxd.commands_history group by ordering_key"
     )
-    assert all(row["ns"] == sorted(row["ns"]) for row in ends)
+    with safety():
+        assert all(row["ns"] == sorted(row["ns"]) for row in ends)
 
 
 async def test_long_lines_go_on_in_order_over_failures_and_lost_sessions(
@@ -155,13 +160,15 @@ async def test_long_lines_go_on_in_order_over_failures_and_lost_sessions(
             " where datname = current_database() and application_name like 'inboxd % daemon'"
         )
     await ended(lines, len(payloads), within=60)
-    assert (await trail(lines))["k0"] == list(range(count))
+    with safety():
+        assert (await trail(lines))["k0"] == list(range(count))
     for when in ("started_at", "finished_at"):
         ends = await lines.fetch(
             f"select array_agg((payload ->> 'n')::int order by {when}, id) as ns"
             " from inboxd.commands_history group by ordering_key"
         )
-        assert all(row["ns"] == list(range(count)) for row in ends)
+        with safety():
+            assert all(row["ns"] == list(range(count)) for row in ends)
 
 
 async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
@@ -175,7 +182,8 @@ async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
     await steps(lines, [{"key": "a", "n": 4}])
     await steps(lines, [{"key": "b", "n": 4}])
     await ended(lines, 6)
-    assert await trail(lines) == {"a": [0], "b": [0, 1, 2, 3, 4]}
+    with safety():
+        assert await trail(lines) == {"a": [0], "b": [0, 1, 2, 3, 4]}
 
     async def is_shown() -> bool:
         told = 'inboxd_blocked_keys{held_by="dead letter",queue="lines"} 1.0'
@@ -191,7 +199,8 @@ async def test_a_dead_letter_blocks_its_key_until_it_is_replayed(
             Session(connection, SQL), "commands", "replay", [row["id"]], actor="test"
         )
     await ended(lines, 10)
-    assert (await trail(lines))["a"] == [0, 1, 2, 3, 4]
+    with safety():
+        assert (await trail(lines))["a"] == [0, 1, 2, 3, 4]
 
 
 async def test_a_dead_letter_leaves_its_line_if_told_to(
@@ -200,7 +209,8 @@ async def test_a_dead_letter_leaves_its_line_if_told_to(
     await start_worker({"queues": {"lines": {"on_failure": "skip"}}})
     await steps(lines, [{"key": "a", "n": n, "good_at": 9 if n == 1 else 1} for n in range(4)])
     await ended(lines, 3)
-    assert await trail(lines) == {"a": [0, 2, 3]}
+    with safety():
+        assert await trail(lines) == {"a": [0, 2, 3]}
 
 
 async def _dead(database: Database, count: int) -> None:

@@ -17,6 +17,7 @@ from tests.daemon.inbox import Inbox
 from tests.support import Database, Worker, eventually
 from tests.support.pooler import SESSIONS, TRANSACTIONS_ONLY, Way, pgbouncer
 from tests.support.rows import emit
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -56,10 +57,12 @@ async def _start(crew: list[Worker], folder: Path, way: Way, **sections: dict[st
 
 
 async def _effects(database: Database) -> dict[str, tuple[int, int]]:
-    """How many effects each kind had, and on how many rows."""
+    """How many effects each kind had, and on how many rows. Raises Violation if one had two."""
     counts = await database.fetch(
         "select kind, count(*) as effects, count(distinct row_id) as rows from ledger group by kind"
     )
+    with safety():
+        assert all(row["effects"] == row["rows"] for row in counts), f"effects twice: {counts}"
     return {row["kind"]: (row["effects"], row["rows"]) for row in counts}
 
 

@@ -11,6 +11,7 @@ from tests.support import Config, Database, StartWorker, eventually
 from tests.support.order import declare_lines, in_order, settled, turns
 from tests.support.plugins import found, install
 from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -95,7 +96,8 @@ async def test_what_nobody_handles_is_kept_until_a_handler_comes(
     with found(install(tmp_path / "late", "late", LATE)):
         await start_worker({**QUICK, "worker": {**QUICK["worker"], "plugins": ["late"]}})
     await settled(database, 3, within=10)
-    assert await effects(database, "event") == dict.fromkeys(ids, 1)
+    with safety():
+        assert await effects(database, "event") == dict.fromkeys(ids, 1)
 
 
 async def test_a_type_may_be_a_dead_letter_or_be_ignored(
@@ -150,10 +152,12 @@ async def test_nothing_is_ignored_that_a_stopped_worker_handles(
         return bool(await _history(database, "gone.ignored"))
 
     await eventually(is_ignored)
-    assert await _history(database, "late.ledger") == []
+    with safety():
+        assert await _history(database, "late.ledger") == []
     holder.resume()
     await settled(database, 3)
-    assert await effects(database, "event") == dict.fromkeys(ids, 1)
+    with safety():
+        assert await effects(database, "event") == dict.fromkeys(ids, 1)
 
 
 async def _mixed(database: Database) -> list[int]:

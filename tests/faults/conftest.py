@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import Config, Database, eventually
 from tests.support.rows import ExactlyOnce, Hasty, create_ledger, effects, unsettled
+from tests.support.verdicts import Late, safety
 
 # A death is noticed within 3 to 4 seconds; a stopped page is freed after 2.
 HASTY: Config = {
@@ -55,14 +56,15 @@ def exactly_once(ledger: Database) -> ExactlyOnce:
             await eventually(lambda: settled(kind, ids))
         except AssertionError as error:
             rows = await unsettled(ledger, f"{kind}s")
-            raise AssertionError(f"{len(rows)} rows are left: {rows[:5]}") from error
+            raise Late(f"{len(rows)} rows are left: {rows[:5]}") from error
         seen = await effects(ledger, kind)
         wrong = {row: seen[row] for row in {*ids, *seen} if seen[row] != (row in ids)}
-        assert not wrong, f"effects that are not exactly one: {wrong}"
         history = await ledger.fetch(
             f"select status, count(*) from inboxd.{kind}s_history where id = any($1) group by 1",
             list(ids),
         )
-        assert [tuple(row) for row in history] == [("succeeded", len(ids))]
+        with safety():
+            assert not wrong, f"effects that are not exactly one: {wrong}"
+            assert [tuple(row) for row in history] == [("succeeded", len(ids))]
 
     return check

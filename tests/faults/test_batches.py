@@ -13,6 +13,7 @@ from inboxd.embedded import Server
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.locks import end_waiters, lock_awaited
 from tests.support.rows import Hasty, daemon_session, emit
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +83,8 @@ async def test_a_worker_that_dies_between_append_and_fold(
         assert await told(ledger) == {}
         await start_worker(hasty())
         await eventually(lambda: settled(ledger))
-    assert await told(ledger) == {"then": 1}
+    with safety():
+        assert await told(ledger) == {"then": 1}
     await clean(ledger)
 
 
@@ -131,7 +133,8 @@ async def test_killed_again_and_again_each_continuation_runs_once(
     expected += ["inner 1 finally", "mails then", "mails finally"]
     counts = dict.fromkeys(expected, stories) | {"then": 2 * stories, "finally": 2 * stories}
     of_steps = {"a": stories, "b": stories}
-    assert await told(ledger) == counts | of_steps
+    with safety():
+        assert await told(ledger) == counts | of_steps
     await clean(ledger)
     rows = await ledger.fetch("select status, count(*) from inboxd.batches group by 1")
     # Of each story: a batch with two within, a workflow with one.
@@ -152,7 +155,8 @@ async def test_a_fold_that_the_server_forgets_is_folded_again(
         await anyio.to_thread.run_sync(restartable_server.restart, "immediate")
     await eventually(lambda: settled(ledger))
     await clean(ledger)
-    assert await told(ledger) == {"then": 3}
+    with safety():
+        assert await told(ledger) == {"then": 3}
     assert await ledger.fetchval("select bool_and(status = 'succeeded') from inboxd.batches")
 
 
@@ -180,7 +184,8 @@ async def test_a_large_batch_is_filled_by_many_while_its_members_run(
         "select inboxd.send_batch('fillers', $1, $2)", json.dumps([fill] * fills), json.dumps(close)
     )
     await eventually(lambda: settled(ledger), within=120)
-    assert await told(ledger) == {"then": 1}
+    with safety():
+        assert await told(ledger) == {"then": 1}
     await clean(ledger)
     row = (await ledger.fetch("select * from inboxd.batches where name = 'big'"))[0]
     assert (row["status"], row["size"], row["succeeded"]) == (
@@ -200,5 +205,6 @@ async def test_members_that_two_workers_settle_together(
     for _ in range(60):
         await send_batch(ledger, 2, "sql")
     await eventually(lambda: settled(ledger), within=40)
-    assert await told(ledger) == {"then": 60}
+    with safety():
+        assert await told(ledger) == {"then": 60}
     await clean(ledger)

@@ -15,6 +15,7 @@ from tests.faults.storm import supervised
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.plugins import found, install
 from tests.support.rows import Hasty
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +105,8 @@ async def test_killed_in_the_middle_of_a_chunk(
     assert await handled(chunked) == []
     await start_worker(hasty(events={"chunk_timeout": "20s"}))
     await settled(chunked, ids)
-    assert await handled(chunked) == ids
+    with safety():
+        assert await handled(chunked) == ids
 
 
 @pytest.mark.long
@@ -140,11 +142,13 @@ async def test_two_workers_never_share_a_chunk(
         ids += await emit(chunked, "counted", [{"key": f"k{(n + m) % 7}"} for m in range(35)])
     await settled(chunked, ids)
     found = await chunked.fetch("select key, ids, size from chunks order by id")
-    assert sorted(await handled(chunked)) == sorted(ids)
+    with safety():
+        assert sorted(await handled(chunked)) == sorted(ids)
     assert {row["size"] for row in found} == {5}
     for key in {row["key"] for row in found}:
         own = [id_ for row in found if row["key"] == key for id_ in row["ids"]]
-        assert own == sorted(own)
+        with safety():
+            assert own == sorted(own)
 
 
 async def test_a_chunk_of_a_day_waits_for_who_commits_late(
@@ -178,7 +182,8 @@ async def test_a_chunk_of_a_day_waits_for_who_commits_late(
         await producer.close()
     await settled(chunked, [*early, *late])
     (found,) = await chunked.fetch("select ids from chunks")
-    assert found["ids"] == [*early, *late]
+    with safety():
+        assert found["ids"] == [*early, *late]
 
 
 async def test_a_cut_connection_is_nobodys_failure(
@@ -194,7 +199,8 @@ async def test_a_cut_connection_is_nobodys_failure(
         )
     )
     await settled(chunked, ids)
-    assert await handled(chunked) == ids
+    with safety():
+        assert await handled(chunked) == ids
     rows = await chunked.fetch("select distinct attempts, crashes from inboxd.events_history")
     assert [tuple(row) for row in rows] == [(1, 0)]
 
@@ -240,7 +246,8 @@ async def test_a_chunk_waits_for_the_workers_of_its_topic(
     await start_worker(hasty())
     ids += await emit(chunked, "counted", [{}, {}])
     await settled(chunked, ids)
-    assert await chunked.fetchval("select ids from chunks") == ids
+    with safety():
+        assert await chunked.fetchval("select ids from chunks") == ids
 
 
 async def test_chunks_that_nobody_handles_do_not_wait_for_ever(

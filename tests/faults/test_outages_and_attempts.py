@@ -7,6 +7,7 @@ import pytest
 from tests.daemon.inbox import TABLES, Inbox
 from tests.support import Database, StartWorker, eventually
 from tests.support.proxy import proxy
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +23,8 @@ async def test_a_connection_cut_under_a_command_spends_no_attempt(
     await inbox.succeeded("command", *ids)
     rows = await database.fetch("select attempts, errors, crashes from inboxd.commands_history")
     assert {(row["attempts"], row["errors"], row["crashes"]) for row in rows} == {(1, None, 0)}
-    assert len(await inbox.notes(*ids)) == len(ids)
+    with safety():
+        assert len(await inbox.notes(*ids)) == len(ids)
 
 
 @pytest.mark.long
@@ -41,7 +43,8 @@ async def test_a_server_that_vanishes_before_the_settlement_spends_no_attempt(
         worker.kill()
     rows = await database.fetch("select attempts, errors from inboxd.commands_history")
     assert [tuple(row) for row in rows] == [(1, None)]
-    assert len(await inbox.notes(row_id)) == 1
+    with safety():
+        assert len(await inbox.notes(row_id)) == 1
 
 
 async def test_an_operators_lock_on_the_row_spends_no_attempt(
@@ -59,7 +62,8 @@ async def test_an_operators_lock_on_the_row_spends_no_attempt(
     await inbox.succeeded("command", row_id)
     rows = await database.fetch("select attempts, errors from inboxd.commands_history")
     assert [tuple(row) for row in rows] == [(1, None)]
-    assert len(await inbox.notes(row_id)) == 1
+    with safety():
+        assert len(await inbox.notes(row_id)) == 1
 
 
 async def test_a_connection_cut_under_an_event_spends_no_attempt(
@@ -73,7 +77,8 @@ async def test_a_connection_cut_under_an_event_spends_no_attempt(
     await inbox.succeeded("event", row_id)
     [row] = await database.fetch("select attempts, errors from inboxd.events_history")
     assert (row["attempts"], row["errors"]) == (1, None)
-    assert len(await inbox.notes(row_id)) == 1
+    with safety():
+        assert len(await inbox.notes(row_id)) == 1
 
 
 _WAITING = (
@@ -108,4 +113,5 @@ async def test_a_command_that_gets_no_connection_spends_no_attempt(
     )
     ids = await inbox.write_many("command", "test.ledger", [{"wait": 0.4}] * 5, max_attempts=1)
     await inbox.succeeded("command", *ids)
-    assert len(await inbox.notes(*ids)) == len(ids)
+    with safety():
+        assert len(await inbox.notes(*ids)) == len(ids)

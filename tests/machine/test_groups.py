@@ -41,6 +41,7 @@ from inboxd.telemetry.metrics import Metrics
 from tests.machine.groups import UNSETTLED, Group, Groups, Member
 from tests.support import Database
 from tests.support.rows import SQL, join
+from tests.support.verdicts import safety
 
 T = TypeVar("T")
 
@@ -120,6 +121,7 @@ class Machine(RuleBasedStateMachine):
     # -------------------------------------------------------------------------------- invariants
 
     @invariant()
+    @safety()
     def no_difference(self) -> None:
         """Every member and every batch is as the model has it."""
         rows = self.site.fetch(
@@ -137,6 +139,7 @@ class Machine(RuleBasedStateMachine):
         mine = {g.id: (g.status, g.size, *g.counts.values()) for g in self.model.groups.values()}
         assert {row[0]: tuple(row)[1:] for row in groups} == mine
 
+    @safety()
     def teardown(self) -> None:
         """Run and fold everything: what still waits then waits for a dead letter."""
         if self.paused:
@@ -164,6 +167,7 @@ class Machine(RuleBasedStateMachine):
         self.claim(7)
 
     @rule(step=_STEPS)
+    @safety()
     def step(self, step: tuple[str, dict[str, Any]]) -> None:
         """Something happens. One rule for all: of several, half are left out in each example."""
         name, draws = step
@@ -172,6 +176,7 @@ class Machine(RuleBasedStateMachine):
     # ----------------------------------------------------------------------------------- sending
 
     @rule(size=size, told=told, opened=st.booleans())
+    @safety()
     def send(self, size: int, told: set[str], opened: bool) -> None:
         """A batch with some continuations, closed or open."""
         arguments = [orjson.dumps(_COMMAND).decode() if c in told else None for c in _CONDITIONS]

@@ -46,6 +46,7 @@ from tests.machine.world import (
 )
 from tests.support import Database
 from tests.support.rows import SQL
+from tests.support.verdicts import safety
 
 POLICY = Fixed(attempts=ATTEMPTS, base="1h")
 
@@ -101,8 +102,9 @@ class Machine(World):
             _SETTLE,
         )
     )
+    @safety()
     def step(self, step: tuple[str, dict[str, Any]]) -> None:
-        """Something happens."""
+        """Something happens, and every answer is the model's."""
         name, draws = step
         getattr(self, name)(**draws)
 

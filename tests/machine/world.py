@@ -22,6 +22,7 @@ from inboxd.store.unhandled import Way
 from tests.machine.model import ABOUT, CRASHES, HOUR, Item, Key, Model
 from tests.machine.site import SEATS, Claim, Site, Worker, item_of
 from tests.support.rows import SQL
+from tests.support.verdicts import safety
 
 T = TypeVar("T")
 
@@ -73,11 +74,12 @@ class World(RuleBasedStateMachine):
         return self.model.events if name == "events" else self.model.commands
 
     @invariant()
+    @safety()
     def no_difference(self) -> None:
         """Every row is as the model has it; what was known to the minute is known from now on."""
         self.model.now, staff, effects = self.site.run(self.site.rest())
-        assert staff == self.model.workers
-        assert effects == self.model.effects
+        assert staff == self.model.workers, f"workers are {staff}, not {self.model.workers}"
+        assert effects == self.model.effects, f"effects are {effects}, not {self.model.effects}"
         rows = self.site.run(self.site.rows())
         names = dict[object, object]()
         for row in rows:
@@ -85,7 +87,7 @@ class World(RuleBasedStateMachine):
             assert mine is not None, f"a row that nobody wrote: {real}"
             if mine.about and abs(mine.run_at - real.run_at) < ABOUT:
                 mine.run_at, mine.about = real.run_at, False
-            assert real == mine
+            assert real == mine, f"{real} is not {mine}"
             assert names.setdefault(mine.group, real.group) == real.group, "groups mix"
             mine.group = real.group
         assert len(set(names.values())) == len(names), "a group was not split"

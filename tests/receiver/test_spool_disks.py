@@ -16,6 +16,7 @@ from tests.support import Database, eventually
 from tests.support.disk import fill_up, small_disk
 from tests.support.received import verify
 from tests.support.receiver import Receiver, StartReceiver
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -108,9 +109,10 @@ async def test_what_is_answered_was_synced_before(
     assert steps.count("answer") >= 10
     for place, step in enumerate(steps):
         if step == "answer":
-            assert steps[place - 2 : place] == ["write", "sync"], steps[
-                max(0, place - 6) : place + 1
-            ]
+            with safety():
+                assert steps[place - 2 : place] == ["write", "sync"], steps[
+                    max(0, place - 6) : place + 1
+                ]
 
 
 def _steps(calls: str) -> Iterator[str]:

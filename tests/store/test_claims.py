@@ -12,6 +12,7 @@ from inboxd.store import commands, events
 from tests.store.claiming import GROUP, claim, claim_suspects, ids_of
 from tests.support import Database
 from tests.support.rows import SQL, daemon_session, emit, join, send
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -22,8 +23,9 @@ async def test_claims_skip_what_others_hold(database: Database) -> None:
         async with one.transaction():
             first = await claim(one, await join(two, "one"), rows=2)
             second = await claim(two, await join(two, "two"))
-    assert ids_of(first) == sent[:2]
-    assert ids_of(second) == sent[2:]
+    with safety():
+        assert ids_of(first) == sent[:2]
+        assert ids_of(second) == sent[2:]
 
 
 async def test_pages_of_events_skip_what_others_hold(database: Database) -> None:
@@ -33,8 +35,9 @@ async def test_pages_of_events_skip_what_others_hold(database: Database) -> None
         async with one.transaction(), two.transaction():
             first = await events.claim(one, SQL, [lane], 2)
             second = await events.claim(two, SQL, [lane], 100)
-    assert ids_of(first) == emitted[:2]
-    assert ids_of(second) == emitted[2:]
+    with safety():
+        assert ids_of(first) == emitted[:2]
+        assert ids_of(second) == emitted[2:]
 
 
 async def test_every_claim_raises_the_fence(database: Database) -> None:
@@ -101,7 +104,8 @@ async def test_the_sweep_finds_what_committed_long_after_the_cursor_passed(
         lanes = Lanes()
         assert lanes.sweep(await read(session, SQL)), "the survey sees it"
         lane.rewind()
-        assert await take() == [late]
+        with safety():
+            assert await take() == [late]
 
 
 @pytest.mark.parametrize("table", ["events", "commands"])
@@ -160,8 +164,9 @@ async def test_suspects_are_in_no_lane_and_claimed_by_groups(database: Database)
         assert ids_of(await claim(one, first)) == sent[:1]
         async with one.transaction():
             assert await claim_suspects(one, first, rows=2) == sent[1:3], "as far as it has room"
-            assert await claim_suspects(two, second) == sent[3:4], "another has the rest"
-            assert await claim_suspects(two, second) == []
+            with safety():
+                assert await claim_suspects(two, second) == sent[3:4], "another has the rest"
+                assert await claim_suspects(two, second) == []
         (other,) = await commands.find_suspects(one, SQL)
         assert await claim_suspects(two, second, group=other.group) == sent[4:]
 

@@ -16,6 +16,7 @@ from tests.store.claiming import GROUP, claim, claim_suspects, ids_of
 from tests.support import Database
 from tests.support.locks import lock_awaited
 from tests.support.rows import SQL, daemon_pool, daemon_session, emit, join, send
+from tests.support.verdicts import safety
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +31,8 @@ async def test_a_claim_in_flight_is_a_sign_of_life(database: Database) -> None:
         returned = await workers.declare_dead(pool, SQL, worker, 0, 3)
     assert sorted(ids_of(claimed)) == sent
     assert returned is not None
-    assert sorted(ids_of(returned)) == sent
+    with safety():
+        assert sorted(ids_of(returned)) == sent
 
 
 async def test_a_heartbeat_in_flight_is_a_sign_of_life(database: Database) -> None:
@@ -85,9 +87,10 @@ async def test_a_claim_that_waits_for_the_death_gets_nothing(
             await lock_awaited(database)
             await reaper.execute(SQL["declare_dead"], worker)
             await reaper.fetch(SQL["reap_commands"], worker, 3)
-    assert answers == [None]
-    assert await database.fetchval("select status from inboxd.commands") == "pending"
-    assert await database.fetchval("select state from inboxd.workers") == "dead"
+    with safety():
+        assert answers == [None]
+        assert await database.fetchval("select status from inboxd.commands") == "pending"
+        assert await database.fetchval("select state from inboxd.workers") == "dead"
 
 
 async def test_a_claim_that_committed_just_before_the_death_is_taken_back(
@@ -103,7 +106,8 @@ async def test_a_claim_that_committed_just_before_the_death_is_taken_back(
             assert await reaper.fetchval(SQL["lock_worker"], worker, 0) == worker
             await reaper.execute(SQL["declare_dead"], worker)
             returned = await reaper.fetch(SQL["reap_commands"], worker, 3)
-    assert sorted(ids_of(returned)) == sent
+    with safety():
+        assert sorted(ids_of(returned)) == sent
 
 
 async def test_a_command_that_somebody_settles_is_a_sign_of_life(database: Database) -> None:
@@ -124,7 +128,8 @@ async def test_a_command_that_somebody_settles_is_a_sign_of_life(database: Datab
         assert await other.fetchval("select state from inboxd.workers") == "running"
         returned = await workers.declare_dead(pool, SQL, worker, 0, 3)
     assert returned is not None
-    assert sorted(ids_of(returned)) == sent
+    with safety():
+        assert sorted(ids_of(returned)) == sent
 
 
 async def test_two_reapers_bury_once(database: Database) -> None:
@@ -140,10 +145,11 @@ async def test_two_reapers_bury_once(database: Database) -> None:
         async with anyio.create_task_group() as tasks:
             for _ in range(4):
                 tasks.start_soon(declare_dead)
-        (rows,) = [rows for rows in returned if rows is not None]
-        assert sorted(ids_of(rows)) == sent
+        buried = [sorted(ids_of(rows)) for rows in returned if rows is not None]
         crashes = await session.fetch("select distinct status, crashes from inboxd.commands")
-        assert [tuple(row) for row in crashes] == [("pending", 1)]
+        with safety():
+            assert buried == [sent]
+            assert [tuple(row) for row in crashes] == [("pending", 1)]
 
 
 def _mark(row: ClaimedEvent) -> events.Mark:
@@ -159,7 +165,8 @@ async def test_a_marked_event_is_nobody_elses_until_it_was_run(database: Databas
             (row,) = await events.claim(one, SQL, [lane], 1)
             await events.mark_crash(one, SQL, row_id, timedelta(seconds=60))
         async with two.transaction():
-            assert await events.claim(two, SQL, [lane], 10) == []
+            with safety():
+                assert await events.claim(two, SQL, [lane], 10) == []
         async with one.transaction():
             again = await events.claim_one(one, SQL, row_id)
             assert again is not None

@@ -24,6 +24,7 @@ import pytest
 
 from tests.support.databases import shared_folder
 from tests.support.ports import held_port
+from tests.support.verdicts import Late
 from tests.support.worker import Config
 
 # Whether the whole run goes through PgBouncer: `make test-pooler`.
@@ -143,4 +144,4 @@ def _wait_until_ready(port: int, log: Path) -> None:
             time.sleep(0.01)
         else:
             return
-    raise AssertionError(f"PgBouncer does not answer:\n{log.read_text(errors='replace')}")
+    raise Late(f"PgBouncer does not answer:\n{log.read_text(errors='replace')}")

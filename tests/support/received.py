@@ -12,6 +12,7 @@ import orjson
 
 from tests.support.databases import Database
 from tests.support.sender import Entry, Provider
+from tests.support.verdicts import Violation
 
 _RECEIPTS = (
     "select receipt_id::text, headers ->> 'webhook-id', outcome, body, event_ids::text[]"
@@ -42,7 +43,7 @@ class EventRow(NamedTuple):
 
 
 async def verify(database: Database, provider: Provider, *, again: bool = False) -> None:
-    """Hold the tables to the ledger. Raises AssertionError with the findings.
+    """Hold the tables to the ledger. Raises Violation with the findings.
 
     again: what was sent again may be answered with ids of its own: whether it is a duplicate is not
     known before it is drained.
@@ -58,7 +59,8 @@ async def verify(database: Database, provider: Provider, *, again: bool = False)
         for row in await database.fetch(_EVENTS.format(table), provider.source)
     ]
     found = list(judge(provider.ledger, receipts, events, again=again))
-    assert not found, f"{len(found)} findings: {found[:10]}; tries ended so: {provider.ended}"
+    if found:
+        raise Violation(f"{len(found)} findings: {found[:10]}; tries ended so: {provider.ended}")
 
 
 def judge(

@@ -19,6 +19,7 @@ from inboxd.store.connections import Connection, connect
 from inboxd.store.pools import Pool, open_pool
 from inboxd.store.statements import Statements
 from tests.support.databases import Database
+from tests.support.verdicts import Violation
 from tests.support.worker import Config
 
 SQL = Statements("inboxd")
@@ -73,9 +74,12 @@ async def create_ledger(database: Database) -> None:
 
 
 async def effects(database: Database, kind: str) -> Counter[int]:
-    """How often each row took effect."""
+    """How often each row took effect. Raises Violation if one did more than once."""
     rows = await database.fetch("select row_id from ledger where kind = $1", kind)
-    return Counter(row[0] for row in rows)
+    found = Counter(row[0] for row in rows)
+    if repeated := {row: times for row, times in found.items() if times > 1}:
+        raise Violation(f"{kind}s that took effect more than once: {repeated}")
+    return found
 
 
 async def emit(

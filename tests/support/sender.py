@@ -22,6 +22,7 @@ import anyio
 import orjson
 
 from tests.support.http_wire import Answer, NoAnswer, Refused, Wire, request
+from tests.support.verdicts import Late
 from tests.support.waiting import WITHIN, eventually
 
 Sign = Callable[[bytes, str], Mapping[str, str]]
@@ -151,7 +152,7 @@ class Provider:
                 if (answer is not None and answer.accepted) or not self.again:
                     return entry
                 await anyio.sleep(_PAUSE)
-        raise AssertionError(f"Not accepted within {within:g} seconds: {dict(self.ended)}")
+        raise Late(f"Not accepted within {within:g} seconds: {dict(self.ended)}")
 
     @asynccontextmanager
     async def load(self, keys: int = 8, *, pause: float = 0.0) -> AsyncIterator[None]:
@@ -188,7 +189,7 @@ class Provider:
         try:
             await eventually(are_accepted, within)
         except AssertionError as error:
-            raise AssertionError(f"{error} Tries ended so: {dict(self.ended)}") from error
+            raise Late(f"{error} Tries ended so: {dict(self.ended)}") from error
 
     def close(self) -> None:
         """Close its connections."""

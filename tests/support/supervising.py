@@ -221,8 +221,12 @@ def runs(pid: int) -> bool:
 
 
 def files_of(pid: int) -> list[str]:
-    """What its open files are."""
-    return [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    """The targets of its open files; one that it closes meanwhile is left out."""
+    found = []
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(str(each.readlink()))
+    return found
 
 
 def _get(url: str) -> tuple[int, str]:

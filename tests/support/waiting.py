@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import anyio
 
+from tests.support.verdicts import Late, Violation
+
 T = TypeVar("T")
 
 WITHIN = 30.0  # seconds; a bound for broken code, generous because test machines are busy
@@ -20,7 +22,7 @@ async def eventually(condition: Callable[[], Awaitable[T]], within: float = WITH
     """Ask again until the answer is truthy, and return it.
 
     An error of `condition` is a falsy answer too: a database that restarts refuses connections.
-    Raises AssertionError with the last answer after `within` seconds.
+    After `within` seconds it raises Late with the last answer, or that answer if it is a Violation.
     """
     answer: object = "nothing"
     with anyio.move_on_after(within):
@@ -34,4 +36,6 @@ async def eventually(condition: Callable[[], Awaitable[T]], within: float = WITH
                     return found
                 answer = found
             await anyio.sleep(_EVERY)
-    raise AssertionError(f"Not within {within:g} seconds; the last answer was {answer!r}.")
+    if isinstance(answer, Violation):
+        raise answer
+    raise Late(f"Not within {within:g} seconds; the last answer was {answer!r}.")

@@ -21,6 +21,7 @@ import anyio.to_thread
 from tests.support.databases import Database
 from tests.support.forked import Forked, fits, fork
 from tests.support.ports import held_port
+from tests.support.verdicts import Late
 from tests.support.waiting import WITHIN, eventually
 
 Config = Mapping[str, Mapping[str, Any]]
@@ -87,7 +88,7 @@ class Worker:
             )
 
     async def ready(self, within: float = WITHIN) -> None:
-        """Wait until `/readyz` says 200. Raises AssertionError with the log when it does not."""
+        """Wait until `/readyz` says 200. Raises Late with the log when it does not."""
 
         async def is_ready() -> bool:
             return self.process.poll() is not None or (await self.get("/readyz"))[0] == 200
@@ -95,7 +96,7 @@ class Worker:
         try:
             await eventually(is_ready, within)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.output()}") from error
+            raise Late(f"{error}\n{self.output()}") from error
         assert self.process.poll() is None, f"The worker ended early:\n{self.output()}"
 
     async def get(self, path: str) -> tuple[int, str]:
@@ -110,11 +111,11 @@ class Worker:
         return next((float(value) for name, _, value in shown if name == series), 0.0)
 
     async def wait(self, within: float = WITHIN) -> int:
-        """Wait for the process to end; its exit code. Raises AssertionError with the log."""
+        """Wait for the process to end; its exit code. Raises Late with the log."""
         try:
             return await anyio.to_thread.run_sync(self.process.wait, within)
         except subprocess.TimeoutExpired as error:
-            raise AssertionError(f"The worker still runs:\n{self.output()}") from error
+            raise Late(f"The worker still runs:\n{self.output()}") from error
 
     async def stop(self, within: float = WITHIN) -> int:
         """Ask it to drain (SIGTERM) and wait; its exit code."""

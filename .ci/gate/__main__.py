@@ -1,0 +1,126 @@
+"""The way of a run: clean, provide, set up, run all stages, look again, report."""
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gate import debt
+from gate.folder import commit, make_folder
+from gate.leftovers import clean
+from gate.metronome import Metronome
+from gate.programs import ProgramsMissing, provide
+from gate.running import Ran, child_environment, run_side_by_side, run_stage, say
+from gate.second_look import look_again
+from gate.settings import Settings, Stage, read_settings
+from gate.summary import Summary, stage_line
+
+_SHOWN_LINES = 60
+_SHOWN_FAILURES = 12
+# Kept for the report itself, out of the time that is left.
+_REPORT_SECONDS = 60.0
+
+
+def main() -> int:
+    """Run the gate; 0 if nothing is red."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    began = time.monotonic()
+    settings = read_settings()
+    for line in clean(settings.leftovers):
+        say(f"left by a killed run: {line}")
+    try:
+        if installed := provide(settings.programs):
+            say(f"installed: {', '.join(installed)}")
+    except ProgramsMissing as error:
+        say(f"{error}\n0 passed, 1 failed")
+        return 1
+    folder = make_folder()
+    seed = os.environ.get("INBOXD_TEST_SEED") or str(random.randrange(10**6))
+    say(f"commit {commit()}, seed {seed}, logs in {folder}")
+
+    def seconds_left() -> float:
+        return settings.deadline - _REPORT_SECONDS - (time.monotonic() - began)
+
+    with Metronome() as metronome:
+        ran = []
+        for each in _run_all(settings, folder, seed, seconds_left):
+            ran.append(each)
+            say(stage_line(each))
+            _show(each)
+        judged = look_again(ran, folder, seed, metronome, seconds_left)
+        still = metronome.between(0.0, time.time())
+    owed = debt.known()
+    minutes, seconds = divmod(int(time.monotonic() - began), 60)
+    title = f"== commit {commit()}, seed {seed}, {minutes}:{seconds:02} min; {still}; {folder}"
+    summary = Summary(title, ran, judged, owed, debt.new_lines(judged, owed), seed, folder)
+    _write(folder, summary)
+    say("\n".join(summary.lines()))
+    return 1 if summary.failed else 0
+
+
+def _run_all(
+    settings: Settings, folder: Path, seed: str, seconds_left: Callable[[], float]
+) -> Iterator[Ran]:
+    """Set up and run each stage; only the set-up and a stage that says so end it early."""
+    if settings.environments:
+        yield (set_up := _set_up(settings, folder, seconds_left()))
+        if set_up.is_red:
+            return
+    for stage in settings.stages:
+        limit = min(stage.limit, seconds_left())
+        if limit <= 0:
+            yield Ran(stage, 0.0, None, "not run: no time was left", folder)
+            continue
+        yield (ran := run_stage(stage, folder, stage.file_name, limit, seed))
+        if ran.is_red and stage.ends_early:
+            return
+
+
+def _set_up(settings: Settings, folder: Path, seconds: float) -> Ran:
+    """Make all environments side by side."""
+    began = time.monotonic()
+    logs = {
+        folder / f"set-up-{number}.log": arguments
+        for number, arguments in enumerate(settings.environments)
+    }
+    codes = run_side_by_side(logs, seconds, child_environment())
+    took = time.monotonic() - began
+    failed = [log for log, code in zip(logs, codes, strict=True) if code != 0]
+    trouble = f"make {' '.join(logs[failed[0]])} failed" if failed else ""
+    log = failed[0] if failed else folder
+    return Ran(Stage("set-up", (), seconds, pytest=False), took, None, trouble, log)
+
+
+def _show(ran: Ran) -> None:
+    """Show the text of failures, and the end of the log of a stage that is red by itself."""
+    failures = ran.results.failures if ran.results else ()
+    for failure in failures[:_SHOWN_FAILURES]:
+        say(f"--- {failure.test} ({failure.kind})")
+        say("\n".join(failure.text.splitlines()[-_SHOWN_LINES:]))
+    if ran.trouble and ran.log.is_file():
+        say(f"--- the end of {ran.log}")
+        say("\n".join(ran.log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]))
+
+
+def _write(folder: Path, summary: Summary) -> None:
+    """Keep failures, new unsteady tests and the summary."""
+    failures = [each.as_json() for each in summary.judged]
+    (folder / "failures.jsonl").write_text("".join(f"{line}\n" for line in failures))
+    (folder / "unsteady.tsv").write_text("".join(f"{line}\n" for line in summary.new))
+    (folder / "summary.txt").write_text("".join(f"{line}\n" for line in summary.lines()))
+
+
+def _interrupt(*_: object) -> None:
+    """End the stages' processes as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        say("interrupted\n0 passed, 1 failed")
+        sys.exit(130)

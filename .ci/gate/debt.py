@@ -1,0 +1,34 @@
+"""Known unsteady tests: `.ci/unsteady.tsv`, a line each with test, date and what was seen.
+
+The gate reports an unsteady test; `make ready` adds its line, and whoever mends the test removes
+it. More lines than a few are red, so that the gate grows stricter the more is owed.
+"""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from gate.second_look import Judged
+from gate.settings import ROOT
+
+LEDGER = ROOT / ".ci/unsteady.tsv"
+MOST = 5
+
+
+def known(ledger: Path = LEDGER) -> list[str]:
+    """The tests of the ledger."""
+    if not ledger.exists():
+        return []
+    return [line.partition("\t")[0] for line in ledger.read_text().splitlines() if line.strip()]
+
+
+def new_lines(judged: Iterable[Judged], owed: Iterable[str]) -> list[str]:
+    """Lines for the unsteady tests that the ledger does not have yet."""
+    today, before = time.strftime("%Y-%m-%d"), set(owed)
+    lines = {}
+    for each in judged:
+        test = each.failure.test
+        if not each.is_red and test not in before:
+            seen = f"{each.failure.stage}: {each.failure.error}; {each.stood_still}"
+            lines[test] = f"{test}\t{today}\t{' '.join(seen.split())}"
+    return list(lines.values())

@@ -1,0 +1,57 @@
+"""The programs that tests need: which are missing, and their installation by apt-get."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from gate.settings import Program
+
+# Debian keeps servers where a user's PATH does not look.
+_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
+
+
+class ProgramsMissing(Exception):
+    """Programs are missing and cannot be installed; the message names them."""
+
+
+def provide(programs: Iterable[Program]) -> list[str]:
+    """Install the packages of missing programs; returns their names. Raises ProgramsMissing."""
+    wanted = tuple(programs)
+    missing = [each.package for each in wanted if not _is_here(each)]
+    if not missing:
+        return []
+    apt = shutil.which("apt-get", path=_PATH)
+    if apt is None or os.geteuid() != 0:
+        raise ProgramsMissing(
+            f"Tests need programs of packages that are not installed: {', '.join(missing)}. "
+            "Install them, or run .ci/run as root where apt-get is."
+        )
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = [apt, "-qq", "install", "--no-install-recommends", *missing]
+    for command in ([apt, "-qq", "update"], install):
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=600
+        )
+        if done.returncode != 0:
+            raise ProgramsMissing(
+                f"apt-get could not install {', '.join(missing)}; it said:\n"
+                f"{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            )
+    if left := [each.package for each in wanted if not _is_here(each)]:
+        raise ProgramsMissing(
+            f"apt-get installed {', '.join(missing)}, but the programs of {', '.join(left)} are "
+            "still not found: correct `found` in .ci/gate.toml."
+        )
+    return missing
+
+
+def _is_here(program: Program) -> bool:
+    return any(map(_is_found, program.found))
+
+
+def _is_found(name: str) -> bool:
+    if name.startswith("/"):
+        return any(Path("/").glob(name.lstrip("/")))
+    return shutil.which(name, path=_PATH) is not None

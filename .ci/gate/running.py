@@ -1,0 +1,146 @@
+"""One run of make: its arguments, its environment, its log, its limit of time, its results."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gate.results import Results, read_results
+from gate.settings import ROOT, Stage
+
+_END_SECONDS = 30.0
+# pytest's exit statuses after which its results are all there: passed, and tests failed.
+_WHOLE = (0, 1)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a stage came to.
+
+    results: None if the stage has no tests. trouble: why the stage is red, whatever its tests say;
+    "" if it is not.
+    """
+
+    stage: Stage
+    seconds: float
+    results: Results | None
+    trouble: str
+    log: Path
+
+    @property
+    def is_red(self) -> bool:
+        """Whether anything failed, before any second look."""
+        return bool(self.trouble or (self.results and self.results.failures))
+
+
+def child_environment(**added: str) -> dict[str, str]:
+    """The gate's environment, without what make or another test run put into it."""
+    dropped = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH", "PYTEST_ADDOPTS")
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return {**kept, "INBOXD_TEST_EVERYTHING": "1", **added}
+
+
+def run_stage(stage: Stage, folder: Path, name: str, seconds: float, seed: str) -> Ran:
+    """Run a stage within so many seconds; `name` is that of its files in `folder`."""
+    log, report = folder / f"{name}.log", folder / f"{name}.jsonl"
+    options = f"--report-log={report} --report-log-exclude-logs-on-passed-tests --durations=25"
+    arguments = [*stage.make, *([f"OPTIONS={options}"] if stage.pytest else [])]
+    environment = child_environment(
+        INBOXD_TEST_SEED=seed, INBOXD_TEST_KEPT=str(folder / "workers" / name)
+    )
+    began = time.monotonic()
+    code = run_make(arguments, log, seconds, environment)
+    took = time.monotonic() - began
+    results = read_results(stage.name, report) if stage.pytest else None
+    return Ran(stage, took, results, _trouble(code, results, seconds), log)
+
+
+def run_make(
+    arguments: Sequence[str], log: Path, seconds: float, environment: Mapping[str, str]
+) -> int | None:
+    """Run make with its output in `log`; its exit code, or None if it had to be ended."""
+    [code] = run_side_by_side({log: arguments}, seconds, environment)
+    return code
+
+
+def run_side_by_side(
+    commands: Mapping[Path, Sequence[str]], seconds: float, environment: Mapping[str, str]
+) -> list[int | None]:
+    """Run make several times at once, each with its output in its log; their exit codes."""
+    deadline = time.monotonic() + seconds
+    with ExitStack() as running:
+        processes = [
+            running.enter_context(_make(arguments, log, environment))
+            for log, arguments in commands.items()
+        ]
+        return [_wait(process, deadline - time.monotonic()) for process in processes]
+
+
+@contextmanager
+def _make(
+    arguments: Sequence[str], log: Path, environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of make in a group of its own, which ends with the `with` block."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            ["make", "--no-print-directory", *arguments],
+            cwd=ROOT,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        # As Ctrl-C does at first, so that fixtures clean up.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            if process.poll() is None:
+                os.killpg(process.pid, number)
+                _wait(process, _END_SECONDS)
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    try:
+        return process.wait(max(seconds, 0.0))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _trouble(code: int | None, results: Results | None, seconds: float) -> str:
+    if code is None:
+        return f"it did not end within {seconds:.0f} seconds"
+    if results is None:
+        return f"make ended with exit code {code}" if code else ""
+    if results.exit_status is None:
+        return f"pytest did not get to its end; make ended with exit code {code}"
+    if results.exit_status not in _WHOLE:
+        return f"pytest ended with exit status {results.exit_status}"
+    if code and not results.failures:
+        return f"no test failed, but make ended with exit code {code}"
+    return ""
+
+
+def alone(stage: Stage, test: str) -> Stage:
+    """The stage with one test in one process."""
+    kept = [each for each in stage.make if not each.startswith(("TESTS=", "JOBS="))]
+    quoted = shlex.quote(test).replace("$", "$$")
+    return Stage(stage.name, (*kept, "JOBS=0", f"TESTS={quoted}"), stage.limit)
+
+
+def as_command(stage: Stage, seed: str) -> str:
+    """What a person types to run the stage."""
+    return f"INBOXD_TEST_SEED={seed} {shlex.join(('make', *stage.make))}"
+
+
+def say(line: str) -> None:
+    """Show a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

@@ -1,0 +1,101 @@
+"""What the gate needs and runs, as `.ci/gate.toml` has it."""
+
+import os
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = ROOT / ".ci/gate.toml"
+
+_PYTHONS = ("3.14", "3.13", "3.12", "3.11")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that tests skip themselves without, and Debian's package of it."""
+
+    package: str
+    found: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """Patterns of folders that killed runs leave.
+
+    worked_in: of those that are not removed, but in which no orphan may go on to work. data: of
+    those that are removed only when they are old.
+    """
+
+    folders: tuple[str, ...] = ()
+    worked_in: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the run: arguments of make, and a limit in seconds.
+
+    pytest: whether its results are read test by test. ends_early: whether nothing else runs if it
+    is red.
+    """
+
+    name: str
+    make: tuple[str, ...]
+    limit: float
+    pytest: bool = True
+    ends_early: bool = False
+
+    @property
+    def file_name(self) -> str:
+        """The name as a part of file names."""
+        return "-".join(self.name.replace(",", "").lower().split())
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All of the file; `environments` are arguments of make, `deadline` is in seconds."""
+
+    deadline: float
+    leftovers: Leftovers
+    programs: tuple[Program, ...]
+    environments: tuple[tuple[str, ...], ...]
+    stages: tuple[Stage, ...]
+
+
+def read_settings(file: Path = SETTINGS) -> Settings:
+    """Read the file. Raises TypeError or KeyError for a key that is unknown or missing."""
+    told = tomllib.loads(file.read_text())
+    newest = _newest_python()
+
+    def filled(arguments: list[str]) -> tuple[str, ...]:
+        return tuple(each.replace("{newest}", newest) for each in arguments)
+
+    return Settings(
+        told["deadline"],
+        Leftovers(**{name: tuple(each) for name, each in told.get("leftovers", {}).items()}),
+        tuple(Program(each["package"], tuple(each["found"])) for each in told.get("program", ())),
+        tuple(filled(each["make"]) for each in told.get("environment", ())),
+        tuple(Stage(**{**each, "make": filled(each["make"])}) for each in told["stage"]),
+    )
+
+
+def _newest_python() -> str:
+    """The newest Python at hand that an environment can be made of; pyenv's are looked for too."""
+    for python in _pythons():
+        question = [python, "-c", "import ensurepip, ssl, venv"]
+        try:
+            if subprocess.run(question, capture_output=True, check=False).returncode == 0:
+                return python
+        except OSError:
+            continue
+    return "python3"
+
+
+def _pythons() -> Iterator[str]:
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    for version in _PYTHONS:
+        yield f"python{version}"
+        yield from map(str, sorted(pyenv.glob(f"versions/{version}.*/bin/python"), reverse=True))

@@ -1,0 +1,88 @@
+"""The end of a run: at most forty lines, and the plain closing line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gate import debt
+from gate.running import Ran, alone, as_command
+from gate.second_look import Judged
+
+MOST_LINES = 40
+_WIDTH = 200
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All that a run came to. owed: the tests of the ledger. new: lines to be added to it."""
+
+    title: str
+    ran: Sequence[Ran]
+    judged: Sequence[Judged]
+    owed: Sequence[str]
+    new: Sequence[str]
+    seed: str
+    folder: Path
+
+    @property
+    def debt(self) -> int:
+        """How many unsteady tests there are, the new ones included."""
+        return len(self.owed) + len(self.new)
+
+    @property
+    def failed(self) -> int:
+        """Red tests, stages that are red by themselves, and a debt that is too large."""
+        red = sum(each.is_red for each in self.judged)
+        return red + sum(bool(each.trouble) for each in self.ran) + (self.debt > debt.MOST)
+
+    @property
+    def passed(self) -> int:
+        """Tests that passed, unsteady ones included."""
+        whole = sum(each.results.passed for each in self.ran if each.results)
+        return whole + sum(not each.is_red for each in self.judged)
+
+    def lines(self) -> list[str]:
+        """At most forty lines; the last one is the plain closing line."""
+        head = [self.title, *map(stage_line, self.ran)]
+        foot = []
+        if self.debt:
+            verdict = "red" if self.debt > debt.MOST else "allowed"
+            foot.append(f"{self.debt} unsteady tests, at most {debt.MOST} are allowed: {verdict}")
+        foot.append(f"{self.passed} passed, {self.failed} failed")
+        ranked = sorted(self.judged, key=lambda each: not each.is_red)
+        told = [self._entry(each) for each in ranked]
+        room = MOST_LINES - len(head) - len(foot)
+        body: list[str] = []
+        for number, entry in enumerate(told):
+            left = len(told) - number
+            if len(body) + len(entry) + (left > 1) > room:
+                body.append(f"… and {left} tests more: {self.folder}/failures.jsonl")
+                break
+            body += entry
+        return [line[:_WIDTH] for line in (*head, *body[:room])] + foot
+
+    def _entry(self, judged: Judged) -> list[str]:
+        failure = judged.failure
+        stage = next(each.stage for each in self.ran if each.stage.name == failure.stage)
+        word = "RED" if judged.is_red else "UNSTEADY"
+        return [
+            f"{word} {failure.test} ({failure.stage}; {failure.kind}; {judged.told})",
+            f"    {failure.error}; {judged.stood_still}",
+            f"    {as_command(alone(stage, failure.test), self.seed)}",
+        ]
+
+
+def stage_line(ran: Ran) -> str:
+    """A stage with its seconds and its counts."""
+    counts = []
+    if ran.results:
+        counts.append(f"{ran.results.passed} passed")
+        if ran.results.failures:
+            counts.append(f"{len(ran.results.failures)} failed")
+        if ran.results.skipped:
+            counts.append(f"{ran.results.skipped} skipped")
+    else:
+        counts.append("failed" if ran.trouble else "passed")
+    if ran.trouble:
+        counts.append(f"RED: {ran.trouble} ({ran.log})")
+    return f"{ran.stage.name:<32}{ran.seconds:>6.0f} s  {', '.join(counts)}"

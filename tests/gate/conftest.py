@@ -1,0 +1,115 @@
+"""A small project with a gate: planted tests, stages of its own, and nothing to set up."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+_MAKEFILE = """
+PYTEST := {python} -m pytest -p no:cacheprovider --import-mode=importlib
+test:
+	@PYTHONPATH={root} $(PYTEST) $(OPTIONS) $(or $(TESTS),planted)
+good bad:
+	@test $@ = good
+"""
+_STAGE = """
+[[stage]]
+name = "{name}"
+make = ["test", "TESTS=planted/test_{name}.py"]
+limit = 60
+"""
+# For a planted test that fails at its first run only: a file of this name is there from then on.
+FIRST_TIME_ONLY = """
+    def the_first_time():
+        marker = Path("ran-once")
+        found = marker.exists()
+        marker.touch()
+        return not found
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run of the gate printed, and its exit code."""
+
+    code: int
+    output: str
+
+    @property
+    def summary(self) -> list[str]:
+        """The lines from the summary's title on."""
+        lines = self.output.splitlines()
+        titles = [number for number, line in enumerate(lines) if line.startswith("== ")]
+        return lines[titles[-1] :]
+
+    @property
+    def closing(self) -> str:
+        """The last line."""
+        return self.output.splitlines()[-1]
+
+    def about(self, word: str) -> list[str]:
+        """The lines of the summary that begin with a word."""
+        return [line for line in self.summary if line.startswith(word)]
+
+
+@dataclass
+class Project:
+    """A folder with a gate. `settings` is the text of its gate.toml."""
+
+    folder: Path
+    runs: Path
+    settings: str = "deadline = 600\n"
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def plant(self, name: str, code: str) -> None:
+        """Add a stage with one file of tests."""
+        head = "from pathlib import Path\nimport pytest\n"
+        head += "from tests.support.verdicts import Late, Violation\n"
+        (self.folder / f"planted/test_{name}.py").write_text(head + dedent(code))
+        self.settings += _STAGE.format(name=name)
+
+    def run(self) -> Outcome:
+        """Run the gate as CI does."""
+        (self.folder / ".ci/gate.toml").write_text(self.settings)
+        return self.call("bash", ".ci/run")
+
+    def call(self, *command: str) -> Outcome:
+        """Run a command in the folder, with the gate's own variables and nobody else's."""
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env=_plain(os.environ) | {"INBOXD_CI_RUNS": str(self.runs)} | self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout)
+
+
+def _plain(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        k: v for k, v in environment.items() if not k.startswith(("INBOXD_", "PYTEST_", "MAKE"))
+    }
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project without stages."""
+    folder = tmp_path / "project"
+    shutil.copytree(ROOT / ".ci", folder / ".ci", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / ".ci/unsteady.tsv").write_text("")
+    (folder / "planted").mkdir()
+    hook = "from tests.support.failures import pytest_runtest_makereport\n"
+    (folder / "planted/conftest.py").write_text(hook)
+    (folder / "Makefile").write_text(_MAKEFILE.format(root=ROOT, python=sys.executable))
+    return Project(folder, tmp_path / "runs")

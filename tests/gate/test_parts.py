@@ -1,0 +1,180 @@
+"""Parts of the gate by themselves: the metronome, the report log, kinds of failures, programs."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gate import programs
+from gate.programs import ProgramsMissing, provide
+from gate.results import read_results
+from gate.settings import Program, read_settings
+from tests.gate.conftest import ROOT
+from tests.support.verdicts import Late, Violation, kind_of, safety
+
+_STOPPED = """
+import sys, time
+sys.path.insert(0, {folder!r})
+from gate.metronome import Metronome
+with Metronome() as metronome:
+    began = time.time()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    ended = time.time()
+    time.sleep(0.5)
+    print(*metronome.between(began, ended), *metronome.between(ended + 60, ended + 61), flush=True)
+"""
+
+
+def test_the_metronome_tells_how_long_it_was_stopped() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _STOPPED.format(folder=str(ROOT / ".ci"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdout.readline()
+    began = time.monotonic()
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.5)  # the pause itself
+    process.send_signal(signal.SIGCONT)
+    stopped = time.monotonic() - began
+    output, _ = process.communicate("go on\n", timeout=30)
+    total, longest, *elsewhere = map(float, output.split())
+    assert 1.0 < longest <= total
+    assert longest < stopped + 1
+    assert elsewhere == [0.0, 0.0]
+
+
+# ------------------------------------------------------------------------------- the report log
+
+
+def _log(file: Path, *reports: Mapping[str, object]) -> Path:
+    lines = [json.dumps({"$report_type": "TestReport", **report}) for report in reports]
+    lines.append(json.dumps({"$report_type": "SessionFinish", "exitstatus": 1}))
+    file.write_text("\n".join(lines))
+    return file
+
+
+def test_results_are_read_without_the_group_that_xdist_adds(tmp_path: Path) -> None:
+    log = _log(
+        tmp_path / "log",
+        {"nodeid": "a.py::test_x[a@b]@daemon-test_a-0", "when": "call", "outcome": "passed"},
+        {"nodeid": "a.py::test_y@plans-test_plans", "when": "call", "outcome": "failed"},
+    )
+    found = read_results("quick", log)
+    assert [each.test for each in found.failures] == ["a.py::test_y"]
+    assert (found.passed, found.exit_status) == (1, 1)
+
+
+def test_a_test_whose_teardown_fails_has_failed_once(tmp_path: Path) -> None:
+    failed = {"nodeid": "a.py::test_x", "when": "teardown", "outcome": "failed"}
+    violation = {**failed, "user_properties": [["kind", "violation"]]}
+    log = _log(
+        tmp_path / "log",
+        {"nodeid": "a.py::test_x", "when": "call", "outcome": "passed"},
+        failed,
+        violation,
+    )
+    found = read_results("quick", log)
+    assert found.passed == 0
+    assert [each.kind for each in found.failures] == ["violation"]
+
+
+def test_a_process_that_dies_fails_the_test_that_it_ran(tmp_path: Path) -> None:
+    """As pytest-xdist reports it."""
+    died = "worker 'gw1' crashed while running 'a.py::test_x'"
+    report = {"nodeid": "a.py::test_x", "when": "???", "outcome": "failed", "longrepr": died}
+    [failure] = read_results("quick", _log(tmp_path / "log", report)).failures
+    assert (failure.kind, failure.error) == ("plain", died)
+
+
+def test_a_log_that_ends_within_a_line_has_no_exit_status(tmp_path: Path) -> None:
+    log = _log(tmp_path / "log", {"nodeid": "a.py::test_x", "when": "call", "outcome": "passed"})
+    log.write_text(log.read_text()[:-10])
+    found = read_results("quick", log)
+    assert (found.passed, found.exit_status) == (1, None)
+    assert read_results("quick", tmp_path / "none").exit_status is None
+
+
+# ------------------------------------------------------------------------------------- kinds
+
+
+def _because(error: BaseException, cause: BaseException) -> BaseException:
+    error.__cause__ = cause
+    return error
+
+
+def test_the_kind_of_a_failure_is_that_of_its_exception_or_of_its_cause() -> None:
+    assert kind_of(AssertionError("no")) == "plain"
+    assert kind_of(Late("no")) == "late"
+    assert kind_of(_because(AssertionError("rows are left"), Late("no"))) == "late"
+    assert kind_of(_because(AssertionError("no"), Violation("twice"))) == "violation"
+    assert kind_of(TimeoutError()) == "late"
+    group = BaseExceptionGroup("tasks", [ValueError(), BaseExceptionGroup("", [Violation("x")])])
+    assert kind_of(group) == "violation"
+    assert kind_of(BaseExceptionGroup("tasks", [ValueError(), Late("x")])) == "late"
+
+
+def test_a_timeout_of_pytest_is_late() -> None:
+    with pytest.raises(pytest.fail.Exception) as caught:
+        pytest.fail("Timeout (>120.0s) from pytest-timeout.")
+    assert kind_of(caught.value) == "late"
+
+
+def test_an_assertion_about_safety_raises_violation_and_a_wait_in_it_stays_late() -> None:
+    with pytest.raises(Violation, match="twice"), safety():
+        raise AssertionError("twice")
+    with pytest.raises(Late), safety():
+        raise Late("no")
+
+
+# ---------------------------------------------------------------------------------- programs
+
+
+def test_each_package_that_a_skipped_test_asks_for_is_one_that_the_gate_installs() -> None:
+    known = [program.package for program in read_settings().programs]
+    texts = [file.read_text() for file in (ROOT / "tests").rglob("*.py") if file != Path(__file__)]
+    asked = {name for text in texts for name in re.findall(r"apt install ([\w-]+)", text)}
+    assert {"faketime", "pgbouncer", "strace"} <= asked
+    assert [name for name in asked if not any(each.startswith(name) for each in known)] == []
+
+
+def test_programs_are_found_by_name_and_by_path(tmp_path: Path) -> None:
+    (tmp_path / "lib-x").mkdir()
+    (tmp_path / "lib-x/that.so").touch()
+    by_path = Program("that", ("/no/such", f"{tmp_path}/lib-*/that.so"))
+    assert provide([Program("sh", ("sh",)), by_path]) == []
+
+
+def test_a_package_that_apt_does_not_have_is_named_with_what_it_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    apt = tmp_path / "apt-get"
+    apt.write_text('#!/bin/sh\nif [ "$2" = install ]; then echo "E: no $4" >&2; exit 100; fi\n')
+    apt.chmod(0o755)
+    monkeypatch.setattr(programs, "_PATH", f"{tmp_path}:{os.defpath}")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(ProgramsMissing, match=r"could not install kcat; it said:\nE: no kcat"):
+        provide([Program("kcat", ("no-such-program",))])
+
+
+def test_a_package_without_the_program_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    apt = tmp_path / "apt-get"
+    apt.write_text("#!/bin/sh\n")
+    apt.chmod(0o755)
+    monkeypatch.setattr(programs, "_PATH", f"{tmp_path}:{os.defpath}")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(ProgramsMissing, match="the programs of kcat are still not found"):
+        provide([Program("kcat", ("no-such-program",))])

@@ -1,0 +1,73 @@
+"""`make ready`: the gate on the newest commit, and the tree that may be handed in."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.gate.conftest import FIRST_TIME_ONLY, Project
+
+pytestmark = pytest.mark.timeout(300)
+
+_LATE = (
+    FIRST_TIME_ONLY.replace('Path("ran-once")', 'Path("{marker}")')
+    + "\n    def test_in_time():\n        assert not the_first_time()\n"
+)
+
+
+def _git(project: Project, *arguments: str) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    command = ["git", "-C", str(project.folder), *identity, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _commit(project: Project) -> None:
+    (project.folder / ".ci/gate.toml").write_text(project.settings)
+    (project.folder / ".gitignore").write_text("__pycache__/\n")
+    _git(project, "init", "--quiet")
+    _git(project, "add", "--all")
+    _git(project, "commit", "--quiet", "--message", "planted")
+
+
+def _ready(project: Project) -> str:
+    return (project.folder / ".git/ready").read_text().strip()
+
+
+def test_a_green_commit_is_ready(project: Project) -> None:
+    project.plant("fine", "def test_fine():\n    pass\n")
+    _commit(project)
+    found = project.call("bash", ".ci/ready")
+    assert (found.code, found.closing) == (0, "1 passed, 0 failed")
+    assert _ready(project) == _git(project, "rev-parse", "HEAD^{tree}")
+    assert _git(project, "status", "--porcelain") == ""
+
+
+def test_a_red_commit_is_not_ready(project: Project) -> None:
+    project.plant("wrong", "def test_wrong():\n    assert False\n")
+    _commit(project)
+    assert project.call("bash", ".ci/ready").code == 1
+    assert not (project.folder / ".git/ready").exists()
+
+
+def test_what_is_in_no_commit_is_refused(project: Project) -> None:
+    project.plant("fine", "def test_fine():\n    pass\n")
+    _commit(project)
+    (project.folder / "new.py").write_text("")
+    found = project.call("bash", ".ci/ready")
+    assert found.code == 1
+    assert "new.py" in found.output
+    assert not project.runs.exists()
+
+
+def test_an_unsteady_test_is_written_down_and_is_part_of_what_is_ready(
+    project: Project, tmp_path: Path
+) -> None:
+    project.plant("late", _LATE.replace("{marker}", str(tmp_path / "marker")))
+    _commit(project)
+    found = project.call("bash", ".ci/ready")
+    assert found.code == 0
+    assert "commit .ci/unsteady.tsv" in found.output
+    ledger = (project.folder / ".ci/unsteady.tsv").read_text()
+    assert ledger.startswith("planted/test_late.py::test_in_time\t")
+    _git(project, "commit", "--quiet", "--all", "--message", "an unsteady test")
+    assert _ready(project) == _git(project, "rev-parse", "HEAD^{tree}")

@@ -1,0 +1,174 @@
+"""The gate's stages: each runs to its end, is reported, and leaves its logs."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gate.folder import KEPT_RUNS
+from tests.gate.conftest import ROOT, Project
+
+pytestmark = pytest.mark.timeout(300)
+
+FINE = "def test_fine():\n    pass\n"
+
+
+def test_a_stage_that_fails_hides_no_later_failure(project: Project) -> None:
+    project.plant("early", "def test_early():\n    assert False, 'the early one'\n")
+    project.plant("middle", FINE)
+    project.plant("late", "def test_late():\n    assert False, 'the late one'\n")
+    found = project.run()
+    assert (found.code, found.closing) == (1, "1 passed, 2 failed")
+    assert [line.split()[1] for line in found.about("RED")] == [
+        "planted/test_early.py::test_early",
+        "planted/test_late.py::test_late",
+    ]
+    assert [line.split()[0] for line in found.summary[1:4]] == ["early", "middle", "late"]
+
+
+def test_a_check_that_fails_ends_the_run(project: Project) -> None:
+    project.settings += '[[stage]]\nname = "check"\nmake = ["bad"]\nlimit = 60\n'
+    project.settings += "pytest = false\nends_early = true\n"
+    project.plant("fine", FINE)
+    found = project.run()
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "RED: make ended with exit code 2" in found.summary[1]
+    assert len(found.summary) == 3
+
+
+def test_a_set_up_that_fails_ends_the_run(project: Project) -> None:
+    project.settings += '[[environment]]\nmake = ["good"]\n[[environment]]\nmake = ["bad"]\n'
+    project.plant("fine", FINE)
+    found = project.run()
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "RED: make bad failed" in found.summary[1]
+
+
+def test_a_stage_that_hangs_is_ended_and_the_next_one_runs(project: Project) -> None:
+    project.plant("hangs", "import time\ndef test_hangs():\n    time.sleep(3600)\n")
+    project.settings = project.settings.replace("limit = 60", "limit = 8")
+    project.plant("fine", FINE)
+    found = project.run()
+    assert found.code == 1
+    assert "RED: it did not end within 8 seconds" in found.summary[1]
+    assert "1 passed" in found.summary[2]
+
+
+def test_no_stage_begins_after_the_deadline(project: Project) -> None:
+    project.settings = "deadline = 60\n"  # the report's own share
+    project.plant("fine", FINE)
+    found = project.run()
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "RED: not run: no time was left" in found.summary[1]
+
+
+def test_a_pytest_that_dies_is_red(project: Project) -> None:
+    project.plant("dies", "import os\ndef test_dies():\n    os._exit(0)\n")
+    found = project.run()
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "RED: pytest did not get to its end" in found.summary[1]
+
+
+def test_a_file_that_cannot_be_collected_is_red(project: Project) -> None:
+    project.plant("broken", "import no_such_module\n")
+    found = project.run()
+    assert found.code == 1
+    assert "no_such_module" in found.output
+
+
+def test_a_stage_without_tests_is_red(project: Project) -> None:
+    project.plant("empty", "")
+    found = project.run()
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "RED: pytest ended with exit status 5" in found.summary[1]
+
+
+def test_the_logs_of_a_failed_test_are_kept(project: Project) -> None:
+    project.plant(
+        "logs",
+        """
+    def test_it(tmp_path):
+        (tmp_path / "worker-1.log").write_text("the worker's last word")
+        print("on its output")
+        assert False
+    def test_another(tmp_path):
+        (tmp_path / "worker-2.log").write_text("nobody asks")
+    """,
+    )
+    found = project.run()
+    assert "on its output" in found.output
+    folder = project.runs / "latest"
+    logs = {log.name for log in folder.glob("workers/logs/*/*.log")}
+    assert logs == {"worker-1.log"}
+    assert "slowest" in (folder / "logs.log").read_text()
+    assert (folder / "summary.txt").read_text().splitlines() == found.summary
+    [failure] = (folder / "failures.jsonl").read_text().splitlines()
+    assert '"kind": "plain"' in failure
+
+
+def test_twenty_runs_are_kept(project: Project) -> None:
+    project.runs.mkdir()
+    for number in range(KEPT_RUNS + 3):
+        (project.runs / f"20200101-0000{number:02}-old").mkdir()
+    project.plant("fine", FINE)
+    project.run()
+    kept = sorted(each.name for each in project.runs.iterdir() if not each.is_symlink())
+    assert len(kept) == KEPT_RUNS
+    assert kept[0] == "20200101-000004-old"
+
+
+def test_a_missing_program_is_named_within_ten_seconds(project: Project, tmp_path: Path) -> None:
+    """Where apt-get is not, as on a machine that is not Debian's."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("bash", "dirname", "git"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    (programs / "python3").symlink_to(sys.executable)
+    project.environment["PATH"] = str(programs)
+    project.settings += '[[program]]\npackage = "kcat"\nfound = ["no-such-program"]\n'
+    project.plant("fine", FINE)
+    began = time.monotonic()
+    found = project.run()
+    assert time.monotonic() - began < 10
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "packages that are not installed: kcat" in found.output
+
+
+def test_a_gate_that_is_told_to_end_leaves_no_process(project: Project) -> None:
+    waits = "import os, time\nfrom pathlib import Path\ndef test_waits():\n"
+    waits += "    Path('began').write_text(str(os.getpid()))\n    time.sleep(3600)\n"
+    project.plant("waits", waits)
+    (project.folder / ".ci/gate.toml").write_text(project.settings)
+    environment = {"PATH": os.environ["PATH"], "INBOXD_CI_RUNS": str(project.runs)}
+    gate = subprocess.Popen(
+        ["/bin/bash", ".ci/run"],
+        cwd=project.folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    marker = project.folder / "began"
+    deadline = time.monotonic() + 60
+    while not (marker.exists() and marker.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    gate.send_signal(signal.SIGTERM)
+    output, _ = gate.communicate(timeout=60)
+    assert gate.returncode == 130
+    assert output.splitlines()[-1] == "0 passed, 1 failed"
+    assert not Path(f"/proc/{marker.read_text()}").exists()
+
+
+def test_the_gate_of_this_project_runs_what_the_makefile_has() -> None:
+    from gate.settings import read_settings  # noqa: PLC0415 - looks for Pythons
+
+    settings, makefile = read_settings(), (ROOT / "Makefile").read_text()
+    targets = {stage.make[0] for stage in settings.stages}
+    assert {"check", "test", "test-lowest", "test-plans", "test-long"} == targets
+    assert all(f"\n{target}:" in makefile for target in targets)
+    assert sum(stage.limit for stage in settings.stages) > settings.deadline > 3_600
+    assert settings.deadline < 5_400

@@ -1,0 +1,65 @@
+"""What the gate learns of a failed test: the kind of failure, and the logs of its processes.
+
+`tests/conftest.py` imports the hook. The kind stands in the report's `user_properties`; the logs
+are copied to the folder that INBOXD_TEST_KEPT names, and nowhere without it.
+
+In CI (INBOXD_TEST_EVERYTHING) a test that skips itself has failed, and its kind is "missing".
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.pooler import EVERYWHERE
+from tests.support.verdicts import kind_of
+from tests.support.worker import Worker
+
+_EVERYTHING = bool(os.environ.get("INBOXD_TEST_EVERYTHING")) and not EVERYWHERE
+_KEPT = Path(found) if (found := os.environ.get("INBOXD_TEST_KEPT")) else None
+_MOST_LOGS = 20
+_TEMPORARY = Path(tempfile.gettempdir())
+_HAS_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note the kind of a failure, and keep the logs when the test's fixtures have ended."""
+    report = yield
+    if _EVERYTHING and report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"INBOXD_TEST_EVERYTHING is set, so no test may be left out. {reason}"
+        report.user_properties.append(("kind", "missing"))
+    elif report.failed and call.excinfo is not None:
+        report.user_properties.append(("kind", kind_of(call.excinfo.value)))
+    if report.failed:
+        item.stash[_HAS_FAILED] = True
+    if report.when == "teardown" and _KEPT is not None and item.stash.get(_HAS_FAILED, False):
+        _keep_logs(item, _KEPT)
+    return report
+
+
+def _keep_logs(item: pytest.Item, kept: Path) -> None:
+    folder = kept / re.sub(r"[^\w.-]+", "-", item.nodeid)[-150:]
+    for log in sorted(set(_logs(item)))[:_MOST_LOGS]:
+        with suppress(OSError):  # no disk space for a copy must not fail a test
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(log, folder / log.name)
+
+
+def _logs(item: pytest.Item) -> Iterator[Path]:
+    """The logs of the workers that the test had, and those in its folders."""
+    arguments = getattr(item, "funcargs", None) or {}
+    for value in arguments.values():
+        if isinstance(value, Worker):
+            yield value.log
+        elif isinstance(value, Path) and value.is_relative_to(_TEMPORARY) and value.is_dir():
+            yield from value.rglob("*.log")
