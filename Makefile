@@ -63,6 +63,9 @@ test test-long test-plans test-pooler: export PYTHONDONTWRITEBYTECODE :=
 JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long,$@),2,3))
 SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(OPTIONS)
 
+# What this run was told is not for a make that a test runs.
+unexport JOBS LONG OPTIONS TESTS
+
 # TESTS: folders, files or tests, quoted for the shell where they need it; nothing means all.
 test: $(READY) ## every test but the long ones (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
 	@$(BIN)/pytest -m 'not long and not states' $(SIDE_BY_SIDE) $(if $(LOWEST),$(OLD)) $(TESTS)

@@ -5,16 +5,17 @@ import random
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gate import debt
-from gate.folder import commit, make_folder
+from gate.folder import Busy, commit, make_folder, only_gate
 from gate.leftovers import clean
 from gate.metronome import Metronome
 from gate.programs import ProgramsMissing, provide
-from gate.running import Ran, child_environment, run_side_by_side, run_stage, say
-from gate.second_look import look_again
+from gate.running import Ran, child_environment, run_side_by_side, run_stage
+from gate.second_look import look_again, without_look
 from gate.settings import Settings, Stage, read_settings
 from gate.summary import Summary, stage_line
 
@@ -22,21 +23,29 @@ _SHOWN_LINES = 60
 _SHOWN_FAILURES = 12
 # Kept for the report itself, out of the time that is left.
 _REPORT_SECONDS = 60.0
+# As shells have it for Ctrl-C.
+_INTERRUPTED = 130
 
 
 def main() -> int:
     """Run the gate; 0 if nothing is red."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     began = time.monotonic()
     settings = read_settings()
-    for line in clean(settings.leftovers):
-        say(f"left by a killed run: {line}")
     try:
-        if installed := provide(settings.programs):
-            say(f"installed: {', '.join(installed)}")
-    except ProgramsMissing as error:
+        with only_gate():
+            if installed := provide(settings.programs, needs_root=settings.needs_root):
+                say(f"installed: {', '.join(installed)}")
+            for line in clean(settings.leftovers, in_ci="CI" in os.environ):
+                say(f"left by a killed run: {line}")
+            return _run(settings, began)
+    except (Busy, ProgramsMissing, OSError) as error:
         say(f"{error}\n0 passed, 1 failed")
         return 1
+
+
+def _run(settings: Settings, began: float) -> int:
     folder = make_folder()
     seed = os.environ.get("INBOXD_TEST_SEED") or str(random.randrange(10**6))
     say(f"commit {commit()}, seed {seed}, logs in {folder}")
@@ -44,21 +53,26 @@ def main() -> int:
     def seconds_left() -> float:
         return settings.deadline - _REPORT_SECONDS - (time.monotonic() - began)
 
+    ran: list[Ran] = []
+    interrupted = False
     with Metronome() as metronome:
-        ran = []
-        for each in _run_all(settings, folder, seed, seconds_left):
-            ran.append(each)
-            say(stage_line(each))
-            _show(each)
-        judged = look_again(ran, folder, seed, metronome, seconds_left)
+        try:
+            for each in _run_all(settings, folder, seed, seconds_left):
+                ran.append(each)
+                _show(each)
+            judged = look_again(ran, folder, seed, metronome, seconds_left)
+        except KeyboardInterrupt:
+            interrupted = True
+            judged = without_look(ran, "the gate was interrupted before a second look")
         still = metronome.between(0.0, time.time())
     owed = debt.known()
     minutes, seconds = divmod(int(time.monotonic() - began), 60)
     title = f"== commit {commit()}, seed {seed}, {minutes}:{seconds:02} min; {still}; {folder}"
-    summary = Summary(title, ran, judged, owed, debt.new_lines(judged, owed), seed, folder)
-    _write(folder, summary)
+    new = debt.new_lines(judged, owed)
+    summary = Summary(title, ran, judged, owed, new, seed, folder, interrupted)
     say("\n".join(summary.lines()))
-    return 1 if summary.failed else 0
+    _write(folder, summary)
+    return _INTERRUPTED if interrupted else min(summary.failed, 1)
 
 
 def _run_all(
@@ -66,7 +80,7 @@ def _run_all(
 ) -> Iterator[Ran]:
     """Set up and run each stage; only the set-up and a stage that says so end it early."""
     if settings.environments:
-        yield (set_up := _set_up(settings, folder, seconds_left()))
+        yield (set_up := _set_up(settings, folder, seed, seconds_left()))
         if set_up.is_red:
             return
     for stage in settings.stages:
@@ -79,23 +93,24 @@ def _run_all(
             return
 
 
-def _set_up(settings: Settings, folder: Path, seconds: float) -> Ran:
+def _set_up(settings: Settings, folder: Path, seed: str, seconds: float) -> Ran:
     """Make all environments side by side."""
     began = time.monotonic()
     logs = {
         folder / f"set-up-{number}.log": arguments
         for number, arguments in enumerate(settings.environments)
     }
-    codes = run_side_by_side(logs, seconds, child_environment())
+    codes = run_side_by_side(logs, seconds, child_environment(seed))
     took = time.monotonic() - began
     failed = [log for log, code in zip(logs, codes, strict=True) if code != 0]
-    trouble = f"make {' '.join(logs[failed[0]])} failed" if failed else ""
+    trouble = "; ".join(f"make {' '.join(logs[log])} failed" for log in failed)
     log = failed[0] if failed else folder
     return Ran(Stage("set-up", (), seconds, pytest=False), took, None, trouble, log)
 
 
 def _show(ran: Ran) -> None:
-    """Show the text of failures, and the end of the log of a stage that is red by itself."""
+    """Show a stage, the text of its failures, and its log's end if it is red by itself."""
+    say(stage_line(ran))
     failures = ran.results.failures if ran.results else ()
     for failure in failures[:_SHOWN_FAILURES]:
         say(f"--- {failure.test} ({failure.kind})")
@@ -107,10 +122,14 @@ def _show(ran: Ran) -> None:
 
 def _write(folder: Path, summary: Summary) -> None:
     """Keep failures, new unsteady tests and the summary."""
-    failures = [each.as_json() for each in summary.judged]
-    (folder / "failures.jsonl").write_text("".join(f"{line}\n" for line in failures))
-    (folder / "unsteady.tsv").write_text("".join(f"{line}\n" for line in summary.new))
-    (folder / "summary.txt").write_text("".join(f"{line}\n" for line in summary.lines()))
+    files = {
+        "failures.jsonl": [each.as_json() for each in summary.judged],
+        "unsteady.tsv": summary.new,
+        "summary.txt": summary.lines(),
+    }
+    for name, lines in files.items():
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _interrupt(*_: object) -> None:
@@ -118,9 +137,18 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def say(text: str) -> None:
+    """Show lines at once, whatever characters are in them."""
+    sys.stdout.buffer.write(f"{text}\n".encode(errors="backslashreplace"))
+    sys.stdout.buffer.flush()
+
+
 if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
         say("interrupted\n0 passed, 1 failed")
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
+    except Exception:
+        say(f"{traceback.format_exc()}\nthe gate itself failed\n0 passed, 1 failed")
+        raise

@@ -1,18 +1,28 @@
-"""The folder of a run: logs and failures, outside the checkout, of the last twenty runs.
+"""The folder of a run: its logs and failures, outside the checkout. Those of twenty runs are kept.
 
-INBOXD_CI_RUNS names another place than /var/tmp/inboxd-ci.
+INBOXD_CI_RUNS names another place than /var/tmp/inboxd-ci. One gate at a time has the place: two
+would disturb each other's tests.
 """
 
+import fcntl
 import os
+import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gate.settings import ROOT
 
 KEPT_RUNS = 20
 LATEST = "latest"
+_NAME = re.compile(r"\d{8}-\d{6}-.+")
+
+
+class Busy(Exception):
+    """Another gate runs on this machine."""
 
 
 def runs() -> Path:
@@ -30,10 +40,22 @@ def commit() -> str:
     return done.stdout.strip() or "no-commit"
 
 
+@contextmanager
+def only_gate() -> Iterator[None]:
+    """Be the only gate during the `with` block. Raises Busy."""
+    base = runs()
+    base.mkdir(parents=True, exist_ok=True)
+    with (base / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Busy(f"Another gate has the lock of {base}: wait for its end.") from error
+        yield
+
+
 def make_folder() -> Path:
     """Make the folder of this run, point `latest` at it, and remove the oldest ones."""
     base = runs()
-    base.mkdir(parents=True, exist_ok=True)
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{commit()}"
     folder = next(
         each for number in range(1000) if not (each := base / f"{name}{_suffix(number)}").exists()
@@ -42,7 +64,7 @@ def make_folder() -> Path:
     pointer = base / f".{LATEST}-{os.getpid()}"
     pointer.symlink_to(folder.name)
     pointer.rename(base / LATEST)
-    old = sorted(each for each in base.iterdir() if each.is_dir() and not each.is_symlink())
+    old = sorted(each for each in base.iterdir() if _NAME.fullmatch(each.name) and each.is_dir())
     for each in old[:-KEPT_RUNS]:
         shutil.rmtree(each, ignore_errors=True)
     return folder

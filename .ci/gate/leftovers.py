@@ -1,118 +1,160 @@
-"""What killed test runs left on this machine: processes that lost their parent, and folders.
+"""What killed test runs left on this machine: servers, other processes, folders.
 
-An orphan (its parent is process 1) that works in a folder of tests, has a file of it open, or names
-it as an argument is killed: a PostgreSQL server, a worker, a proxy. Then each folder of tests that
-no process uses in one of these ways is removed. The processes of a run that goes on have a parent
-that lives.
+A name is no proof that something is a leftover, so each is known by more:
+
+- The folder of a PostgreSQL server of tests has a file `lock`. Its owner holds a lock on that file,
+  which ends with the owner: if it is free, the server is ended and the folder removed.
+- A process that a test started has PYTEST_CURRENT_TEST in its environment. If none of its ancestors
+  is a pytest and it is one of inboxd's, it is killed.
+- Other folders are removed in CI alone, where no developer keeps anything, if no process uses them.
 """
 
+import fcntl
 import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gate.settings import Leftovers
 
-# Clusters of `inboxd dev` are among the data, and nobody need run one to want it: only those that
-# were not used for a day are removed.
-_DATA_SECONDS = 86_400.0
-
 _END_SECONDS = 10.0
+_MARK = b"\0PYTEST_CURRENT_TEST="
 
 
-def clean(places: Leftovers) -> list[str]:
-    """End the orphans and remove the folders; returns what was done, a line each."""
-    orphans = _kill_orphans(_found(*places.folders, *places.worked_in, *places.data))
-    done = [f"killed {each}" for each in orphans]
-    used = [text for _, text in _mentions()]
-    old = (each for each in _found(*places.data) if time.time() - _last_used(each) > _DATA_SECONDS)
-    for folder in [*_found(*places.folders), *old]:
-        if not any(_is_of(folder, text) for text in used):
-            shutil.rmtree(folder, ignore_errors=True)
-            done.append(f"removed {folder}")
+def clean(places: Leftovers, *, in_ci: bool) -> list[str]:
+    """End and remove what is left; returns what was done, a line each."""
+    orphans = {pid: _name(pid) for pid in _orphans()} if places.processes else {}
+    done = [f"killed {orphans[pid]} ({pid})" for pid in _end(orphans)]
+    for folder in _found(places.servers if not in_ci else places.servers + places.data):
+        with _lock(folder / "lock") as is_free:
+            if is_free:
+                done += _remove_server(folder)
+    if in_ci:
+        used = set(_used())
+        for folder in _found(places.servers + places.others):
+            if not (folder / "lock").exists() and not any(_is_in(path, folder) for path in used):
+                done += _remove(folder)
     return done
 
 
-def _kill_orphans(folders: Sequence[Path]) -> list[str]:
-    mine = _ancestors()
-    orphans: dict[int, str] = {}
-    for pid, text in _mentions():
-        if pid not in mine and _parent(pid) == 1 and any(_is_of(each, text) for each in folders):
-            orphans.setdefault(pid, f"{_name(pid)} ({pid})")
+# ----------------------------------------------------------------------------------- servers
+
+
+@contextmanager
+def _lock(file: Path) -> Iterator[bool]:
+    """Hold the lock of a folder, if there is one and nobody has it; yields whether that is so."""
+    with ExitStack() as stack:
+        try:
+            opened = stack.enter_context(file.open("rb"))
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_free = True
+        except OSError:  # no lock, no right to open it, or its owner lives
+            is_free = False
+        yield is_free
+
+
+def _remove_server(folder: Path) -> list[str]:
+    """End the server of a folder, if it runs, and remove the folder with that of its socket."""
+    cluster, done, socket = folder / "cluster", list[str](), ""
+    with suppress(OSError, IndexError, ValueError):
+        lines = (cluster / "postmaster.pid").read_text().splitlines()
+        pid, socket = int(lines[0]), lines[4]
+        if str(cluster).encode() in _read(pid, "cmdline").split(b"\0"):
+            done += [f"killed postgres ({each})" for each in _end([pid])]
+    if Path(socket).name.startswith("inboxd-"):
+        shutil.rmtree(socket, ignore_errors=True)
+    return done + _remove(folder)
+
+
+def _remove(folder: Path) -> list[str]:
+    shutil.rmtree(folder, ignore_errors=True)
+    return [] if folder.exists() else [f"removed {folder}"]
+
+
+def _found(patterns: Iterable[str]) -> list[Path]:
+    found = (each for pattern in patterns for each in Path("/").glob(pattern.lstrip("/")))
+    return sorted(each for each in found if each.is_dir() and not each.is_symlink())
+
+
+# ---------------------------------------------------------------------------------- processes
+
+
+def _orphans() -> Iterator[int]:
+    """Processes of inboxd that a test started, and whose pytest is gone."""
+    for pid in _pids():
+        marked = _MARK in b"\0" + _read(pid, "environ")
+        if marked and b"inboxd" in _read(pid, "cmdline") and not _belongs_to_pytest(pid):
+            yield pid
+
+
+def _belongs_to_pytest(pid: int) -> bool:
+    while pid > 1:
+        if b"pytest" in _read(pid, "cmdline"):
+            return True
+        pid = _parent(pid)
+    return False
+
+
+def _end(pids: Iterable[int]) -> list[int]:
+    """End processes, by force if they do not end otherwise; returns those that have ended."""
+    told = list(pids)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        for pid in filter(_lives, orphans):
-            with suppress(ProcessLookupError):
+        for pid in filter(_lives, told):
+            with suppress(OSError):
                 os.kill(pid, number)
         deadline = time.monotonic() + _END_SECONDS
-        while time.monotonic() < deadline and any(map(_lives, orphans)):
+        while any(map(_lives, told)) and time.monotonic() < deadline:
             time.sleep(0.05)
-    return list(orphans.values())
+    return [pid for pid in told if not _lives(pid)]
 
 
-def _mentions() -> Iterator[tuple[int, str]]:
-    """Each process with each of its arguments, its working folder, and its open files."""
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            pid = int(process.name)
-            with suppress(OSError):
-                for argument in (process / "cmdline").read_bytes().split(b"\0"):
-                    yield pid, os.fsdecode(argument)
-            with suppress(OSError):
-                yield pid, str((process / "cwd").readlink())
-            with suppress(OSError):
-                for file in (process / "fd").iterdir():
-                    with suppress(OSError):
-                        yield pid, str(file.readlink())
+def _used() -> Iterator[str]:
+    """Paths of all processes: arguments, working folders, open files; and of bound sockets."""
+    for pid in _pids():
+        yield from map(os.fsdecode, _read(pid, "cmdline").split(b"\0"))
+        process = Path(f"/proc/{pid}")
+        with suppress(OSError):
+            yield str((process / "cwd").readlink())
+            for file in (process / "fd").iterdir():
+                with suppress(OSError):
+                    yield str(file.readlink())
+    with suppress(OSError):
+        yield from Path("/proc/net/unix").read_text(errors="replace").split()
 
 
-def _is_of(folder: Path, text: str) -> bool:
-    """Whether a text has the folder's path in it, not that of a longer name."""
+def _is_in(text: str, folder: Path) -> bool:
+    """Whether a text names the folder or something in it, perhaps behind an option's name."""
     _, found, rest = text.partition(str(folder))
     return bool(found) and (not rest or not (rest[0].isalnum() or rest[0] in "-_."))
 
 
-def _found(*patterns: str) -> list[Path]:
-    found = (each for pattern in patterns for each in Path("/").glob(pattern.lstrip("/")))
-    return sorted(each for each in found if each.is_dir())
+def _pids() -> list[int]:
+    return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
 
 
-def _last_used(folder: Path) -> float:
-    times = [folder.stat().st_mtime]
-    for each in folder.iterdir():
-        with suppress(OSError):
-            times.append(each.stat().st_mtime)
-    return max(times)
+def _read(pid: int, file: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{file}").read_bytes()
+    except OSError:  # it has ended, or is another account's
+        return b""
 
 
-def _ancestors() -> set[int]:
-    """This process, its parent, and so on."""
-    found, pid = set[int](), os.getpid()
-    while pid > 1:
-        found.add(pid)
-        pid = _parent(pid)
-    return found
+def _fields(pid: int) -> list[bytes]:
+    """The state, the parent, and so on: what stands behind the name."""
+    return _read(pid, "stat").rpartition(b")")[2].split()
 
 
 def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
+    fields = _fields(pid)
+    return int(fields[1]) if fields else 0
 
 
 def _lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+    return _fields(pid)[:1] not in ([], [b"Z"])
 
 
 def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return "a process"
+    return os.fsdecode(_read(pid, "comm")).strip() or "a process"

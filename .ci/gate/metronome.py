@@ -22,7 +22,9 @@ class StoodStill(NamedTuple):
         """For a person."""
         if not self.total:
             return "the machine never stood still"
-        return f"the machine stood still for {self.total:.1f} s, {self.longest:.1f} s at a time"
+        return (
+            f"the machine stood still for {self.total:.1f} s, at most {self.longest:.1f} s at once"
+        )
 
 
 class Metronome:

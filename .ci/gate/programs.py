@@ -10,14 +10,20 @@ from gate.settings import Program
 
 # Debian keeps servers where a user's PATH does not look.
 _PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"))
+_APT_SECONDS = 600.0
 
 
 class ProgramsMissing(Exception):
     """Programs are missing and cannot be installed; the message names them."""
 
 
-def provide(programs: Iterable[Program]) -> list[str]:
+def provide(programs: Iterable[Program], *, needs_root: bool = False) -> list[str]:
     """Install the packages of missing programs; returns their names. Raises ProgramsMissing."""
+    if needs_root and os.geteuid() != 0:
+        raise ProgramsMissing(
+            "Some tests mount a file system, limit memory or run a server as another account, and "
+            "none may be skipped: run the gate as root."
+        )
     wanted = tuple(programs)
     missing = [each.package for each in wanted if not _is_here(each)]
     if not missing:
@@ -31,9 +37,21 @@ def provide(programs: Iterable[Program]) -> list[str]:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     install = [apt, "-qq", "install", "--no-install-recommends", *missing]
     for command in ([apt, "-qq", "update"], install):
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=600
-        )
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=_APT_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ProgramsMissing(
+                f"apt-get did not install {', '.join(missing)} within {_APT_SECONDS:.0f} seconds."
+            ) from error
         if done.returncode != 0:
             raise ProgramsMissing(
                 f"apt-get could not install {', '.join(missing)}; it said:\n"

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ _SECTION_LINES = 60
 
 @dataclass(frozen=True)
 class Failure:
-    """A test that failed: where, how, and when, in seconds since the epoch."""
+    """A test that failed: where, how, and when, in seconds since the epoch (0: not known)."""
 
     stage: str
     test: str
@@ -32,34 +32,28 @@ class Results:
     """What a run of pytest came to; `exit_status` None: it did not get to its end."""
 
     passed: int
-    skipped: int
     failures: tuple[Failure, ...]
     exit_status: int | None
 
 
 def read_results(stage: str, file: Path) -> Results:
     """Read a report log; one that is not there has no results."""
-    passed, skipped, failed = set[str](), set[str](), dict[str, Failure]()
+    passed, failed, began = set[str](), dict[str, Failure](), dict[str, float]()
     exit_status = None
     for report in _reports(file):
+        if "start" in report:
+            began.setdefault(_test(report), report["start"])
         match report["$report_type"], report.get("outcome"), report.get("when"):
             case "SessionFinish", _, _:
                 exit_status = report["exitstatus"]
-            case _, "failed", _:
-                failure = _failure(stage, report)
+            case _, "failed" | "skipped", _:
+                failure = _failure(stage, report, began)
                 first = failed.setdefault(failure.test, failure)
                 if failure.kind == "violation" and first.kind != "violation":
                     failed[failure.test] = failure
-            case _, "skipped", _:
-                skipped.add(_test(report))
             case _, "passed", "call":
                 passed.add(_test(report))
-    return Results(
-        len(passed - failed.keys()),
-        len(skipped - failed.keys()),
-        tuple(failed.values()),
-        exit_status,
-    )
+    return Results(len(passed - failed.keys()), tuple(failed.values()), exit_status)
 
 
 def _reports(file: Path) -> Iterator[dict[str, Any]]:
@@ -78,28 +72,31 @@ def _test(report: dict[str, Any]) -> str:
     return re.sub(r"@[\w-]+$", "", report["nodeid"])
 
 
-def _failure(stage: str, report: dict[str, Any]) -> Failure:
+def _failure(stage: str, report: dict[str, Any], began: Mapping[str, float]) -> Failure:
     properties = dict(map(tuple, report.get("user_properties", ())))
+    kind: Kind = properties.get("kind", "plain")
+    if report["outcome"] == "skipped":
+        kind = "missing"
     text = _text(report)
     return Failure(
         stage=stage,
         test=_test(report),
-        kind=properties.get("kind", "plain"),
-        error=_error(report, text),
+        kind=kind,
+        error=properties.get("error") or _error(report, text),
         text=text,
-        began=report.get("start", 0.0),
+        began=began.get(_test(report), 0.0),
         ended=report.get("stop", 0.0),
     )
 
 
 def _error(report: dict[str, Any], text: str) -> str:
-    """The first line of the exception; of a process that died, its last word."""
+    """The first line of what pytest says of the failure."""
     told = report.get("longrepr")
     message = text
     if isinstance(told, dict) and told.get("reprcrash"):
         message = told["reprcrash"]["message"]
-    elif isinstance(told, str):
-        message = told
+    elif isinstance(told, list):  # a skip: file, line, reason
+        message = str(told[-1])
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[0] if lines else "no text"
 

@@ -4,19 +4,24 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gate.results import Results, read_results
 from gate.settings import ROOT, Stage
 
 _END_SECONDS = 30.0
-# pytest's exit statuses after which its results are all there: passed, and tests failed.
+# With these exit statuses pytest has reported every test: all passed, or some failed.
 _WHOLE = (0, 1)
+# Variables of the caller that would make a run another one than CI's.
+_DROPPED = ("GIT_", "INBOXD_", "MAKE", "MFLAGS", "PYTEST_", "PYTHONPATH")
+_OF_THE_MAKEFILE = ("JOBS", "LONG", "LOWEST", "OPTIONS", "POSTGRES", "PYTHON", "TESTS", "VENV")
+# A stage has a process group of its own. This shell waits on a pipe that only the gate holds open,
+# and ends the stage if the gate is killed.
+_GUARD = 'read -r _; kill -s INT -- "-$1"; sleep 10; kill -s KILL -- "-$1"'
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,20 @@ class Ran:
         return bool(self.trouble or (self.results and self.results.failures))
 
 
-def child_environment(**added: str) -> dict[str, str]:
-    """The gate's environment, without what make or another test run put into it."""
-    dropped = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH", "PYTEST_ADDOPTS")
-    kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    return {**kept, "INBOXD_TEST_EVERYTHING": "1", **added}
+def child_environment(seed: str, kept: Path | None = None) -> dict[str, str]:
+    """The environment of all stages: the gate's own, without what CI's does not have."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not (name.startswith(_DROPPED) or name in _OF_THE_MAKEFILE)
+    }
+    environment |= variables(seed)
+    return environment if kept is None else environment | {"INBOXD_TEST_KEPT": str(kept)}
+
+
+def variables(seed: str) -> dict[str, str]:
+    """What a stage's result depends on: the seed, no skipped test, Hypothesis' profile of CI."""
+    return {"CI": "true", "INBOXD_TEST_EVERYTHING": "1", "INBOXD_TEST_SEED": seed}
 
 
 def run_stage(stage: Stage, folder: Path, name: str, seconds: float, seed: str) -> Ran:
@@ -51,28 +65,21 @@ def run_stage(stage: Stage, folder: Path, name: str, seconds: float, seed: str) 
     log, report = folder / f"{name}.log", folder / f"{name}.jsonl"
     options = f"--report-log={report} --report-log-exclude-logs-on-passed-tests --durations=25"
     arguments = [*stage.make, *([f"OPTIONS={options}"] if stage.pytest else [])]
-    environment = child_environment(
-        INBOXD_TEST_SEED=seed, INBOXD_TEST_KEPT=str(folder / "workers" / name)
-    )
+    environment = child_environment(seed, folder / "workers" / name)
     began = time.monotonic()
-    code = run_make(arguments, log, seconds, environment)
+    [code] = run_side_by_side({log: arguments}, seconds, environment)
     took = time.monotonic() - began
     results = read_results(stage.name, report) if stage.pytest else None
     return Ran(stage, took, results, _trouble(code, results, seconds), log)
 
 
-def run_make(
-    arguments: Sequence[str], log: Path, seconds: float, environment: Mapping[str, str]
-) -> int | None:
-    """Run make with its output in `log`; its exit code, or None if it had to be ended."""
-    [code] = run_side_by_side({log: arguments}, seconds, environment)
-    return code
-
-
 def run_side_by_side(
     commands: Mapping[Path, Sequence[str]], seconds: float, environment: Mapping[str, str]
 ) -> list[int | None]:
-    """Run make several times at once, each with its output in its log; their exit codes."""
+    """Run make several times at once, each with its output in its log.
+
+    Returns the exit codes, None for one that had to be ended.
+    """
     deadline = time.monotonic() + seconds
     with ExitStack() as running:
         processes = [
@@ -86,7 +93,7 @@ def run_side_by_side(
 def _make(
     arguments: Sequence[str], log: Path, environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of make in a group of its own, which ends with the `with` block."""
+    """A process of make, in a group that ends with the `with` block, or with the gate."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             ["make", "--no-print-directory", *arguments],
@@ -97,6 +104,13 @@ def _make(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", _GUARD, "guard", str(process.pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         yield process
     finally:
@@ -105,6 +119,8 @@ def _make(
             if process.poll() is None:
                 os.killpg(process.pid, number)
                 _wait(process, _END_SECONDS)
+        guard.kill()
+        guard.communicate()
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
@@ -132,15 +148,10 @@ def alone(stage: Stage, test: str) -> Stage:
     """The stage with one test in one process."""
     kept = [each for each in stage.make if not each.startswith(("TESTS=", "JOBS="))]
     quoted = shlex.quote(test).replace("$", "$$")
-    return Stage(stage.name, (*kept, "JOBS=0", f"TESTS={quoted}"), stage.limit)
+    return replace(stage, make=(*kept, "JOBS=0", f"TESTS={quoted}"))
 
 
 def as_command(stage: Stage, seed: str) -> str:
-    """What a person types to run the stage."""
-    return f"INBOXD_TEST_SEED={seed} {shlex.join(('make', *stage.make))}"
-
-
-def say(line: str) -> None:
-    """Show a line at once."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    """What a person types to run the stage as the gate does."""
+    told = [f"{name}={value}" for name, value in variables(seed).items()]
+    return shlex.join(("env", *told, "make", *stage.make))

@@ -3,23 +3,28 @@
 Red again is red. Green is unsteady: reported, and a debt (`debt`). Some failures get no second
 look: a violation of safety, since an effect that took place twice may take place once the next
 time; a test that skipped itself, which would again; and all of them if there are too many, because
-then the tree is broken. A violation is repeated for the record.
+then the tree is broken. A violation is repeated for the record, when all else has been looked at.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 from gate.metronome import Metronome, StoodStill
 from gate.results import Failure
 from gate.running import Ran, alone, run_stage
-from gate.settings import Stage
 
 MOST_FAILURES = 8
 REPETITIONS = 10
-# A repetition for the record is not worth the end of the run.
-_RECORD_SECONDS = 600.0
+# All repetitions for the record together: they must not use up the time of the report.
+RECORD_SECONDS = 600.0
+
+Seen = Literal["green", "red", "not run"]
+# Runs a test again within so many seconds; the name is that of its files.
+Look = Callable[[Failure, str, float], Seen]
 
 
 @dataclass(frozen=True)
@@ -27,14 +32,19 @@ class Judged:
     """A failed test, and whether it is red; `told` says why, or what the second look was like."""
 
     failure: Failure
-    stood_still: StoodStill
+    stood_still: StoodStill | None
     is_red: bool
     told: str
 
+    @property
+    def pause(self) -> str:
+        """How long the machine stood still meanwhile, for a person."""
+        return "when it ran is not known" if self.stood_still is None else str(self.stood_still)
+
     def as_json(self) -> str:
-        """One line, with all that is known of the failure."""
-        known = asdict(self.failure) | {"red": self.is_red, "told": self.told}
-        return json.dumps(known | {"stood_still": self.stood_still.total}, ensure_ascii=False)
+        """One line."""
+        known = asdict(self.failure) | {"red": self.is_red, "told": self.told, "pause": self.pause}
+        return json.dumps(known)
 
 
 def look_again(
@@ -47,55 +57,70 @@ def look_again(
     """Judge each failed test of these stages."""
     stages = {each.stage.name: each.stage for each in ran}
     failures = [f for each in ran if each.results for f in each.results.failures]
-    judged = []
+
+    def look(failure: Failure, name: str, seconds: float) -> Seen:
+        stage = alone(stages[failure.stage], failure.test)
+        limit = min(stage.limit, seconds, seconds_left())
+        if limit <= 0:
+            return "not run"
+        again = run_stage(stage, folder, name, limit, seed)
+        if again.results is not None and again.results.failures:
+            return "red"
+        if again.trouble and limit < stage.limit:
+            return "not run"  # it was ended before its own limit
+        return "red" if again.trouble or not (again.results and again.results.passed) else "green"
+
+    told = _judge(failures, look)
+    return [
+        Judged(
+            failure,
+            metronome.between(failure.began, failure.ended) if failure.ended else None,
+            *told[number],
+        )
+        for number, failure in enumerate(failures)
+    ]
+
+
+def without_look(ran: Iterable[Ran], reason: str) -> list[Judged]:
+    """All failures of these stages, red for a reason."""
+    failures = [f for each in ran if each.results for f in each.results.failures]
+    return [Judged(failure, None, is_red=True, told=reason) for failure in failures]
+
+
+def _judge(failures: list[Failure], look: Look) -> dict[int, tuple[bool, str]]:
+    """Whether each failure is red, and why; those that get a second look come first."""
+    told: dict[int, tuple[bool, str]] = {}
+    too_many = len({failure.test for failure in failures}) > MOST_FAILURES
     for number, failure in enumerate(failures):
-        looks = _Looks(stages, folder, seed, seconds_left, f"again-{number}")
-        is_red, told = _judge(failure, len(failures), looks)
-        stood_still = metronome.between(failure.began, failure.ended)
-        judged.append(Judged(failure, stood_still, is_red, told))
-    return judged
+        if failure.kind == "missing":
+            told[number] = True, "no test may be skipped"
+        elif too_many:
+            told[number] = True, f"more than {MOST_FAILURES} tests failed: no second look"
+        elif failure.kind != "violation":
+            told[number] = _second_look(look(failure, f"again-{number}", float("inf")))
+    record_ends = time.monotonic() + RECORD_SECONDS
+    for number, failure in enumerate(failures):
+        if number not in told:
+            told[number] = True, _for_the_record(failure, look, f"record-{number}", record_ends)
+    return told
 
 
-@dataclass(frozen=True)
-class _Looks:
-    stages: Mapping[str, Stage]
-    folder: Path
-    seed: str
-    seconds_left: Callable[[], float]
-    name: str
-
-    def passes(self, failure: Failure, name: str = "", most: float = float("inf")) -> bool | None:
-        """Run the test once; None if there is no time left for that."""
-        stage = alone(self.stages[failure.stage], failure.test)
-        seconds = min(self.seconds_left(), stage.limit, most)
-        if seconds <= 0:
-            return None
-        ran = run_stage(stage, self.folder, self.name + name, seconds, self.seed)
-        return not ran.is_red and bool(ran.results and ran.results.passed)
-
-
-def _judge(failure: Failure, failures: int, looks: _Looks) -> tuple[bool, str]:
-    if failure.kind == "missing":
-        return True, "no test may be skipped"
-    if failures > MOST_FAILURES:
-        return True, f"{failures} tests failed: more than {MOST_FAILURES} get no second look"
-    if failure.kind == "violation":
-        return True, _for_the_record(failure, looks)
-    match looks.passes(failure):
-        case None:
-            return True, "no time was left for a second look"
-        case True:
+def _second_look(seen: Seen) -> tuple[bool, str]:
+    match seen:
+        case "green":
             return False, "green in a second look, alone"
-        case _:
+        case "red":
             return True, "red again, alone"
+        case _:
+            return True, "no time was left for a second look"
 
 
-def _for_the_record(failure: Failure, looks: _Looks) -> str:
-    outcomes = []
+def _for_the_record(failure: Failure, look: Look, name: str, ends: float) -> str:
+    seen: list[Seen] = []
     for repetition in range(REPETITIONS):
-        most = _RECORD_SECONDS / REPETITIONS
-        if (outcome := looks.passes(failure, f"-{repetition}", most)) is None:
+        outcome = look(failure, f"{name}-{repetition}", ends - time.monotonic())
+        if outcome == "not run":
             break
-        outcomes.append(outcome)
-    red = outcomes.count(False)
-    return f"safety gets no second look; repeated alone: red {red} times of {len(outcomes)}"
+        seen.append(outcome)
+    failed = f"{seen.count('red')} failed" if seen else "for want of time"
+    return f"safety gets no second look; repeated {len(seen)} times alone, {failed}"

@@ -3,9 +3,10 @@
 import os
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = ROOT / ".ci/gate.toml"
@@ -23,15 +24,16 @@ class Program:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """Patterns of folders that killed runs leave.
+    """Processes that killed runs leave, and patterns of their folders.
 
-    worked_in: of those that are not removed, but in which no orphan may go on to work. data: of
-    those that are removed only when they are old.
+    servers: of PostgreSQL servers of tests. data: of servers that developers may want as well.
+    others: without a server.
     """
 
-    folders: tuple[str, ...] = ()
-    worked_in: tuple[str, ...] = ()
+    processes: bool = False
+    servers: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Settings:
-    """All of the file; `environments` are arguments of make, `deadline` is in seconds."""
+    """All of the file; `environments` are arguments of make, `deadline` is in seconds.
+
+    needs_root: whether tests skip themselves for anybody but root.
+    """
 
     deadline: float
+    needs_root: bool
     leftovers: Leftovers
     programs: tuple[Program, ...]
     environments: tuple[tuple[str, ...], ...]
@@ -75,11 +81,17 @@ def read_settings(file: Path = SETTINGS) -> Settings:
 
     return Settings(
         told["deadline"],
-        Leftovers(**{name: tuple(each) for name, each in told.get("leftovers", {}).items()}),
+        told.get("needs_root", False),
+        _leftovers(told.get("leftovers", {})),
         tuple(Program(each["package"], tuple(each["found"])) for each in told.get("program", ())),
         tuple(filled(each["make"]) for each in told.get("environment", ())),
         tuple(Stage(**{**each, "make": filled(each["make"])}) for each in told["stage"]),
     )
+
+
+def _leftovers(told: Mapping[str, Any]) -> Leftovers:
+    patterns = {name: tuple(each) for name, each in told.items() if name != "processes"}
+    return Leftovers(told.get("processes", False), **patterns)
 
 
 def _newest_python() -> str:

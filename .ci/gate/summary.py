@@ -23,6 +23,7 @@ class Summary:
     new: Sequence[str]
     seed: str
     folder: Path
+    interrupted: bool = False
 
     @property
     def debt(self) -> int:
@@ -31,9 +32,10 @@ class Summary:
 
     @property
     def failed(self) -> int:
-        """Red tests, stages that are red by themselves, and a debt that is too large."""
+        """Red tests, stages that are red by themselves, too large a debt, an interruption."""
         red = sum(each.is_red for each in self.judged)
-        return red + sum(bool(each.trouble) for each in self.ran) + (self.debt > debt.MOST)
+        red += sum(bool(each.trouble) for each in self.ran)
+        return red + (self.debt > debt.MOST) + self.interrupted
 
     @property
     def passed(self) -> int:
@@ -44,10 +46,10 @@ class Summary:
     def lines(self) -> list[str]:
         """At most forty lines; the last one is the plain closing line."""
         head = [self.title, *map(stage_line, self.ran)]
-        foot = []
+        foot = ["RED: the gate was interrupted"] if self.interrupted else []
         if self.debt:
-            verdict = "red" if self.debt > debt.MOST else "allowed"
-            foot.append(f"{self.debt} unsteady tests, at most {debt.MOST} are allowed: {verdict}")
+            red = "RED: " if self.debt > debt.MOST else ""
+            foot.append(f"{red}{self.debt} of at most {debt.MOST} unsteady tests, .ci/unsteady.tsv")
         foot.append(f"{self.passed} passed, {self.failed} failed")
         ranked = sorted(self.judged, key=lambda each: not each.is_red)
         told = [self._entry(each) for each in ranked]
@@ -59,7 +61,7 @@ class Summary:
                 body.append(f"… and {left} tests more: {self.folder}/failures.jsonl")
                 break
             body += entry
-        return [line[:_WIDTH] for line in (*head, *body[:room])] + foot
+        return [*head, *body[: max(room, 0)], *foot]
 
     def _entry(self, judged: Judged) -> list[str]:
         failure = judged.failure
@@ -67,7 +69,7 @@ class Summary:
         word = "RED" if judged.is_red else "UNSTEADY"
         return [
             f"{word} {failure.test} ({failure.stage}; {failure.kind}; {judged.told})",
-            f"    {failure.error}; {judged.stood_still}",
+            f"    {failure.error[:_WIDTH]}; {judged.pause}",
             f"    {as_command(alone(stage, failure.test), self.seed)}",
         ]
 
@@ -79,8 +81,6 @@ def stage_line(ran: Ran) -> str:
         counts.append(f"{ran.results.passed} passed")
         if ran.results.failures:
             counts.append(f"{len(ran.results.failures)} failed")
-        if ran.results.skipped:
-            counts.append(f"{ran.results.skipped} skipped")
     else:
         counts.append("failed" if ran.trouble else "passed")
     if ran.trouble:

@@ -22,13 +22,16 @@ _OF_ALL_ROWS = "everything is settled, as its script says"
 
 
 def _hold(report: Report, again: str = "") -> None:
-    """Hold that no promise is broken; raises Late if all that are broken only took too long."""
-    if not report.broken:
-        return
-    late = [each.promise for each in report.broken if each.late]
-    others = {each.promise for each in report.broken if not each.late}
-    only_late = late and others <= {_OF_ALL_ROWS}
-    raise (Late if only_late else Violation)(f"{report}{again}")
+    """Hold that no promise is broken. Raises Violation, Late or AssertionError, the worst first."""
+    kinds = {each.promise: each.kind for each in report.broken}
+    if "late" in kinds.values() and _OF_ALL_ROWS in kinds:
+        kinds[_OF_ALL_ROWS] = "late"
+    found = set(kinds.values())
+    if "violation" in found:
+        raise Violation(f"{report}{again}")
+    if "late" in found:
+        raise Late(f"{report}{again}")
+    assert not found, f"{report}{again}"
 
 
 @pytest.mark.timeout(400)

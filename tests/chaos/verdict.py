@@ -15,6 +15,7 @@ from tests.chaos.ledger import GATHER
 from tests.chaos.rows import ROWS
 from tests.support import Database
 from tests.support.groups import WRONG_GROUPS
+from tests.support.verdicts import Kind
 
 _SHOWN = 5
 _GROUPS = {f"batches and workflows: {name}": query for name, query in WRONG_GROUPS.items()}
@@ -56,11 +57,14 @@ from chaos_rows, jsonb_array_elements(errors) as error group by 1 order by 2 des
 
 @dataclass(frozen=True)
 class BrokenPromise:
-    """A promise that did not hold, and what shows it. late: it may have held a little later."""
+    """A promise that did not hold, and what shows it.
+
+    kind: a violation, unless a slow machine can be the cause as well.
+    """
 
     promise: str
     rows: tuple[str, ...]
-    late: bool = False
+    kind: Kind = "violation"
 
     def __str__(self) -> str:
         """For a person: the first rows; all of them are in the folder."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import asyncpg
 
 from tests.support import Database, eventually
+from tests.support.verdicts import Late, Violation
 
 Kind = Literal["event", "command"]
 KINDS: tuple[Kind, ...] = ("event", "command")
@@ -87,7 +88,17 @@ class Inbox:
             )
             return bool(found == len(row_ids))
 
-        await eventually(all_have, within)
+        try:
+            await eventually(all_have, within)
+        except Late as error:
+            left = await self.database.fetchval(
+                f"select count(*) from (select id from inboxd.{kind}s union all"
+                f" select id from inboxd.{kind}s_history) rows where id = any ($1)",
+                row_ids,
+            )
+            if left < len(row_ids):
+                raise Violation(f"{error}: {len(row_ids) - left} {kind}s are lost") from error
+            raise
 
     async def dead(self, kind: Kind, row_id: int, within: float = 30) -> asyncpg.Record:
         """The row, once it is a dead letter."""

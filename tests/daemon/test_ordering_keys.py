@@ -12,7 +12,7 @@ from inboxd import operations
 from inboxd.store.session import Session
 from tests.support import Config, Database, StartWorker, eventually
 from tests.support.rows import SQL, daemon_session, unsettled
-from tests.support.verdicts import Late, safety
+from tests.support.verdicts import Late, Violation, safety
 
 pytestmark = pytest.mark.anyio
 
@@ -52,8 +52,11 @@ async def ended(database: Database, count: int, within: float = 30) -> None:
 
     try:
         await eventually(have, within)
-    except AssertionError as error:
-        raise Late(f"{error}: {await unsettled(database, 'commands')}") from error
+    except Late as error:
+        left = await unsettled(database, "commands")
+        if not left and not await have():
+            raise Violation(f"{error}: nothing is left, so commands are lost") from error
+        raise Late(f"{error}: {left}") from error
 
 
 async def trail(database: Database) -> dict[str, list[int]]:

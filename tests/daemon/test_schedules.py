@@ -145,6 +145,7 @@ async def test_skipped_runs_are_not_sent(database: Database) -> None:
     assert tuple(row) == (None, True)
 
 
+@pytest.mark.safety
 async def test_two_workers_send_once(database: Database) -> None:
     """While one holds the row, the other passes by; afterwards there is nothing left to send."""
     await declare(database)
@@ -244,6 +245,7 @@ async def test_who_is_declared_by_nobody_is_marked_and_forgotten(database: Datab
     assert await database.fetchval("select count(*) from inboxd.controls") == 0
 
 
+@pytest.mark.safety
 async def test_two_workers_send_each_run_once(
     database: Database, start_worker: StartWorker
 ) -> None:

@@ -2,14 +2,16 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from gate import leftovers
 from gate.leftovers import clean
 from gate.settings import Leftovers, read_settings
 from tests.gate.conftest import ROOT
@@ -22,9 +24,49 @@ _OWNER = """
 import sys, time
 from tests.support import temporary_server
 with temporary_server() as server:
-    print(server.pid, server.home, flush=True)
+    print(server.pid, server.home, server.socket_folder, flush=True)
     time.sleep(3600)
 """
+
+
+# A process of inboxd's, as its arguments show.
+_SLEEPS = (sys.executable, "-c", "import time\ntime.sleep(3600)", "inboxd")
+_FORKS = """
+import subprocess, sys
+silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+print(subprocess.Popen(sys.argv[1:], **silent, start_new_session=True).pid)
+"""
+
+
+def _orphan(environment: Mapping[str, str]) -> int:
+    """A process whose parent has ended; its pid."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKS, *_SLEEPS],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process that has a server: the server's process id, its folder, that of its socket."""
+
+    process: subprocess.Popen[str]
+    pid: int
+    home: Path
+    socket: Path
+
+    def kill(self) -> None:
+        """End it together with the server's guard, so that nobody cleans up."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        for pid in map(int, children.read_text().split()):
+            if pid != self.pid:
+                os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.communicate()
 
 
 @pytest.fixture
@@ -34,9 +76,10 @@ def place() -> Iterator[Path]:
         yield folder
 
 
-def _owner(place: Path) -> tuple[subprocess.Popen[str], int, Path]:
-    """A process with a server of its own below `place`; the server's pid and its folder."""
-    owner = subprocess.Popen(
+@pytest.fixture
+def owner(place: Path) -> Iterator[Owner]:
+    """A process with a server of its own below `place`."""
+    process = subprocess.Popen(
         [sys.executable, "-c", _OWNER],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(place)},
@@ -44,68 +87,82 @@ def _owner(place: Path) -> tuple[subprocess.Popen[str], int, Path]:
         text=True,
         start_new_session=True,
     )
-    assert owner.stdout is not None
-    pid, _, home = owner.stdout.readline().strip().partition(" ")
-    return owner, int(pid), Path(home)
-
-
-def _kill(owner: subprocess.Popen[str]) -> None:
-    """End a process with those that it started, so that nobody cleans up after it."""
-    children = Path(f"/proc/{owner.pid}/task/{owner.pid}/children").read_text().split()
-    for pid in (owner.pid, *map(int, children)):
-        if "guard" in Path(f"/proc/{pid}/cmdline").read_text() or pid == owner.pid:
-            os.kill(pid, signal.SIGKILL)
-    owner.communicate()
+    assert process.stdout is not None
+    pid, home, folder = process.stdout.readline().split()
+    yield (found := Owner(process, int(pid), Path(home), Path(folder)))
+    if process.poll() is None:
+        found.kill()
+    clean(_places(place), in_ci=False)
 
 
 def _places(place: Path) -> Leftovers:
-    return Leftovers(folders=(f"{place}/inboxd-test-*",))
+    return Leftovers(servers=(f"{place}/inboxd-test-*",))
 
 
-def test_the_server_of_a_killed_run_is_ended_and_its_folder_removed(place: Path) -> None:
-    owner, pid, home = _owner(place)
-    assert home.parent == place
-    _kill(owner)
-    assert runs(pid)
-    done = clean(_places(place))
-    assert not runs(pid)
-    assert not home.exists()
-    assert f"killed postgres ({pid})" in done
-    assert f"removed {home}" in done
+def test_the_server_of_a_killed_run_is_ended_and_its_folder_removed(
+    owner: Owner, place: Path
+) -> None:
+    assert owner.home.parent == place
+    owner.kill()
+    assert runs(owner.pid)
+    done = clean(_places(place), in_ci=False)
+    assert not runs(owner.pid)
+    assert not owner.home.exists()
+    assert not owner.socket.exists()
+    assert f"killed postgres ({owner.pid})" in done
+    assert f"removed {owner.home}" in done
 
 
-def test_the_server_of_a_run_that_goes_on_is_left_alone(place: Path) -> None:
-    owner, pid, home = _owner(place)
-    try:
-        assert clean(_places(place)) == []
-        assert runs(pid)
-        assert home.exists()
-    finally:
-        _kill(owner)
-        clean(_places(place))
+def test_the_server_of_a_run_that_goes_on_is_left_alone(owner: Owner, place: Path) -> None:
+    for in_ci in (False, True):
+        assert clean(_places(place), in_ci=in_ci) == []
+    assert runs(owner.pid)
+    assert owner.home.exists()
+    assert owner.socket.exists()
 
 
-def test_a_folder_without_a_process_is_removed_and_one_of_a_longer_name_left(place: Path) -> None:
-    abandoned, longer = place / "inboxd-test-a", place / "inboxd-test-a-b"
-    abandoned.mkdir()
-    longer.mkdir()
-    with (longer / "in-use").open("w"):
-        assert clean(_places(place)) == [f"removed {abandoned}"]
-    assert [each.name for each in place.iterdir()] == [longer.name]
-
-
-def test_data_is_removed_once_it_is_old(place: Path) -> None:
-    old, new = place / "data-old", place / "data-new"
-    for folder in (old, new):
+def test_a_folder_without_a_lock_is_removed_in_ci_alone_and_if_no_process_uses_it(
+    place: Path,
+) -> None:
+    abandoned, open_, listens = (place / f"inboxd-{name}" for name in ("a", "a-b", "a-c"))
+    for folder in (abandoned, open_, listens):
         folder.mkdir()
-        (folder / "server.log").write_text("")
-    long_ago = time.time() - 2 * 86_400
-    for each in (old / "server.log", old):
-        os.utime(each, (long_ago, long_ago))
-    assert clean(Leftovers(data=(f"{place}/data-*",))) == [f"removed {old}"]
-    assert new.exists()
+    places = Leftovers(others=(f"{place}/inboxd-*",))
+    with (open_ / "file").open("w"), socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{listens}/socket")
+        assert clean(places, in_ci=False) == []
+        assert clean(places, in_ci=True) == [f"removed {abandoned}"]
+    assert sorted(place.iterdir()) == [open_, listens]
+
+
+def test_data_of_developers_is_removed_in_ci_alone(place: Path) -> None:
+    data = place / "data-0"
+    data.mkdir()
+    (data / "lock").touch()
+    places = Leftovers(data=(f"{place}/data-*",))
+    assert clean(places, in_ci=False) == []
+    assert clean(places, in_ci=True) == [f"removed {data}"]
+
+
+def test_an_orphan_of_a_killed_test_is_ended_and_nobody_else() -> None:
+    """An orphan has the mark of a test, is one of inboxd's, and has no pytest above it."""
+    marked = {**os.environ, "PYTEST_CURRENT_TEST": "a"}
+    plain = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    child = subprocess.Popen([*_SLEEPS], env=marked)
+    orphan, stranger = _orphan(marked), _orphan(plain)
+    try:
+        found = set(leftovers._orphans())
+        assert orphan in found
+        assert stranger not in found
+        assert child.pid not in found
+        assert leftovers._end([orphan]) == [orphan]
+        assert not runs(orphan)
+    finally:
+        os.kill(stranger, signal.SIGKILL)
+        child.kill()
+        child.communicate()
 
 
 def test_the_gate_of_this_project_cleans_where_tests_keep_their_servers() -> None:
-    folders = read_settings().leftovers.folders
-    assert {"/dev/shm/inboxd-test-*", "/tmp/inboxd-test-*"} <= set(folders)  # noqa: S108
+    servers = read_settings().leftovers.servers
+    assert set(servers) == {"/dev/shm/inboxd-test-*", "/tmp/inboxd-test-*"}  # noqa: S108

@@ -15,7 +15,7 @@ import pytest
 from gate import programs
 from gate.programs import ProgramsMissing, provide
 from gate.results import read_results
-from gate.settings import Program, read_settings
+from gate.settings import Program, Stage, read_settings
 from tests.gate.conftest import ROOT
 from tests.support.verdicts import Late, Violation, kind_of, safety
 
@@ -63,6 +63,10 @@ def _log(file: Path, *reports: Mapping[str, object]) -> Path:
     lines.append(json.dumps({"$report_type": "SessionFinish", "exitstatus": 1}))
     file.write_text("\n".join(lines))
     return file
+
+
+def test_a_stage_names_all_of_its_files_alike() -> None:
+    assert Stage("plans, embedded server", (), 1).file_name == "plans-embedded-server"
 
 
 def test_results_are_read_without_the_group_that_xdist_adds(tmp_path: Path) -> None:
@@ -178,3 +182,9 @@ def test_a_package_without_the_program_is_named(
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     with pytest.raises(ProgramsMissing, match="the programs of kcat are still not found"):
         provide([Program("kcat", ("no-such-program",))])
+
+
+def test_somebody_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ProgramsMissing, match="run the gate as root"):
+        provide([], needs_root=True)

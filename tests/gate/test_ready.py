@@ -49,6 +49,25 @@ def test_a_red_commit_is_not_ready(project: Project) -> None:
     assert not (project.folder / ".git/ready").exists()
 
 
+def test_what_was_tested_is_ready_and_not_what_was_committed_meanwhile(project: Project) -> None:
+    project.plant(
+        "meanwhile",
+        f"""
+    import subprocess
+    def test_it():
+        with Path({str(project.folder)!r}, "Makefile").open("a") as file:
+            file.write("# later")
+        commit = "git -c user.name=a -c user.email=a@example.org commit -q -a -m later"
+        subprocess.run(commit.split(), cwd={str(project.folder)!r}, check=True)
+    """,
+    )
+    _commit(project)
+    tested = _git(project, "rev-parse", "HEAD^{tree}")
+    assert project.call("bash", ".ci/ready").code == 0
+    assert _git(project, "rev-parse", "HEAD^{tree}") != tested
+    assert _ready(project) == tested
+
+
 def test_what_is_in_no_commit_is_refused(project: Project) -> None:
     project.plant("fine", "def test_fine():\n    pass\n")
     _commit(project)

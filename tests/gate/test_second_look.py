@@ -43,7 +43,25 @@ def test_a_violation_is_red_although_it_does_not_come_again(project: Project) ->
     found = project.run()
     assert (found.code, found.closing) == (1, "0 passed, 1 failed")
     [line] = found.about("RED")
-    assert "safety gets no second look; repeated alone: red 0 times of 10" in line
+    assert "safety gets no second look; repeated 10 times alone, 0 failed" in line
+
+
+def test_each_assertion_of_a_test_that_is_marked_safety_is_a_violation(project: Project) -> None:
+    project.plant(
+        "marked",
+        """
+    pytestmark = pytest.mark.safety
+    def test_an_assertion():
+        assert [1, 1] == [1]
+    def test_another_error():
+        raise OSError("no such file")
+    """,
+    )
+    found = project.run()
+    assert found.closing == "0 passed, 2 failed"
+    assertion, error = sorted(found.about("RED"))
+    assert "marked; violation; safety gets no second look" in assertion
+    assert "marked; plain; red again, alone" in error
 
 
 def test_a_failure_that_comes_again_is_red_with_its_seed_and_its_command(project: Project) -> None:
@@ -56,7 +74,7 @@ def test_a_failure_that_comes_again_is_red_with_its_seed_and_its_command(project
     assert "red again, alone" in head
     assert error.strip().startswith("AssertionError: not three; the machine")
     repeated = project.call("bash", "-c", command.strip())
-    assert command.strip().startswith("INBOXD_TEST_SEED=4711 make test")
+    assert "INBOXD_TEST_SEED=4711 make test" in command
     assert "1 failed" in repeated.output
 
 
@@ -75,7 +93,7 @@ def test_nine_failures_get_no_second_look(project: Project) -> None:
     found = project.run()
     assert (found.code, found.closing) == (1, "0 passed, 9 failed")
     assert len(found.about("RED")) == 9
-    assert all("more than 8 get no second look" in line for line in found.about("RED"))
+    assert all("more than 8 tests failed: no second look" in line for line in found.about("RED"))
     assert len(found.summary) <= 40
 
 
@@ -96,7 +114,7 @@ def test_six_lines_of_debt_are_red(project: Project) -> None:
     ledger.write_text("".join(lines))
     found = project.run()
     assert (found.code, found.closing) == (1, "1 passed, 1 failed")
-    assert "6 unsteady tests, at most 5 are allowed: red" in found.summary
+    assert "RED: 6 of at most 5 unsteady tests, .ci/unsteady.tsv" in found.summary
 
 
 def test_a_new_unsteady_test_counts_as_debt_and_a_known_one_once(project: Project) -> None:
@@ -111,7 +129,7 @@ def test_a_new_unsteady_test_counts_as_debt_and_a_known_one_once(project: Projec
     ledger.write_text("planted/test_late.py::test_in_time\t2026-11-28\tlate\n")
     found = project.run()
     assert found.closing == "1 passed, 0 failed"
-    assert "1 unsteady tests, at most 5 are allowed: allowed" in found.summary
+    assert "1 of at most 5 unsteady tests, .ci/unsteady.tsv" in found.summary
 
 
 def test_names_with_spaces_quotes_and_dollars_are_found_again(project: Project) -> None:
@@ -131,3 +149,40 @@ def test_names_with_spaces_quotes_and_dollars_are_found_again(project: Project) 
     again = sorted(project.runs.glob("latest/again-*.log"))
     assert all("1 failed" in log.read_text() for log in again)
     assert len(again) == 6
+
+
+def test_a_file_that_skips_itself_is_red(project: Project) -> None:
+    project.plant("absent", "pytest.importorskip('no_such_module')\ndef test_it():\n    pass\n")
+    project.plant("fine", "def test_fine():\n    pass\n")
+    found = project.run()
+    assert found.code == 1
+    assert "missing; no test may be skipped" in found.about("RED")[0]
+
+
+def test_of_a_group_the_summary_shows_the_error_that_decides(project: Project) -> None:
+    project.plant(
+        "group",
+        """
+    def test_it():
+        raise ExceptionGroup("unhandled errors", [ValueError("noise"), Violation("lost a row")])
+    """,
+    )
+    found = project.run()
+    assert "group; violation" in found.about("RED")[0]
+    assert "    Violation: lost a row; the machine" in found.output
+
+
+def test_a_second_look_without_time_is_red(project: Project) -> None:
+    project.settings = "deadline = 66\n"  # six seconds, and a minute for the report
+    project.plant(
+        "slow",
+        """
+    import time
+    def test_slow():
+        time.sleep(3)
+        assert False
+    """,
+    )
+    found = project.run()
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "no time was left for a second look" in found.about("RED")[0]

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gate.folder import KEPT_RUNS
 from tests.gate.conftest import ROOT, Project
+from tests.support.supervising import runs
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -103,7 +105,7 @@ def test_the_logs_of_a_failed_test_are_kept(project: Project) -> None:
     assert "on its output" in found.output
     folder = project.runs / "latest"
     logs = {log.name for log in folder.glob("workers/logs/*/*.log")}
-    assert logs == {"worker-1.log"}
+    assert logs == {"0-worker-1.log"}
     assert "slowest" in (folder / "logs.log").read_text()
     assert (folder / "summary.txt").read_text().splitlines() == found.summary
     [failure] = (folder / "failures.jsonl").read_text().splitlines()
@@ -112,13 +114,15 @@ def test_the_logs_of_a_failed_test_are_kept(project: Project) -> None:
 
 def test_twenty_runs_are_kept(project: Project) -> None:
     project.runs.mkdir()
+    (project.runs / "0-notes").mkdir()
     for number in range(KEPT_RUNS + 3):
         (project.runs / f"20200101-0000{number:02}-old").mkdir()
     project.plant("fine", FINE)
     project.run()
-    kept = sorted(each.name for each in project.runs.iterdir() if not each.is_symlink())
+    kept = sorted(each.name for each in project.runs.glob("20*"))
     assert len(kept) == KEPT_RUNS
     assert kept[0] == "20200101-000004-old"
+    assert (project.runs / "0-notes").exists(), "it is no run's folder"
 
 
 def test_a_missing_program_is_named_within_ten_seconds(project: Project, tmp_path: Path) -> None:
@@ -138,29 +142,80 @@ def test_a_missing_program_is_named_within_ten_seconds(project: Project, tmp_pat
     assert "packages that are not installed: kcat" in found.output
 
 
-def test_a_gate_that_is_told_to_end_leaves_no_process(project: Project) -> None:
-    waits = "import os, time\nfrom pathlib import Path\ndef test_waits():\n"
+@pytest.fixture
+def gate(project: Project) -> Iterator[subprocess.Popen[str]]:
+    """A gate whose one test waits for an hour; `began` has the pid of its pytest."""
+    waits = "import os, time\ndef test_fails():\n    assert False\ndef test_waits():\n"
     waits += "    Path('began').write_text(str(os.getpid()))\n    time.sleep(3600)\n"
     project.plant("waits", waits)
     (project.folder / ".ci/gate.toml").write_text(project.settings)
-    environment = {"PATH": os.environ["PATH"], "INBOXD_CI_RUNS": str(project.runs)}
     gate = subprocess.Popen(
         ["/bin/bash", ".ci/run"],
         cwd=project.folder,
-        env=environment,
+        env={"PATH": os.environ["PATH"], "INBOXD_CI_RUNS": str(project.runs)},
         stdout=subprocess.PIPE,
         text=True,
     )
+    _wait_for(lambda: _pytest(project) is not None)
+    yield gate
+    gate.kill()
+    gate.communicate()
+
+
+def _pytest(project: Project) -> int | None:
     marker = project.folder / "began"
+    return int(marker.read_text() or 0) or None if marker.exists() else None
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while not (marker.exists() and marker.read_text()):
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    gate.send_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_gate_that_is_told_to_end_reports_and_leaves_no_process(
+    project: Project, gate: subprocess.Popen[str], number: signal.Signals
+) -> None:
+    gate.send_signal(number)
     output, _ = gate.communicate(timeout=60)
     assert gate.returncode == 130
-    assert output.splitlines()[-1] == "0 passed, 1 failed"
-    assert not Path(f"/proc/{marker.read_text()}").exists()
+    assert output.splitlines()[-1].endswith(" failed")
+    assert "RED: the gate was interrupted" in output
+    pid = _pytest(project)
+    assert pid is not None
+    assert not runs(pid)
+
+
+def test_the_stage_of_a_killed_gate_is_ended(project: Project, gate: subprocess.Popen[str]) -> None:
+    pid = _pytest(project)
+    assert pid is not None
+    assert runs(pid)
+    gate.kill()
+    _wait_for(lambda: not runs(pid))
+
+
+def test_a_second_gate_is_refused(project: Project, gate: subprocess.Popen[str]) -> None:
+    found = project.call("bash", ".ci/run")
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "Another gate has the lock of" in found.output
+
+
+def test_what_the_caller_has_in_its_environment_changes_no_stage(project: Project) -> None:
+    project.plant("fine", FINE)
+    project.settings = project.settings.replace(', "TESTS=planted/test_fine.py"', "")
+    project.environment |= {"TESTS": "planted/nothing.py", "OPTIONS": "--collect-only"}
+    project.environment |= {"PYTEST_ADDOPTS": "--collect-only", "INBOXD_TEST_POOLER": "1"}
+    found = project.run()
+    assert (found.code, found.closing) == (0, "1 passed, 0 failed")
+
+
+def test_odd_bytes_in_a_failure_do_not_hide_the_report(project: Project) -> None:
+    project.plant("odd", "def test_odd():\n    assert False, chr(0xD800) + chr(0x1F600)\n")
+    found = project.run()
+    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
+    assert "red again, alone" in found.about("RED")[0]
 
 
 def test_the_gate_of_this_project_runs_what_the_makefile_has() -> None:
@@ -170,5 +225,5 @@ def test_the_gate_of_this_project_runs_what_the_makefile_has() -> None:
     targets = {stage.make[0] for stage in settings.stages}
     assert {"check", "test", "test-lowest", "test-plans", "test-long"} == targets
     assert all(f"\n{target}:" in makefile for target in targets)
-    assert sum(stage.limit for stage in settings.stages) > settings.deadline > 3_600
-    assert settings.deadline < 5_400
+    assert settings.deadline < 5_400, "CI kills the gate after that"
+    assert settings.needs_root

@@ -12,9 +12,8 @@ from sqlalchemy import BigInteger, Column, MetaData, Table, Text, create_engine,
 
 from inboxd.client import Inbox, NewEvent
 from tests.support import Database, eventually
-from tests.support.verdicts import safety
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 INSERT = """insert into inboxd.events (topic, type, source, dedup_key, payload)
             values ('stock', 'a.b', 'shop', $1, $2) returning event_id"""
@@ -43,10 +42,9 @@ async def test_of_fifty_concurrent_duplicates_one_is_written(database: Database,
                 group.start_soon(send)
             await anyio.wait_all_tasks_blocked()
             ready.set()
-    with safety():
-        assert await database.fetchval(COUNT) == 1
-        assert await database.fetchval("select count(*) from inboxd.dedup") == 1
-        assert await database.fetchval("select count(*) from inboxd.duplicates") == 49
+    assert await database.fetchval(COUNT) == 1
+    assert await database.fetchval("select count(*) from inboxd.dedup") == 1
+    assert await database.fetchval("select count(*) from inboxd.duplicates") == 49
 
 
 @WAYS
@@ -70,8 +68,7 @@ async def test_who_waits_for_a_duplicate_that_rolls_back_is_written(database: Da
             group.start_soon(second.fetch, INSERT, "order-7", "{}")
             await _blocked(database)
             await transaction.rollback()
-    with safety():
-        assert await database.fetchval(COUNT) == 1
+    assert await database.fetchval(COUNT) == 1
 
 
 @WAYS
@@ -215,8 +212,7 @@ async def test_of_concurrent_contradictions_one_is_a_dead_letter(database: Datab
             group.start_soon(other.fetch, INSERT, "order-7", "2")
             await _blocked(database)
             await transaction.commit()
-    with safety():
-        assert await database.fetchval(COUNT) == 2
+    assert await database.fetchval(COUNT) == 2
 
 
 @WITH_IDS
@@ -252,8 +248,7 @@ async def test_nor_does_it_when_both_come_at_once(database: Database, way: str) 
             group.start_soon(other.fetch, way, event_id, "l", "2", "shop")
             await _blocked(database)
             await transaction.commit()
-    with safety():
-        assert await database.fetchval("select array_agg(key) from inboxd.dedup") == ["k"]
+    assert await database.fetchval("select array_agg(key) from inboxd.dedup") == ["k"]
 
 
 async def test_a_copy_that_is_not_written_takes_no_key(database: Database) -> None:
@@ -287,9 +282,8 @@ async def test_copy_counts_each_event_once(database: Database) -> None:
                 columns=["type", "dedup_key"],
                 records=[("a.b", key) for key in keys],
             )
-    with safety():
-        assert await database.fetchval(COUNT) == 300
-        assert await database.fetchval("select count(*) from inboxd.duplicates") == 1500
+    assert await database.fetchval(COUNT) == 300
+    assert await database.fetchval("select count(*) from inboxd.duplicates") == 1500
 
 
 async def test_duplicates_within_one_page(database: Database) -> None:
@@ -419,8 +413,7 @@ async def test_same_keys_in_opposite_orders_do_not_deadlock(database: Database, 
             async with anyio.create_task_group() as group:
                 group.start_soon(emit, keys, "a")
                 group.start_soon(emit, keys[::-1], "b")
-    with safety():
-        assert await database.fetchval(COUNT) == 1500
+    assert await database.fetchval(COUNT) == 1500
 
 
 async def test_in_a_line_the_order_given_is_kept(database: Database) -> None:

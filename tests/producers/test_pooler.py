@@ -96,6 +96,7 @@ async def test_the_client_writes_in_the_callers_transaction(
     assert await database.fetchval("select count(*) from inboxd.commands") == 3
 
 
+@pytest.mark.safety
 async def test_more_producers_than_sessions_write_each_row_once(
     database: Database, dsn: str
 ) -> None:

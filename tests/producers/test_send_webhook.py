@@ -111,6 +111,7 @@ async def test_it_commits_with_the_senders_transaction(database: Database) -> No
     assert await deliveries(database) == []
 
 
+@pytest.mark.safety
 async def test_a_message_id_is_delivered_once(database: Database) -> None:
     await add(database, "one")
     (first,) = await database.fetch(CHOSEN, "m1")

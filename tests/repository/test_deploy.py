@@ -28,7 +28,7 @@ def value(name: str, key: str) -> str:
 
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     if (analyze := shutil.which("systemd-analyze")) is None:
-        pytest.skip("systemd-analyze is not here")
+        pytest.skip("systemd-analyze is not installed: apt install systemd")
     for unit in (*SERVICES, "inboxd-receive.socket"):
         text = (DEPLOY / unit).read_text()
         # The program is looked for where the units have it.

@@ -127,6 +127,7 @@ async def test_what_settles_in_one_page_is_counted_for_its_batch(
         assert await connection.fetchval("select count(*) from inboxd.batch_progress") == 0
 
 
+@pytest.mark.safety
 async def test_two_folds_at_once_release_once(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         me, batch = await join(one), await send_batch(one, 2)

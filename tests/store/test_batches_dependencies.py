@@ -80,6 +80,7 @@ async def test_what_waits_for_a_cancelled_step_is_cancelled_however_deep(
         assert await connection.fetchval("select count(*) from inboxd.dependencies") == 0
 
 
+@pytest.mark.safety
 async def test_two_prerequisites_that_settle_together_release_once(database: Database) -> None:
     async with daemon_session(database) as one, daemon_session(database) as two:
         me = await join(one)

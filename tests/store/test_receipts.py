@@ -185,6 +185,7 @@ async def test_a_receipt_is_written_once(database: Database) -> None:
     assert len(set(map(str, await receive(database, twice, twice)))) == 1
 
 
+@pytest.mark.safety
 async def test_a_receipt_that_two_write_at_once_is_written_once(database: Database) -> None:
     given = receipt(received(dedup_key="d"))
     answers: list[receipts.Stored] = []
@@ -204,6 +205,7 @@ async def test_a_receipt_that_two_write_at_once_is_written_once(database: Databa
     assert len(await rows(database)) == len(await rows(database, "receipts")) == 1
 
 
+@pytest.mark.safety
 async def test_many_that_write_the_same_receipts_write_each_once(database: Database) -> None:
     pages = [receipt(received(dedup_key=str(n % 20))) for n in range(60)]
     found = Counter[UUID]()

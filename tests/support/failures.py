@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pooler import EVERYWHERE
-from tests.support.verdicts import kind_of
+from tests.support.verdicts import Kind, kind_of, told
 from tests.support.worker import Worker
 
 _EVERYTHING = bool(os.environ.get("INBOXD_TEST_EVERYTHING")) and not EVERYWHERE
@@ -39,7 +39,8 @@ def pytest_runtest_makereport(
         report.longrepr = f"INBOXD_TEST_EVERYTHING is set, so no test may be left out. {reason}"
         report.user_properties.append(("kind", "missing"))
     elif report.failed and call.excinfo is not None:
-        report.user_properties.append(("kind", kind_of(call.excinfo.value)))
+        error = call.excinfo.value
+        report.user_properties += [("kind", _kind(item, error)), ("error", told(error))]
     if report.failed:
         item.stash[_HAS_FAILED] = True
     if report.when == "teardown" and _KEPT is not None and item.stash.get(_HAS_FAILED, False):
@@ -47,12 +48,20 @@ def pytest_runtest_makereport(
     return report
 
 
+def _kind(item: pytest.Item, error: BaseException) -> Kind:
+    """The kind of a failure; in a test that is marked so, each assertion is about safety."""
+    kind = kind_of(error)
+    is_about_safety = isinstance(error, AssertionError) and item.get_closest_marker("safety")
+    return "violation" if kind == "plain" and is_about_safety else kind
+
+
 def _keep_logs(item: pytest.Item, kept: Path) -> None:
+    """Copy what there is; a full disk or a file that is gone must not fail another test."""
     folder = kept / re.sub(r"[^\w.-]+", "-", item.nodeid)[-150:]
-    for log in sorted(set(_logs(item)))[:_MOST_LOGS]:
-        with suppress(OSError):  # no disk space for a copy must not fail a test
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copy(log, folder / log.name)
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, log in enumerate(sorted(set(_logs(item)))[:_MOST_LOGS]):
+            shutil.copy(log, folder / f"{number}-{log.name}")
 
 
 def _logs(item: pytest.Item) -> Iterator[Path]:

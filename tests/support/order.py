@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 from tests.support.databases import Database
-from tests.support.verdicts import Late, safety
+from tests.support.verdicts import Late, Violation, safety
 from tests.support.waiting import eventually
 
 TRAIL = """
@@ -65,8 +65,11 @@ async def settled(database: Database, count: int, within: float = 30) -> None:
 
     try:
         await eventually(have, within)
-    except AssertionError as error:
-        raise Late(f"{error}: {await _stuck(database)}") from error
+    except Late as error:
+        left = await _stuck(database)
+        if not left and not await have():
+            raise Violation(f"{error}: nothing is left, so events are lost") from error
+        raise Late(f"{error}: {left}") from error
 
 
 async def _stuck(database: Database) -> list[tuple[object, ...]]:

@@ -40,6 +40,16 @@ def kind_of(error: BaseException) -> Kind:
     return next((kind for kind in kinds if kind in found), "plain")
 
 
+def told(error: BaseException) -> str:
+    """One line for a failure: of a group, that of the member that decides its kind."""
+    kind = kind_of(error)
+    members = [each for each in _chain(error) if not isinstance(each, BaseExceptionGroup)]
+    deciding = next((each for each in members if _own_kind(each) == kind), error)
+    shown = deciding if isinstance(error, BaseExceptionGroup) else error
+    first = next((line for line in str(shown).splitlines() if line.strip()), "")
+    return f"{type(shown).__name__}: {first}"
+
+
 def _own_kind(error: BaseException) -> Kind:
     if isinstance(error, Violation):
         return "violation"

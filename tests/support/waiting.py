@@ -22,15 +22,19 @@ async def eventually(condition: Callable[[], Awaitable[T]], within: float = WITH
     """Ask again until the answer is truthy, and return it.
 
     An error of `condition` is a falsy answer too: a database that restarts refuses connections.
-    After `within` seconds it raises Late with the last answer, or that answer if it is a Violation.
+    After `within` seconds it raises Late with the last answer; if that is a Violation, with or
+    without a refused connection after it, it raises that one.
     """
     answer: object = "nothing"
     with anyio.move_on_after(within):
         while True:
             try:
                 found = await condition()
-            except (OSError, AssertionError) as error:
+            except AssertionError as error:
                 answer = error
+            except OSError as error:
+                if not isinstance(answer, Violation):
+                    answer = error
             else:
                 if found:
                     return found

@@ -27,7 +27,7 @@ from tests.inbound.spool.test_log import FOLDER, appender, contents, no, written
 from tests.inbound.spool.test_spooling import Process, Tables, receipt
 from tests.support.volatile import VolatileFiles
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from inboxd.inbound.spool.writer import SpoolingWriter
 from inboxd.model.receipt import Receipt, ReceivedEvent
 from inboxd.store.receipts import Stored
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.safety]
 
 
 @dataclass
