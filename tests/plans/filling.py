@@ -142,6 +142,11 @@ insert into inboxd.dependencies (needs, waiting)
 """
 
 
+# Rows are updated in the order of ids, whatever the planner believes of the tables. If it believes
+# them empty, it compares each row with all others; a hash join has another order each time.
+_MERGED = "set local enable_nestloop = off; set local enable_hashjoin = off; "
+
+
 @dataclass
 class Known:
     """Rows to work on, found once the tables are full; before that, nobody's."""
@@ -210,9 +215,8 @@ async def fill(database: Database, rows: int, dead: int) -> None:
     """So many rows of what a table may be full of, `dead` dead letters, and a few of all else."""
     text = _ROWS.format(rows=rows, dead=dead, worker=WORKER)
     for statement in text.strip(";\n").split(";\n"):
-        # The planner may believe that the tables are empty, and would join their rows one by one.
-        quick = "set local enable_nestloop = off; " if statement.startswith("update") else ""
-        await database.execute(quick + statement)
+        merged = _MERGED if statement.startswith("update") else ""
+        await database.execute(merged + statement)
 
 
 async def empty(database: Database) -> int:
