@@ -16,14 +16,15 @@ SOURCES := $(wildcard inboxd tests examples benchmarks)
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check fmt test test-lowest test-long test-plans test-pooler test-matrix chaos demo demo-bets demo-accounts bench profile dist clean
+.PHONY: help setup check fmt test test-lowest test-long test-plans test-pooler test-matrix chaos demo demo-bets demo-accounts screenshots bench profile dist clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv and install the project into it (PYTHON=python3.12: .venv-3.12)
 
-# Made again when dependencies change; --clear, so that a broken or moved one is mended as well.
+# Made again when dependencies change; --clear, so that a broken or moved one is mended as well. What builds the dozen of
+# packages is installed once, not for each of them.
 $(READY): pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
 	@echo "Setting up $(VENV) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -31,14 +32,15 @@ $(READY): pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
 	@$(PYTHON) -m venv --clear $(VENV) \
 	  || { echo "No virtual environment: on Debian or Ubuntu, apt install python3-venv" >&2; exit 1; }
 	@$(if $(LOWEST),$(PYTHON) tests/support/lowest.py >$(VENV)/lowest.txt)
-	@$(PIP) install $(if $(LOWEST),--constraint $(VENV)/lowest.txt --editable '.[test]',--editable '.[test,check]') \
+	@$(PIP) install 'hatchling>=1.27' editables
+	@$(PIP) install --no-build-isolation $(if $(LOWEST),--constraint $(VENV)/lowest.txt --editable '.[test]',--editable '.[test,check]') \
 	  $(foreach plugin,$(PLUGINS),--editable $(plugin))
 	@touch $@
 
 # The long tests and the benchmarks run the peers too.
 PEERS := $(VENV)/.bench
 $(PEERS): $(READY)
-	@$(PIP) install --editable '.[bench]'
+	@$(PIP) install --no-build-isolation --editable '.[bench]'
 	@touch $@
 
 check: $(READY) ## lint, formatting, types, and which room may import which
@@ -58,9 +60,9 @@ test test-long test-plans test-pooler: export INBOXD_TEST_POSTGRES ?= $(POSTGRES
 test test-long test-plans test-pooler: export PYTHONDONTWRITEBYTECODE :=
 
 # Tests mostly wait: three processes keep two cores busy, each with a server of its own; the long ones work.
-# JOBS=0: one after the other, as on a server that is given, whose roles and locks all would share.
+# OPTIONS: more of pytest's. JOBS=0: one after the other, as on a server that is given, whose roles and locks all would share.
 JOBS ?= $(if $(INBOXD_TEST_DSN),0,$(if $(filter test-long,$@),2,3))
-SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
+SIDE_BY_SIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder $(OPTIONS)
 
 # TESTS: folders, files or tests; nothing means all.
 test: $(READY) ## every test but the long ones (PYTHON=python3.13 POSTGRES=/usr/lib/postgresql/15/bin TESTS= JOBS=3)
@@ -82,8 +84,11 @@ LONG ?= long
 test-long: $(PEERS) ## the long tests, within an hour on two cores (LONG='long and not soak')
 	@$(BIN)/pytest -m '$(LONG)' $(SIDE_BY_SIDE)
 
+# What `make test` leaves out: PLANS='states and not long'
+PLANS ?= not long
+
 test-plans: $(READY) ## the plans of all statements in all states of statistics (POSTGRES=/usr/lib/postgresql/15/bin)
-	@$(BIN)/pytest -m 'not long' -k 'not fewstates' $(SIDE_BY_SIDE) tests/plans
+	@$(BIN)/pytest -m '$(PLANS)' -k 'not fewstates' $(SIDE_BY_SIDE) tests/plans
 
 test-pooler: $(READY) ## the tests of whole workers and of producers, through PgBouncer
 	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/cli tests/daemon tests/faults tests/producers
@@ -110,6 +115,10 @@ demo-bets: $(READY) ## results come in while PostgreSQL is away: every bet comes
 
 demo-accounts: $(READY) ## users register while the accounts service is down: each is provisioned once
 	@$(BIN)/python examples/accounts/outage.py
+
+screenshots: $(READY) ## the pictures in docs/images, of a real browser (Debian's chromium)
+	@mkdir -p docs/images
+	@INBOXD_TEST_SCREENSHOTS=docs/images $(BIN)/pytest -q tests/browser/test_screenshots.py tests/browser/test_operator.py
 
 # One after the other, never side by side. ONLY=drain,inserts ROWS=20000 REPEAT=3 LINES="no-op events"
 # growth fills the disk first, with 20 million rows: only when it is asked for.

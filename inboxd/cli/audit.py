@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from inboxd.cli import columns
-from inboxd.cli.options import Looking, Paging, Since, read_since
+from inboxd.cli.options import Looking, Paging, Since
 from inboxd.cli.output import TableColumn
+from inboxd.model.moments import read_since
 
 _COLUMNS = (
     *("id", TableColumn("at", kind="time"), "by", "action", TableColumn("target", cut="right")),
@@ -31,7 +32,7 @@ def audit(
     given: Looking,
 ) -> None:
     """List what operators did: who, when, what, why, and to how many rows; the newest first."""
-    from inboxd.operations import actions
+    from inboxd.operations import all_actions
     from inboxd.store.operations import AuditFilter
 
     wanted = AuditFilter(
@@ -42,6 +43,5 @@ def audit(
         below=page.after,
         limit=page.limit,
     )
-    found = given.ask(lambda session: actions(session, wanted))
-    document = {"audit": found, "next": page.next(found)}
-    given.print(document, [columns.table(_COLUMNS, found)])
+    found = given.ask(lambda session: all_actions(session, wanted))
+    given.print(found.document(), [columns.table(_COLUMNS, found.rows)])

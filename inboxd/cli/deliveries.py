@@ -13,9 +13,10 @@ import typer
 from inboxd.cli import columns
 from inboxd.cli.actions import ActingOnMany, act_on_all
 from inboxd.cli.completion import declared
-from inboxd.cli.options import Acting, Looking, Paging, Since, Statuses, read_since
+from inboxd.cli.options import Acting, Looking, Paging, Since, Statuses
 from inboxd.cli.output import TableColumn
 from inboxd.errors import UsageError
+from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:
@@ -62,20 +63,19 @@ def deliveries(
     name: Name, *, status: Statuses = None, since: Since = None, page: Paging, given: Looking
 ) -> None:
     """List what was sent to an endpoint, newest first, with the last answer."""
-    from inboxd.operations import one_endpoint
-    from inboxd.store.endpoints import DeliveryFilter
-    from inboxd.store.endpoints import deliveries as find
-
-    wanted = DeliveryFilter(
-        statuses=tuple(map(str, status or ())),
-        since=None if since is None else read_since(since),
-        below=page.after,
-        limit=page.limit,
-    )
+    from inboxd import operations
 
     async def look(session: "Session") -> list[dict[str, Any]]:
-        await one_endpoint(session, name)
-        return await find(session, name, wanted)
+        await operations.one_endpoint(session, name)
+        found = await operations.deliveries(
+            *(session, name),
+            statuses=tuple(map(str, status or ())),
+            since=None if since is None else read_since(since),
+            below=page.after,
+            limit=page.limit,
+            everywhere=True,
+        )
+        return found.rows
 
     rows = given.ask(look)
     document = {"deliveries": rows, "next": page.next(rows)}

@@ -6,14 +6,18 @@ a row created, a hundred are told.
 
 import base64
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, astuple
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from inboxd.errors import NotFound
 from inboxd.model.lifecycle import Status
+from inboxd.model.waiting import brief
+from inboxd.operations.labels import LabelsOf, Tenants, links_of, type_labels
 from inboxd.operations.story import created_by, replays_of, waits_of
+from inboxd.operations.waiting import why_of
 from inboxd.registry.retry_rules import default_rule, rules_in
 from inboxd.settings import Settings
 from inboxd.store import breakers, listing, receipts, suspects
@@ -22,6 +26,13 @@ from inboxd.store.wakeups import HotTable
 
 _OF_SUSPECTS = ("suspect_group", "lone_crashes", "alone_fence")
 _DIED = "WorkerDied"
+# What is null for a role that may not read contents, though there may be some.
+_WITHHELD = ("errors", "progress")
+# A row without what is told of others.
+_ALONE: Mapping[str, Any] = {
+    **dict.fromkeys(("children", "replays", "waits_for", "elsewhere", "breakers"), ()),
+    "suspect": None,
+}
 # What is told of a receipt.
 _RECEIPT = (
     *("receipt_id", "received_at", "source", "outcome", "address", "key_id"),
@@ -37,15 +48,20 @@ async def details(
     *,
     payload: bool,
     raw: bool = False,
+    tenants: Tenants | None = None,
+    labels_of: LabelsOf = type_labels,
 ) -> dict[str, Any]:
     """One row as JSON values, with what is known beside it. Raises NotFound.
 
-    payload: with payload, headers and result. raw: with the webhook that an event came in.
+    tenants: their names, of a process that looks more than once. payload: with payload, headers and
+    result. raw: with the webhook that an event came in. withheld: what the session's role may not
+    read; DatabaseError where that was asked for.
     """
+    if payload:
+        session.refuse_withheld("payloads, headers and results")
     row = await listing.one(session, table, id, payload=payload)
     if row is None:
-        one = table.removesuffix("s")
-        raise NotFound(f"there is no {one} {id}: look the id up with `inboxd {table} list`")
+        raise _missing(table, id)
     kind = table.removesuffix("s")
     rules = await listing.rules(session, kind, row["type"])
     if kind == "event":
@@ -61,14 +77,46 @@ async def details(
         for each in created
     ]
     row["replays"] = await replays_of(session, kind, row["id"])
-    waits = row["status"] == Status.WAITING
-    row["waits_for"] = await waits_of(session, uuid) if waits else []
+    row["why"] = await why_of(session, settings, table, row)
+    row["waits_for"] = await waits_of(session, uuid) if row.get("needs") else []
     row["suspect"] = await _suspicion(session, row)
     uses = [f"{kind} {row['type']}"] + ([f"queue {row['queue']}"] if kind == "command" else [])
     needed = await breakers.listed(session, uses=uses)
     row["breakers"] = [dict(each) for each in needed]
     row["receipt"] = await _receipt(session, row, raw=raw)
+    row["title"], row["description"] = astuple(
+        (await labels_of(session, kind, {row["type"]}))[row["type"]]
+    )
+    await _name_tenant(session, row, tenants or Tenants(settings.tenants))
+    row["links"] = links_of(settings.links, row)
+    row["withheld"] = list(_WITHHELD) if "content" in session.withheld else []
     return row
+
+
+def alone(
+    table: HotTable, id: int | UUID, row: dict[str, Any], tenants: frozenset[str]
+) -> dict[str, Any]:
+    """A row for who may see certain tenants, without what is told of others beside it.
+
+    These may be of any tenant. Raises NotFound for a row of another, as if it were not there.
+    """
+    if row["tenant"] not in tenants:
+        raise _missing(table, id)
+    why = None if row["why"] is None else brief(row["why"])
+    return row | {key: value for key, value in _ALONE.items() if key in row} | {"why": why}
+
+
+def _missing(table: HotTable, id: int | UUID) -> NotFound:
+    one = table.removesuffix("s")
+    return NotFound(f"there is no {one} {id}: look the id up with `inboxd {table} list`")
+
+
+async def _name_tenant(session: Session, row: dict[str, Any], tenants: Tenants) -> None:
+    """What the row's tenant is called."""
+    if tenants.settings.query is not None:
+        names = await tenants.names(session, [row["tenant"]])
+        row["tenant_name"] = names.get(row["tenant"])
+        row["names_missing"] = tenants.trouble
 
 
 async def _suspicion(session: Session, row: dict[str, Any]) -> dict[str, Any] | None:

@@ -5,8 +5,9 @@ without a secret. Known limit: what the settings say of an endpoint is changed t
 *See:* `cli/endpoints.py`, before it; `store/endpoints.py`, after it.
 """
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from inboxd.errors import Conflict, NotFound, UnknownName, UsageError
@@ -22,12 +23,18 @@ from inboxd.model.endpoints import (
 )
 from inboxd.model.spelling import did_you_mean
 from inboxd.operations.bulk import Selection
-from inboxd.operations.rows import Done, RowId, act, listed
+from inboxd.operations.finding import Found, find, search
+from inboxd.operations.held_rows import Done, RowId, listed
+from inboxd.operations.rows import act
 from inboxd.store import endpoints as store
 from inboxd.store import operations as rows
 from inboxd.store import wakeups
 from inboxd.store.endpoints import EndpointRow, NewEndpoint
+from inboxd.store.finding import Filter
 from inboxd.store.session import Session
+
+# More rows than there are.
+_ALL = 2**62
 
 
 async def one_endpoint(session: Session, name: str) -> EndpointRow:
@@ -38,6 +45,28 @@ async def one_endpoint(session: Session, name: str) -> EndpointRow:
         hint = did_you_mean(name, known) or "; `inboxd endpoints list` has the names."
         raise UnknownName(f"there is no endpoint {name!r}{hint}")
     return found[0]
+
+
+async def deliveries(
+    session: Session,
+    name: str,
+    *,
+    statuses: Collection[str] = (),
+    since: datetime | None = None,
+    below: int | None = None,
+    limit: int = 20,
+    everywhere: bool = False,
+) -> Found:
+    """What was sent to an endpoint, the newest first.
+
+    everywhere: by as many requests as it takes to fill the page, or to look at all commands; else
+    as far as one request looks.
+    """
+    wanted = Filter(lane=QUEUE + name, statuses=statuses, since=since)
+    ask = partial(search, look=_ALL) if everywhere else find
+    return await ask(
+        *(session, "commands", wanted), below=below, limit=limit, read=store.found_deliveries
+    )
 
 
 async def add_endpoint(
@@ -92,26 +121,47 @@ async def remove_endpoint(
 
 
 async def enable_endpoint(
-    session: Session, name: str, *, actor: str, reason: str | None = None
+    session: Session,
+    name: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: datetime | None = None,
 ) -> EndpointRow:
-    """Enable one: what waits is delivered. Raises UnknownName, and Conflict if it is enabled."""
+    """Enable one: what waits is delivered. seen: when it was changed last, as somebody saw it.
+
+    Raises UnknownName, and Conflict if it is enabled, or was changed meanwhile.
+    """
     async with session.connection.transaction():
         row = await one_endpoint(session, name)
         if row["undeclared_at"] is not None:
             _refuse_settings(row, "no worker has it any more: put it back there")
-        if not await store.enable(session, name):
+        if not await store.enable(session, name, seen):
+            if not (await one_endpoint(session, name))["enabled"]:
+                raise _changed_meanwhile(name)
             raise Conflict(f"the endpoint {name!r} is enabled already")
         await rows.record(session, actor, "enable", f"endpoint {name}", reason, 1)
         return await one_endpoint(session, name)
 
 
 async def disable_endpoint(
-    session: Session, name: str, *, actor: str, reason: str | None = None
+    session: Session,
+    name: str,
+    *,
+    actor: str,
+    reason: str | None = None,
+    seen: datetime | None = None,
 ) -> EndpointRow:
-    """Disable one: nothing is written for it. Raises UnknownName, Conflict if it is disabled."""
+    """Disable one: nothing is written for it. seen: when it was changed last, as somebody saw it.
+
+    Raises UnknownName, and Conflict if it is disabled, or was changed meanwhile.
+    """
     async with session.connection.transaction():
-        row = await one_endpoint(session, name)
-        if not await store.disable(session, name, reason or f"disabled by {actor}"):
+        await one_endpoint(session, name)
+        if not await store.disable(session, name, reason or f"disabled by {actor}", seen):
+            row = await one_endpoint(session, name)
+            if row["enabled"]:
+                raise _changed_meanwhile(name)
             raise Conflict(f"the endpoint {name!r} is disabled already: {row['disabled_reason']}")
         await rows.record(session, actor, "disable", f"endpoint {name}", reason, 1)
         return await one_endpoint(session, name)
@@ -228,6 +278,12 @@ def _check(url: str | None, types: Sequence[str]) -> None:
         refuse("the URL", url_problem(url))
     for each in types:
         refuse(f"the type {each!r:.60}", type_problem(each))
+
+
+def _changed_meanwhile(name: str) -> Conflict:
+    return Conflict(
+        f"the endpoint {name!r} was changed meanwhile; nothing was done: look again how it is"
+    )
 
 
 def _refuse_settings(row: EndpointRow, remedy: str) -> None:

@@ -4,8 +4,9 @@
 `reloadable` says what SIGHUP may change.
 """
 
-from inboxd.settings.admin import Admin, AdminToken
+from inboxd.settings.admin import Admin, AdminOidc, AdminProxy, AdminToken, AdminUser
 from inboxd.settings.breakers import BreakerOverride
+from inboxd.settings.brokers import Broker, MessageSource, Relay
 from inboxd.settings.database import Database
 from inboxd.settings.describe import Changes, describe, reloadable, taken_over
 from inboxd.settings.inbound import (
@@ -19,6 +20,7 @@ from inboxd.settings.inbound import (
 )
 from inboxd.settings.loading import Reading, load, read
 from inboxd.settings.maintenance import Dedup, DedupSource, History, Maintenance
+from inboxd.settings.notices import Notices
 from inboxd.settings.outbound import Outbound, OutboundHttp, OutboundWebhooks, Target
 from inboxd.settings.overrides import (
     Queue,
@@ -34,8 +36,12 @@ from inboxd.settings.telemetry import Http, Logs
 __all__ = [
     "ANY",
     "Admin",
+    "AdminOidc",
+    "AdminProxy",
     "AdminToken",
+    "AdminUser",
     "BreakerOverride",
+    "Broker",
     "CertificateScheme",
     "Changes",
     "Commands",
@@ -51,11 +57,14 @@ __all__ = [
     "InboundSpool",
     "Logs",
     "Maintenance",
+    "MessageSource",
+    "Notices",
     "Outbound",
     "OutboundHttp",
     "OutboundWebhooks",
     "Queue",
     "Reading",
+    "Relay",
     "RetryDefaults",
     "ScheduleOverride",
     "Settings",

@@ -12,11 +12,15 @@ from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from inboxd.settings.admin import Admin
+from inboxd.settings.base import Section
 from inboxd.settings.breakers import BreakerOverride
+from inboxd.settings.brokers import Broker, BrokerName, Relay, RelayName
 from inboxd.settings.database import Database
 from inboxd.settings.endpoints import Endpoint, EndpointName
 from inboxd.settings.inbound import Inbound
+from inboxd.settings.labels import Links, TenantNames
 from inboxd.settings.maintenance import Dedup, History, Maintenance
+from inboxd.settings.notices import Notices
 from inboxd.settings.outbound import Outbound, Target, TargetName
 from inboxd.settings.overrides import (
     Queue,
@@ -60,12 +64,17 @@ class Settings(BaseSettings):
     http: Http = Field(default_factory=Http)
     inbound: Inbound = Field(default_factory=Inbound)
     admin: Admin = Field(default_factory=Admin)
+    tenants: TenantNames = Field(default_factory=TenantNames)
+    links: Links = Field(default_factory=Links)
     outbound: Outbound = Field(default_factory=Outbound)
     targets: dict[TargetName, Target] = Field(default_factory=dict)
+    brokers: dict[BrokerName, Broker] = Field(default_factory=dict)
+    relays: dict[RelayName, Relay] = Field(default_factory=dict)
     log: Logs = Field(default_factory=Logs)
     history: History = Field(default_factory=History)
     dedup: Dedup = Field(default_factory=Dedup)
     maintenance: Maintenance = Field(default_factory=Maintenance)
+    notices: Notices = Field(default_factory=Notices)
 
     _sources: Mapping[str, str] = PrivateAttr(default_factory=dict)
     _unknown: frozenset[Key] = PrivateAttr(default_factory=frozenset)
@@ -125,3 +134,9 @@ class Settings(BaseSettings):
     def source_of(self, key: str) -> str:
         """Name the place that gave a dotted key its value, `"default"` if none did."""
         return self._sources.get(key, "default")
+
+    def places_of(self, table: str, section: Section) -> str:
+        """Name the places that gave the values of a table, `""` if none did."""
+        keys = sorted(f"{table}.{key}" for key in section.model_fields_set)
+        sources = dict.fromkeys(self.source_of(key) for key in keys)
+        return ", ".join(each for each in sources if each != "default")

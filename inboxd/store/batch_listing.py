@@ -55,9 +55,9 @@ async def one(session: Session, id: int | UUID) -> Row | None:
     return await session.fetchrow("show_batch", *_key(id))
 
 
-async def steps(session: Session, workflow: int, limit: int) -> list[Row]:
-    """The steps of a workflow, and what each still waits for."""
-    return await session.fetch("batch_steps", workflow, limit)
+async def steps(session: Session, workflow: int, limit: int, created_at: datetime) -> list[Row]:
+    """Steps of a workflow that was created then: see `batch_steps.sql`."""
+    return await session.fetch("batch_steps", workflow, limit, created_at)
 
 
 async def continuations(session: Session, batch_id: UUID, limit: int) -> list[Row]:
@@ -68,6 +68,25 @@ async def continuations(session: Session, batch_id: UUID, limit: int) -> list[Ro
 async def failures(session: Session, batch: int, limit: int) -> list[Row]:
     """Dead letters in a batch: id, type, attempts, error."""
     return await session.fetch("batch_failures", batch, limit)
+
+
+async def members(
+    session: Session,
+    batch: int,
+    statuses: Collection[str],
+    after: int,
+    limit: int,
+    look: int,
+    created_at: datetime,
+) -> list[Row]:
+    """Commands in a batch that was created then: see `batch_members.sql`."""
+    given = (batch, list(statuses) or None, after, limit, look, created_at)
+    return await session.fetch("batch_members", *given)
+
+
+async def nested(session: Session, batch: int, limit: int) -> list[Row]:
+    """Batches in a batch: id, kind, name, status, size, unsettled."""
+    return await session.fetch("nested_batches", batch, limit)
 
 
 async def lock(session: Session, id: int | UUID) -> Row | None:

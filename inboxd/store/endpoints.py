@@ -6,7 +6,7 @@ Known limit: all of it is read each time.
 *See:* `migrations/functions/write_webhooks.sql`, by which webhooks become deliveries.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, cast
@@ -15,10 +15,11 @@ import orjson
 
 from inboxd.errors import SettingsError
 from inboxd.model.endpoints import QUEUE, DisabledBy, WrittenEndpoint
-from inboxd.model.lifecycle import HOT, SETTLED
 from inboxd.store.connections import Connection, Row
+from inboxd.store.finding import hits_given
 from inboxd.store.session import Session
 from inboxd.store.statements import Statements
+from inboxd.store.wakeups import HotTable
 
 
 class EndpointRow(TypedDict):
@@ -65,16 +66,6 @@ class NewEndpoint:
     disable_after: timedelta = timedelta(days=5)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryFilter:
-    """Which deliveries of an endpoint, the newest first; below: for the next page."""
-
-    statuses: Collection[str] = ()
-    since: datetime | None = None
-    below: int | None = None
-    limit: int = 20
-
-
 async def read(connection: Connection, sql: Statements) -> dict[str, WrittenEndpoint]:
     """All endpoints, by name, with the secrets that sign now."""
     rows = await connection.fetch(sql["read_endpoints"])
@@ -113,10 +104,15 @@ async def give_up(
     version: int,
     by: Literal["failures", "gone"],
     reason: str,
+    failure: tuple[int | None, str],
 ) -> int | None:
-    """Disable one that fails. Its version; None: somebody changed it, or it is disabled."""
+    """Disable one that fails. Its version; None: somebody changed it, or it is disabled.
+
+    reason: why, for everybody. failure: the status of its last answer, and what went wrong, which
+    may quote that answer: for who may read contents.
+    """
     found: int | None = await connection.fetchval(
-        sql["give_up_endpoint"], name, version, by, reason
+        sql["give_up_endpoint"], name, version, by, reason, *failure
     )
     return found
 
@@ -187,14 +183,14 @@ async def remove(session: Session, name: str) -> bool:
     return await session.fetchval("remove_endpoint", name) is not None
 
 
-async def enable(session: Session, name: str) -> bool:
-    """Whether it exists, and was disabled."""
-    return await session.fetchval("enable_endpoint", name) is not None
+async def enable(session: Session, name: str, unchanged: datetime | None) -> bool:
+    """Whether it exists, was disabled, and last changed then; None: at any time."""
+    return await session.fetchval("enable_endpoint", name, unchanged) is not None
 
 
-async def disable(session: Session, name: str, reason: str) -> bool:
-    """Whether it exists, and was enabled."""
-    return await session.fetchval("disable_endpoint", name, reason) is not None
+async def disable(session: Session, name: str, reason: str, unchanged: datetime | None) -> bool:
+    """Whether it exists, was enabled, and last changed then; None: at any time."""
+    return await session.fetchval("disable_endpoint", name, reason, unchanged) is not None
 
 
 async def rotate(session: Session, name: str, secret: str, keep: timedelta) -> bool:
@@ -202,13 +198,11 @@ async def rotate(session: Session, name: str, secret: str, keep: timedelta) -> b
     return await session.fetchval("rotate_endpoint", name, secret, keep) is not None
 
 
-async def deliveries(session: Session, name: str, wanted: DeliveryFilter) -> list[dict[str, Any]]:
-    """What was sent to one, and how that went."""
-    statuses = list(wanted.statuses) or None
-    hot = not statuses or not HOT.isdisjoint(statuses)
-    settled = not statuses or not SETTLED.isdisjoint(statuses)
-    given = (statuses, wanted.since, wanted.below, wanted.limit, hot, settled)
-    rows = [dict(row) for row in await session.fetch("list_deliveries", QUEUE + name, *given)]
+async def found_deliveries(
+    session: Session, _: HotTable, hits: Sequence[tuple[int, datetime | None]]
+) -> list[dict[str, Any]]:
+    """What was sent to one, of commands that were found, and how that went."""
+    rows = [dict(row) for row in await session.fetch("found_deliveries", *hits_given(hits))]
     for row in rows:
         row["answer"] = orjson.loads(row["answer"] or "null")
     return rows

@@ -41,6 +41,7 @@ class Subject:
 class BlockRange:
     """Some pages of one partition. after: how many pages are behind then, out of how many."""
 
+    part: str
     lower: datetime
     upper: datetime
     first: int
@@ -51,12 +52,6 @@ class BlockRange:
     def arguments(self) -> tuple[object, ...]:
         """As the statements take them."""
         return self.lower, self.upper, (self.first, 0), (self.end, 0)
-
-
-async def lacking(session: Session) -> list[str]:
-    """The privileges that the role lacks to erase."""
-    rows = await session.fetch("erase_privileges")
-    return [f"{row['privilege']} on {session.sql.schema}.{row['object']}" for row in rows]
 
 
 async def hot(session: Session, table: HotTable, subject: Subject) -> list[tuple[int, str]]:
@@ -87,7 +82,10 @@ async def stretches(
             after += min(end, pages) - first
             # The last stretch reaches as far as pages can: the partition may have grown.
             last = end if end < pages else 2**32 - 1
-            yield table, BlockRange(row["lower"], row["upper"], first, last, after, total)
+            yield (
+                table,
+                BlockRange(row["part"], row["lower"], row["upper"], first, last, after, total),
+            )
             first = end
 
 

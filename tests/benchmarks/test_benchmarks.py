@@ -1,4 +1,7 @@
-"""Each benchmark runs, with few rows: that it measures is looked at, how fast is not."""
+"""Each benchmark runs, with few rows: that it measures is looked at, how fast is not.
+
+CI has one line of the drains: the others are the same script again.
+"""
 
 import re
 import subprocess
@@ -29,11 +32,16 @@ def lines_of(script: str, *options: str, rows: int = 200) -> list[list[str]]:
 @pytest.mark.parametrize(
     "name",
     [
-        "commands with one insert",
-        "no-op events of 8 KB",
-        "each send one command",
         "no-op commands, two workers",
-        "no-op commands, one a page",
+        *(
+            pytest.param(name, marks=pytest.mark.soak)
+            for name in (
+                "commands with one insert",
+                "no-op events of 8 KB",
+                "each send one command",
+                "no-op commands, one a page",
+            )
+        ),
     ],
 )
 def test_drain(name: str) -> None:
@@ -49,6 +57,7 @@ def test_drain(name: str) -> None:
     ("script", "rows", "options"),
     [
         ("bursts", 500, []),
+        ("consume", 1_500, []),
         ("dedup", 1_000, ["--set=wal_compression=pglz", "--set=max_wal_size=64MB"]),
         ("emit", 1_000, []),
         ("growth", 500, ["--lines=alone"]),
@@ -56,8 +65,10 @@ def test_drain(name: str) -> None:
         ("latency", 20, []),
         ("memory", 1_000, []),
         ("receive", 200, ["--lines=single bodies, one"]),
+        ("relay", 1_500, ["--lines=no keys"]),
         ("spool", 2_000, ["--lines=down"]),
         ("snapshot", 500, ["--lines=, a nap"]),
+        ("viewers", 8_000, ["--lines=of the worker"]),
     ],
 )
 def test_others(script: str, rows: int, options: list[str]) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inboxd.store import statistics
+from inboxd.store import samples
 from inboxd.telemetry.metrics import CommandBacklog, EventBacklog
 from tests.daemon.inbox import Inbox
 from tests.support import Database, StartWorker, endpoints
-from tests.support.rows import SQL, create_ledger, daemon_session
+from tests.support.rows import create_ledger, daemon_session
+from tests.support.sampled import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,12 @@ OF_WHAT_IS_THERE = {
     "inboxd_webhook_held_since_timestamp_seconds",
 }
 _BANK = {"type": "bank.paid", "scheme": "bearer", "keys": [{"secret": "a-token-of-16-bytes"}]}
-_INBOUND = {"http": {"enabled": True, "port": 0}, "webhooks": {"bank": _BANK}}
+_BETS = {"broker": "nowhere", "nats_stream": "BETS"}
+_INBOUND = {
+    "http": {"enabled": True, "port": 0},
+    "webhooks": {"bank": _BANK},
+    "messages": {"bets": _BETS},
+}
 
 
 def asked() -> list[tuple[str, dict[str, str]]]:
@@ -58,6 +64,11 @@ async def test_every_series_of_the_alerts_is_there_from_the_start(
             "retry": {"attempts": 1},
             "schedules": {"leap": leap_day},
             "inbound": _INBOUND,
+            "brokers": {
+                "main": {"kind": "lines", "servers": ["127.0.0.1:9"]},
+                "nowhere": {"kind": "nats", "servers": ["127.0.0.1:9"]},
+            },
+            "relays": {"out": {"broker": "main", "types": ["test.published"]}},
             "outbound": {"webhooks": {"enabled": True}},
         }
     )
@@ -116,8 +127,8 @@ LATE = LINES | LANES | TOPICS | {"s//arrived"}
 async def late(database: Database) -> tuple[set[str], set[str | None]]:
     """The lanes that are late with somebody, and the breakers that something waits for."""
     async with daemon_session(database) as connection:
-        events = await statistics.event_backlog(connection, SQL)
-        commands = await statistics.command_backlog(connection, SQL)
+        counts = await counted(connection)
+    events, commands = samples.event_backlog(counts), samples.command_backlog(counts)
     seen: list[EventBacklog | CommandBacklog] = [*events, *commands]
     assert sum(each.rows or 0 for each in seen) == 14, seen
     old = [each for each in seen if each.age is not None]

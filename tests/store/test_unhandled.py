@@ -133,6 +133,7 @@ async def test_whoever_asks_what_living_workers_handle_heeds_what_they_serve(
         if "state IN ('running', 'draining')" in text and "subscriptions" in text
     }
     assert living.pop("mark_subscriptions") is False
+    assert living.pop("explain_event") is False  # it asks who holds a lease, not who handles
     assert living == dict.fromkeys(("line_up_arrivals", "unhandled", "is_unhandled"), True)
 
 
@@ -233,7 +234,9 @@ async def _touched(connection: Connection) -> dict[str, int]:
     return {name: await _blocks(connection, work) for name, work in asked.items()}
 
 
-@pytest.mark.parametrize("rows", [40_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "rows", [40_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.soak])]
+)
 async def test_what_is_kept_costs_the_claims_of_others_no_more_blocks(
     session: Connection, rows: int
 ) -> None:

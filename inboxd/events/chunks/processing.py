@@ -77,6 +77,7 @@ class ChunkProcessing:
         self._parts = parts
         self._tasks = tasks
         self._reader = reader
+        self._rewinds = reader.rewinds
         self._settling = settling
         self._cursors = ChunkCursors(parts.controls)
         self._visits: dict[Bucket, Visit] = {}
@@ -240,7 +241,9 @@ class ChunkProcessing:
             return False
         if not await self._has_slot(connection, bucket[0]):
             return False
-        if not await self._reader.read_if_due(connection):
+        await self._reader.read_if_due(connection)
+        if self._rewinds != self._reader.rewinds:
+            self._rewinds = self._reader.rewinds
             self._cursors.forget()
         # Chunks, too, wait for what is being taken into their topic.
         return bucket[0] not in self._reader.horizon.held
@@ -259,12 +262,15 @@ class ChunkProcessing:
 
     async def _count(self, visit: Visit) -> None:
         """Count what has committed; a million events take a while, so others have their turn."""
-        tally = self._parts.metrics.tally
+        tally, topic = self._parts.metrics.tally, visit.bucket[0]
         for written in visit.written:
-            for type_, rows, seconds, waited in written.types:
+            for type_, tenant, rows, seconds, waited in written.types:
+                since_due = max(0.0, waited)
                 for _ in range(rows):
-                    since_due = max(0.0, waited)
-                    tally.add("event", type_, "succeeded", seconds, since_due, "", since_due)
+                    tally.add(
+                        *("event", type_, "succeeded", seconds, since_due),
+                        *(topic, since_due, "", tenant),
+                    )
                 await anyio.lowlevel.checkpoint()
             self._settling.count(written.results)
             if written.results.left_to_peer:

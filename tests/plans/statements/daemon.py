@@ -185,7 +185,10 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "fail_endpoint": (lambda c, k: endpoints.fail(c, SQL, "one", 1, 503, "no"), ()),
     "recover_endpoint": (lambda c, k: endpoints.recover(c, SQL, "one", 1, 200), ()),
     "note_success": (lambda c, k: endpoints.note_success(c, SQL, "one", 200), ()),
-    "give_up_endpoint": (lambda c, k: endpoints.give_up(c, SQL, "one", 1, "gone", "410"), ()),
+    "give_up_endpoint": (
+        lambda c, k: endpoints.give_up(c, SQL, "one", 1, "gone", "410", (410, "410: no")),
+        (),
+    ),
     "write_events": (_write_events, ("dedup_pkey", "events_event_id")),
     "release_commands": (lambda c, k: commands.release(c, SQL, WORKER), ("commands_running",)),
     "reap_commands": (
@@ -203,10 +206,9 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_suspects",),
     ),
     "beat": (lambda c, k: workers.beat(c, SQL, k.worker, 0, "running"), ("commands_cancelling",)),
-    "purge_stats": (lambda c, k: purging.remove(c, SQL, "stats", AGE, 10), ("stats_pkey",)),
     "purge_audit": (
         lambda c, k: purging.remove(c, SQL, "audit", AGE, 10),
-        ("audit_at", "audit_pkey"),
+        ("audit_at", "audit_pkey", "actions_open"),
     ),
     "purge_replays": (lambda c, k: purging.remove(c, SQL, "replays", AGE, 10), ("replays_at",)),
     "purge_batches": (
@@ -235,16 +237,16 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "take_probe": (lambda c, k: breakers.take_probe(c, SQL, "brevo", k.worker, 9.0), ()),
     "keep_probe": (lambda c, k: breakers.keep_probe(c, SQL, "brevo", 1, k.worker, 9.0), ()),
     "forget_breakers": (lambda c, k: breakers.forget(c, SQL), ()),
-    "claim_schedule": (lambda c, k: c.fetch(SQL["claim_schedule"], ["hourly"]), ()),
+    "claim_schedule": (lambda c, k: c.fetch(SQL["claim_schedule"], ["hourly"], []), ()),
     "mark_schedules": (lambda c, k: schedules.mark_undeclared(c, SQL), ()),
     "lanes_events, daemon": (
-        lambda c, k: c.fetch(SQL["lanes_events"], 100, False),
-        ("events_lane",),
+        lambda c, k: c.fetch(SQL["lanes_events"], 100, 100),
+        ("events_lane", "events_failed"),
     ),
     "lanes_commands, daemon": (
-        lambda c, k: c.fetch(SQL["lanes_commands"], 100, False),
+        lambda c, k: c.fetch(SQL["lanes_commands"], 100, 100),
         (
-            *("commands_lane", "commands_running"),
+            *("commands_lane", "commands_running", "commands_failed"),
             *("commands_arrived", "commands_again", "commands_unmet"),
         ),
     ),
@@ -457,7 +459,7 @@ async def _nest(session: Connection, _: Known) -> None:
     one = ([uuid4()], ["workflow"], ["w"], [held["id"]], [None], [1], [0], [False], [None])
     origin = (["command"], [7], [None], [None], [None])
     (made,) = await session.fetch(SQL["insert_batches"], *one, *origin)
-    await session.fetch(SQL["insert_steps"], [made["id"]], ["a"], [uuid4()])
+    await session.fetch(SQL["insert_steps"], [made["id"]], ["a"], [uuid4()], ["[]"])
     await session.execute(SQL["close_batch"], batch)
 
 

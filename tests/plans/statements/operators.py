@@ -6,20 +6,33 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from inboxd.api.schedules import Schedule
+from inboxd.operations.ability import RIGHTS
 from inboxd.settings import Queue
 from inboxd.store import (
+    batch_listing,
     breakers,
     endpoints,
     erase,
+    finding,
+    labels,
     lines,
     listing,
+    markers,
     operations,
+    payloads,
     producing,
     queues,
     rehearsal,
+    rights,
+    schedules,
     story,
     suspects,
+    waiting,
 )
+from inboxd.store.limits import Bounds
+from inboxd.store.session import Session
+from inboxd.store.wakeups import HotTable
 from tests.plans.filling import WORKER, Known
 from tests.plans.statements.case import SQL, Case, operator, run
 
@@ -50,29 +63,105 @@ _WHO = erase.Subject("nobody", None, None)
 _WHOM = _WHO.arguments()
 
 
+_ADDED = Schedule(
+    name="added",
+    source="me",
+    cron="0 3 * * *",
+    zone="UTC",
+    missed="once",
+    kind="command",
+    type="user.created",
+    schema_version=1,
+    lane=None,
+    priority=0,
+    tenant=None,
+    payload="{}",
+    time_field=None,
+)
+
+
+_CHANGED = ("0 3 * * *", "UTC", "once", 1, None, 0, None, "{}", None, None, None)
+
+
 _TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
+_DAY = (_TODAY, _TODAY + timedelta(days=1))
+
+
 # One page of one partition.
-_HERE = erase.BlockRange(_TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
+_HERE = erase.BlockRange("p", _TODAY, _TODAY + timedelta(days=1), 0, 1, 1, 1)
 
 
 _DEAD = ("commands_failed",)
 
 
+_OF_COMMANDS = (
+    *("commands_pkey", "commands_command_id", "commands_holding", "commands_line"),
+    *("commands_lane", "commands_running", "commands_suspect_groups", "commands_unique_key"),
+)
+_OF_EVENTS = ("events_pkey", "events_head", "events_lines", "events_lane", "events_arrived")
+
+
+async def _spread(session: Session, table: HotTable) -> object:
+    return await operations.spread(
+        session, table, "f1", ["test.noop", "none"], newest=500, first=20, limit=10
+    )
+
+
+async def _markers(session: Session, known: Known) -> object:
+    await finding.plan_looks(session, walk=True)
+    return await markers.listed(session, *_DAY, look=500, limit=50)
+
+
+def _why_command(of: str) -> tuple[Case, tuple[str, ...]]:
+    bounds = Bounds(total=5, rate=10)
+    return (
+        operator(lambda s, k: waiting.of_command(s, k.of(of)[-1], bounds, 10, 100, 100)),
+        _OF_COMMANDS,
+    )
+
+
+def _why_event(of: str) -> tuple[Case, tuple[str, ...]]:
+    return operator(lambda s, k: waiting.of_event(s, k.of(of)[-1], 100)), _OF_EVENTS
+
+
+def _why_turn(of: str) -> tuple[Case, tuple[str, ...]]:
+    queues = {"big": Queue(), "keyed": Queue(priority=-1), "few": Queue(total_concurrency=5)}
+    return (
+        operator(lambda s, k: waiting.turn_of_command(s, k.of(of)[-1], queues, 100)),
+        (
+            *("commands_pkey", "commands_holding", "commands_lane"),
+            *("commands_arrived", "commands_again", "commands_suspects"),
+        ),
+    )
+
+
 OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "explain_command": _why_command("commands few"),
+    "explain_command, running": _why_command("commands held"),
+    "explain_command, dead": _why_command("commands dead"),
+    "explain_command of a key": _why_command("commands keyed"),
+    "explain_command of a step": _why_command("commands step"),
+    "explain_turn": _why_turn("commands few"),
+    "explain_turn of a key": _why_turn("commands keyed"),
+    "explain_event": _why_event("events few"),
+    "explain_event, dead": _why_event("events dead"),
+    "explain_event, arrived": _why_event("events turn"),
+    "explain_event, lined up": _why_event("events long"),
+    "explain_event of a chunk": _why_event("events chunked"),
+    "list_markers": (
+        operator(_markers),
+        ("audit_at", "breaker_changes_at", "workers_started"),
+    ),
     "list_breakers": (operator(lambda s, k: breakers.listed(s, uses=["command test.noop"])), ()),
     "force_breaker": (
-        operator(lambda s, k: breakers.force(s, "brevo", "open", "me", None)),
+        operator(lambda s, k: breakers.force(s, "brevo", "open", "me", None, None)),
         ("breakers_pkey",),
     ),
     "list_endpoints": (operator(lambda s, k: endpoints.listed(s)), ()),
     "are_deliveries": (
         operator(lambda s, k: endpoints.are_of(s, "one", k.of("commands held"))),
-        ("commands_pkey",),
-    ),
-    "list_deliveries": (
-        operator(lambda s, k: s.fetch("list_deliveries", "big", None, None, None, 10, True, True)),
         ("commands_pkey",),
     ),
     "resend_deliveries": (
@@ -111,6 +200,11 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ),
         (),
     ),
+    "list_labels": (
+        operator(lambda s, k: labels.declared(s)),
+        (),
+    ),
+    "bound_statements": (run("bound_statements", lambda k: "1s"), ()),
     "replay_events": (
         operator(
             lambda s, k: operations.replay_in_place(s, "events", k.of("events dead"), "me", None)
@@ -121,6 +215,34 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: operations.replay_as_new(s, k.of("commands dead"), "me", None)),
         (),
     ),
+    "replace_payload": (
+        operator(lambda s, k: operations.replace_payload(s, k.of("commands dead")[0], "{}")),
+        (),
+    ),
+    "payload_text": (
+        operator(lambda s, k: payloads.of_command(s, k.of("commands dead")[0], 1000)),
+        ("commands_pkey",),
+    ),
+    "json_as_stored": (operator(lambda s, k: payloads.as_stored(s, "{}", 1000)), ()),
+    "consequences": (
+        operator(lambda s, k: operations.consequences(s, k.of("commands dead"))),
+        ("commands_pkey", "batches_pkey", "commands_unique_key"),
+    ),
+    "count_consequences": (
+        operator(
+            lambda s, k: operations.count_consequences(s, k.of("commands dead"), 1000, ["q"], [])
+        ),
+        ("commands_pkey", "dependencies_needs", "commands_line"),
+    ),
+    "ability": (operator(lambda s, k: operations.ability(s)), ()),
+    "lacking_rights": (operator(lambda s, k: rights.lacking(s, RIGHTS["run"])), ()),
+    "hold_schedule": (operator(lambda s, k: schedules.hold(s, "hourly")), ()),
+    "add_schedule": (operator(lambda s, k: schedules.add(s, _ADDED)), ()),
+    "change_schedule": (
+        operator(lambda s, k: s.execute("change_schedule", 1, *_CHANGED, _TODAY)),
+        ("schedules_pkey",),
+    ),
+    "remove_schedule": (run("remove_schedule", 1), ("schedules_pkey",)),
     "replay_commands_in_place": (
         operator(
             lambda s, k: operations.replay_in_place(
@@ -251,11 +373,11 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_command_id",),
     ),
     "lanes_events": (
-        operator(lambda s, k: s.connection.fetch(SQL["lanes_events"], 100, True)),
+        operator(lambda s, k: s.connection.fetch(SQL["lanes_events"], 100, 100)),
         ("events_lane", "events_failed"),
     ),
     "lanes_commands": (
-        operator(lambda s, k: s.connection.fetch(SQL["lanes_commands"], 100, True)),
+        operator(lambda s, k: s.connection.fetch(SQL["lanes_commands"], 100, 100)),
         (
             *("commands_lane", "commands_failed", "commands_suspects", "commands_running"),
             *("commands_arrived", "commands_again", "commands_unmet"),
@@ -270,6 +392,10 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("commands_again", "commands_line", "commands_pkey"),
     ),
     "story_find": (operator(lambda s, k: story.find(s, k.one("commands"))), ()),
+    "story_member": (
+        operator(lambda s, k: story.member(s, "command", k.of("commands big")[0], *_DAY)),
+        ("commands_pkey",),
+    ),
     "story_up": (operator(lambda s, k: story.up(s, "command", k.of("commands big")[0], 10)), ()),
     "story_down": (
         operator(
@@ -290,10 +416,6 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
         operator(lambda s, k: s.connection.fetch(SQL["status_lines"], 10)),
         ("events_arrived", "events_lines", "events_blocking", "events_heads"),
     ),
-    "doctor_failed": (
-        operator(lambda s, k: s.connection.fetch(SQL["doctor_failed"], 60)),
-        ("stats_pkey",),
-    ),
     "erase_scan_events": (
         operator(lambda s, k: s.connection.fetch(SQL["erase_scan_events"], *_WHOM, 0, 100)),
         ("events_pkey",),
@@ -310,8 +432,6 @@ OPERATOR: dict[str, tuple[Case, tuple[str, ...]]] = {
     "erase_events": (operator(lambda s, k: erase.erase(s, "events", _WHO, _HERE, "[]")), ()),
     "erase_commands": (operator(lambda s, k: erase.erase(s, "commands", _WHO, _HERE, "[]")), ()),
     "workers": (operator(lambda s, k: listing.workers(s, ended=True, limit=50)), ()),
-    "throughput": (operator(lambda s, k: listing.throughput(s, 5)), ()),
-    "completed": (operator(lambda s, k: listing.completed(s)), ()),
 }
 
 
@@ -320,15 +440,21 @@ _ANY = (None,) * 6
 
 OPERATOR |= {
     "batch_continuations": (run("batch_continuations", _step, 10), ("dependencies_needs",)),
-    "batch_steps": (run("batch_steps", _flow, 20), ("steps_pkey", "commands_command_id")),
+    "batch_steps": (
+        operator(lambda s, k: batch_listing.steps(s, k.flow, 20, _TODAY)),
+        ("steps_pkey", "commands_batch"),
+    ),
+    "batch_members": (
+        operator(lambda s, k: batch_listing.members(s, k.flow, ["pending"], 0, 10, 1_000, _TODAY)),
+        ("commands_batch", "commands_running"),
+    ),
+    "nested_batches": (run("nested_batches", _flow, 10), ("batches_parent",)),
     "batch_failures": (run("batch_failures", _flow, 10), ("commands_failed_members",)),
     "batches_within": (run("batches_within", None, _flow), ("batches_pkey", "batches_parent")),
     "cancel_batch": (run("cancel_batch", _flow), ("batches_pkey", "dependencies_waiting")),
     "cancel_events": (run("cancel_events", lambda k: k.of("events big")), ("events_pkey",)),
     "flush_chunks": (run("flush_chunks", "chunked", None, 10), ("events_head",)),
     "list_batches": (run("list_batches", *_ANY, None, 10), ("batches_pkey",)),
-    "list_commands": (run("list_commands", *_ANY, 10, True, True), ("commands_pkey",)),
-    "list_events": (run("list_events", *_ANY, 10, True, True), ("events_pkey",)),
     "list_chunks": (run("list_chunks", "chunked", 10, timedelta(1)), ("events_lines",)),
     "doctor_intakes": (run("doctor_intakes"), ()),
     "doctor_receipts": (
@@ -342,6 +468,28 @@ OPERATOR |= {
         ("commands_pkey",),
     ),
     "sample_events": (run("sample_events", lambda k: k.of("events big")), ("events_pkey",)),
+    "spread_commands": (
+        operator(lambda s, k: _spread(s, "commands")),
+        ("commands_failures",),
+    ),
+    "spread_events": (
+        operator(lambda s, k: _spread(s, "events")),
+        ("events_failures",),
+    ),
+    "story_attempts": (
+        operator(
+            lambda s, k: story.attempts(
+                s,
+                [
+                    ("event", k.of("events big")[0], None),
+                    ("command", k.of("commands big")[0], None),
+                    ("event", 1_000_000_007, _TODAY),
+                    ("command", 1_000_000_007, _TODAY),
+                ],
+            )
+        ),
+        ("events_pkey", "commands_pkey"),
+    ),
     "story_replays": (run("story_replays", ["event"], [7], 10), ("replays_old",)),
     "story_steps": (run("story_steps", _steps), ("steps_member_key",)),
     "story_waits": (run("story_waits", _steps, 10), ("dependencies_waiting",)),

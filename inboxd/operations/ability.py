@@ -1,0 +1,117 @@
+"""Whether anything that operators do can be done now: not on a standby, nor for every role.
+
+Owns which rights an action needs of the session's role beside those that an operator's has.
+Promises that it writes nothing to find out.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, Literal
+
+from inboxd.store import operations as store
+from inboxd.store import rights
+from inboxd.store.connections import Row
+from inboxd.store.rights import NeededRight
+from inboxd.store.session import Session
+
+
+class ReadOnlyReason(StrEnum):
+    """Why nothing can be changed."""
+
+    STANDBY = "standby"
+    SERVER = "server"
+    ROLE = "role"
+    AWAY = "away"
+
+
+async def read_only_reason(session: Session) -> ReadOnlyReason | None:
+    """Why nothing can be changed by this session; None: it can be."""
+    found = await store.ability(session)
+    if found["standby"]:
+        return ReadOnlyReason.STANDBY
+    if found["read_only"]:
+        return ReadOnlyReason.SERVER
+    return None if found["may"] else ReadOnlyReason.ROLE
+
+
+ReservedAction = Literal[
+    "emit",
+    "send",
+    "run",
+    "add schedule",
+    "change schedule",
+    "remove schedule",
+    "replay-with",
+    "drain",
+    "erase",
+]
+# What is not every operator's. A session that locks a row must be allowed to change it.
+RIGHTS: Final[Mapping[ReservedAction, Sequence[NeededRight]]] = {
+    "emit": (NeededRight("EXECUTE", "emit_event"),),
+    "send": (NeededRight("EXECUTE", "send_command"),),
+    "run": (
+        NeededRight("SELECT", "schedules", "payload"),
+        NeededRight("UPDATE", "schedules", "next_at, last_at, updated_at"),
+        NeededRight(
+            "INSERT",
+            "events",
+            "topic, type, schema_version, source, tenant, payload, correlation_id, occurred_at",
+        ),
+        NeededRight(
+            "INSERT",
+            "commands",
+            "command_id, queue, type, schema_version, payload, priority, run_at, deadline, "
+            "max_attempts, tenant, entity_type, entity_id, origin_kind, origin_id, "
+            "correlation_id, causation_id, traceparent, ordering_key, batch_id, needs, awaited, "
+            "status, unique_key",
+        ),
+        NeededRight("EXECUTE", "new_uuid"),
+    ),
+    "add schedule": (NeededRight("INSERT", "schedules"),),
+    "change schedule": (
+        NeededRight("SELECT", "schedules", "payload"),
+        NeededRight("UPDATE", "schedules"),
+    ),
+    "remove schedule": (
+        NeededRight("SELECT", "schedules", "payload"),
+        NeededRight("UPDATE", "schedules"),
+        NeededRight("DELETE", "schedules"),
+        NeededRight("DELETE", "controls"),
+    ),
+    "replay-with": (NeededRight("EXECUTE", "replace_payload"),),
+    "drain": (NeededRight("EXECUTE", "receive"), NeededRight("EXECUTE", "erased")),
+    "erase": (
+        NeededRight("UPDATE", "events_history"),
+        NeededRight("UPDATE", "commands_history"),
+        NeededRight("DELETE", "bodies"),
+        NeededRight("UPDATE", "receipts"),
+        NeededRight("UPDATE", "kept_receipts"),
+        NeededRight("UPDATE", "held_receipts"),
+        NeededRight("SELECT", "bodies"),
+        NeededRight("DELETE", "events"),
+        NeededRight("DELETE", "commands"),
+        NeededRight("UPDATE", "audit"),
+        NeededRight("EXECUTE", "erase_receipts"),
+    ),
+}
+
+
+async def lacking_rights(session: Session, action: ReservedAction) -> list[str]:
+    """The rights that this session's role lacks for an action, in words."""
+    return _words(session, await rights.lacking(session, RIGHTS[action]))
+
+
+async def why_denied(session: Session, action: ReservedAction) -> str | None:
+    """Which role may not do an action, what it lacks, and what would mend that; None: it may."""
+    found = await rights.lacking(session, RIGHTS[action])
+    if not found:
+        return None
+    told = f"the database role {found[0]['role']} lacks {', '.join(_words(session, found))}"
+    if action == "erase":
+        return f"{told}: run `inboxd erase` as the schema's owner, which a worker should not be"
+    remedies = "; ".join(row["remedy"] for row in found)
+    return f"{told}: as the schema's owner, run `{remedies}`"
+
+
+def _words(session: Session, found: Sequence[Row]) -> list[str]:
+    return [f"{row['privilege']} on {session.sql.schema}.{row['object']}" for row in found]
