@@ -1,6 +1,6 @@
-"""The gate learns of a failed test here what it learns of those in tests/.
+"""Reports failed tests of the examples to the gate, as tests/conftest.py does for tests/.
 
-A copy of an example has no such file: its tests need nothing of this repository's.
+A copy of an example works without this file.
 """
 
 from tests.support.failures import pytest_runtest_makereport

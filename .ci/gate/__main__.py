@@ -7,13 +7,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from gate import debt
-from gate.folder import Busy, commit, make_folder, only_gate
+from gate.folder import AnotherGateRuns, make_folder, newest_commit, only_gate
 from gate.leftovers import clean
 from gate.metronome import Metronome
-from gate.programs import ProgramsMissing, provide
+from gate.programs import ProgramsMissing, install_missing
 from gate.running import Ran, child_environment, run_side_by_side, run_stage
 from gate.second_look import look_again, without_look
 from gate.settings import Settings, Stage, read_settings
@@ -25,30 +26,39 @@ _SHOWN_FAILURES = 12
 _REPORT_SECONDS = 60.0
 # As shells have it for Ctrl-C.
 _INTERRUPTED = 130
+_NOT_ROOT = (
+    "Some tests mount a file system, limit memory or run a server as another account, and none may "
+    "be skipped: run the gate as root."
+)
 
 
 def main() -> int:
     """Run the gate; 0 if nothing is red."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
     began = time.monotonic()
     settings = read_settings()
+    if settings.needs_root and os.geteuid() != 0:
+        say(f"{_NOT_ROOT}\n0 passed, 1 failed")
+        return 1
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
     try:
         with only_gate():
-            if installed := provide(settings.programs, needs_root=settings.needs_root):
+            if installed := install_missing(settings.programs):
                 say(f"installed: {', '.join(installed)}")
             for line in clean(settings.leftovers, in_ci="CI" in os.environ):
                 say(f"left by a killed run: {line}")
             return _run(settings, began)
-    except (Busy, ProgramsMissing) as error:
+    except (AnotherGateRuns, ProgramsMissing) as error:
         say(f"{error}\n0 passed, 1 failed")
         return 1
 
 
 def _run(settings: Settings, began: float) -> int:
-    folder = make_folder()
+    commit = newest_commit()
+    folder = make_folder(commit)
     seed = os.environ.get("INBOXD_TEST_SEED") or str(random.randrange(10**6))
-    say(f"commit {commit()}, seed {seed}, logs in {folder}")
+    say(f"commit {commit}, seed {seed}, logs in {folder}")
 
     def seconds_left() -> float:
         return settings.deadline - _REPORT_SECONDS - (time.monotonic() - began)
@@ -67,11 +77,11 @@ def _run(settings: Settings, began: float) -> int:
         still = metronome.between(0.0, time.time())
     owed = debt.known()
     minutes, seconds = divmod(int(time.monotonic() - began), 60)
-    title = f"== commit {commit()}, seed {seed}, {minutes}:{seconds:02} min; {still}; {folder}"
+    title = f"== commit {commit}, seed {seed}, {minutes}:{seconds:02} min; {still}; {folder}"
     new = debt.new_lines(judged, owed)
     summary = Summary(title, ran, judged, owed, new, seed, folder, interrupted)
-    say("\n".join(summary.lines()))
     _write(folder, summary)
+    say("\n".join(summary.lines()))
     return _INTERRUPTED if interrupted else min(summary.failed, 1)
 
 
@@ -129,7 +139,8 @@ def _write(folder: Path, summary: Summary) -> None:
     }
     for name, lines in files.items():
         text = "".join(f"{line}\n" for line in lines)
-        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        with suppress(OSError):  # a full disk does not hide the report
+            (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _interrupt(*_: object) -> None:

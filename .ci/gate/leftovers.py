@@ -1,12 +1,12 @@
 """What killed test runs left on this machine: servers, other processes, folders.
 
-A name is no proof that something is a leftover, so each is known by more:
+A name does not prove that something is a leftover, so the gate checks more than that:
 
 - The folder of a PostgreSQL server of tests has a file `lock`. Its owner holds a lock on that file,
   which ends with the owner: if it is free, the server is ended and the folder removed.
-- A process that a test started has PYTEST_CURRENT_TEST in its environment. If none of its ancestors
-  is a pytest and it is one of inboxd's, it is killed.
-- Other folders are removed in CI alone, where no developer keeps anything, if no process uses them.
+- A process that a test started has PYTEST_CURRENT_TEST in its environment. It is killed if none of
+  its ancestors is a pytest and its command line shows that it is one of inboxd's.
+- Other folders are removed only in CI, where no developer keeps anything, if no process uses them.
 """
 
 import fcntl
@@ -22,19 +22,21 @@ from gate.settings import Leftovers
 
 _END_SECONDS = 10.0
 _MARK = b"\0PYTEST_CURRENT_TEST="
+# The daemon's command line, and the process that forks workers for tests.
+_OURS = (b"inboxd", b"tests.support.forker")
 
 
 def clean(places: Leftovers, *, in_ci: bool) -> list[str]:
     """End and remove what is left; returns what was done, a line each."""
     orphans = {pid: _name(pid) for pid in _orphans()} if places.processes else {}
     done = [f"killed {orphans[pid]} ({pid})" for pid in _end(orphans)]
-    for folder in _found(places.servers if not in_ci else places.servers + places.data):
+    for folder in _found(places.servers if not in_ci else places.servers + places.embedded_servers):
         with _lock(folder / "lock") as is_free:
             if is_free:
                 done += _remove_server(folder)
     if in_ci:
         used = set(_used())
-        for folder in _found(places.servers + places.others):
+        for folder in _found(places.servers + places.folders):
             if not (folder / "lock").exists() and not any(_is_in(path, folder) for path in used):
                 done += _remove(folder)
     return done
@@ -64,8 +66,9 @@ def _remove_server(folder: Path) -> list[str]:
         pid, socket = int(lines[0]), lines[4]
         if str(cluster).encode() in _read(pid, "cmdline").split(b"\0"):
             done += [f"killed postgres ({each})" for each in _end([pid])]
-    if Path(socket).name.startswith("inboxd-"):
-        shutil.rmtree(socket, ignore_errors=True)
+        is_its_own = Path(socket).stat().st_uid == cluster.stat().st_uid
+        if is_its_own and Path(socket).match("/tmp/inboxd-*"):  # noqa: S108 - where servers have it
+            shutil.rmtree(socket, ignore_errors=True)
     return done + _remove(folder)
 
 
@@ -86,7 +89,8 @@ def _orphans() -> Iterator[int]:
     """Processes of inboxd that a test started, and whose pytest is gone."""
     for pid in _pids():
         marked = _MARK in b"\0" + _read(pid, "environ")
-        if marked and b"inboxd" in _read(pid, "cmdline") and not _belongs_to_pytest(pid):
+        ours = any(name in _read(pid, "cmdline") for name in _OURS)
+        if marked and ours and not _belongs_to_pytest(pid):
             yield pid
 
 

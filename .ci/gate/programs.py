@@ -17,13 +17,8 @@ class ProgramsMissing(Exception):
     """Programs are missing and cannot be installed; the message names them."""
 
 
-def provide(programs: Iterable[Program], *, needs_root: bool = False) -> list[str]:
+def install_missing(programs: Iterable[Program]) -> list[str]:
     """Install the packages of missing programs; returns their names. Raises ProgramsMissing."""
-    if needs_root and os.geteuid() != 0:
-        raise ProgramsMissing(
-            "Some tests mount a file system, limit memory or run a server as another account, and "
-            "none may be skipped: run the gate as root."
-        )
     wanted = tuple(programs)
     missing = [each.package for each in wanted if not _is_here(each)]
     if not missing:

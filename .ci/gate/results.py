@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -73,56 +73,25 @@ def _test(report: dict[str, Any]) -> str:
 
 
 def _failure(stage: str, report: dict[str, Any], began: Mapping[str, float]) -> Failure:
-    properties = dict(map(tuple, report.get("user_properties", ())))
-    kind: Kind = properties.get("kind", "plain")
-    if report["outcome"] == "skipped":
-        kind = "missing"
-    text = _text(report)
+    """Kind, error and text are those of tests/support/failures.py; a process that died has none."""
+    known = dict(map(tuple, report.get("user_properties", ())))
+    text = str(known.get("text") or report.get("longrepr") or "no text")
+    kind: Kind = known.get("kind", "plain")
     return Failure(
         stage=stage,
         test=_test(report),
-        kind=kind,
-        error=properties.get("error") or _error(report, text),
-        text=text,
+        kind="missing" if report["outcome"] == "skipped" else kind,
+        error=known.get("error") or text.strip().splitlines()[0],
+        text="\n".join([text, *_captured(report)]),
         began=began.get(_test(report), 0.0),
         ended=report.get("stop", 0.0),
     )
 
 
-def _error(report: dict[str, Any], text: str) -> str:
-    """The first line of what pytest says of the failure."""
-    told = report.get("longrepr")
-    message = text
-    if isinstance(told, dict) and told.get("reprcrash"):
-        message = told["reprcrash"]["message"]
-    elif isinstance(told, list):  # a skip: file, line, reason
-        message = str(told[-1])
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return lines[0] if lines else "no text"
-
-
-def _text(report: dict[str, Any]) -> str:
-    """The traceback and what was captured, for a person."""
-    told = report.get("longrepr")
-    lines = list(_traceback(told)) if isinstance(told, dict) else str(told or "").splitlines()
+def _captured(report: dict[str, Any]) -> Iterator[str]:
     for title, content in report.get("sections", ()):
-        written = content.splitlines()
-        lines += [f"--- {title}", *_last(written, _SECTION_LINES)]
-    return "\n".join(lines)
-
-
-def _traceback(told: dict[str, Any]) -> Iterator[str]:
-    tracebacks = [link[0] for link in told.get("chain") or ()] or [told.get("reprtraceback") or {}]
-    for traceback in tracebacks:
-        for entry in traceback.get("reprentries", ()):
-            data = entry["data"]
-            yield from data.get("lines", ())
-            if place := data.get("reprfileloc"):
-                yield f"{place['path']}:{place['lineno']}: {place['message']}"
-            yield ""
-
-
-def _last(lines: list[str], most: int) -> Iterable[str]:
-    if len(lines) <= most:
-        return lines
-    return [f"… {len(lines) - most} lines before", *lines[-most:]]
+        lines = content.splitlines()
+        yield f"--- {title}"
+        if len(lines) > _SECTION_LINES:
+            yield f"… {len(lines) - _SECTION_LINES} lines before"
+        yield from lines[-_SECTION_LINES:]

@@ -14,7 +14,7 @@ from gate.results import Results, read_results
 from gate.settings import ROOT, Stage
 
 _END_SECONDS = 30.0
-# With these exit statuses pytest has reported every test: all passed, or some failed.
+# pytest's exit statuses after which its report is complete: all passed, some failed.
 _WHOLE = (0, 1)
 # Variables of the caller that would make a run another one than CI's.
 _DROPPED = ("GIT_", "INBOXD_", "MAKE", "MFLAGS", "PYTEST_", "PYTHONPATH")
@@ -29,7 +29,7 @@ class Ran:
     """What a stage came to.
 
     results: None if the stage has no tests. trouble: why the stage is red, whatever its tests say;
-    "" if it is not.
+    "" if it is not. was_ended: whether it took longer than its limit.
     """
 
     stage: Stage
@@ -37,6 +37,7 @@ class Ran:
     results: Results | None
     trouble: str
     log: Path
+    was_ended: bool = False
 
     @property
     def is_red(self) -> bool:
@@ -45,7 +46,7 @@ class Ran:
 
 
 def child_environment(seed: str, kept: Path | None = None) -> dict[str, str]:
-    """The environment of all stages: the gate's own, without what CI's does not have."""
+    """The environment of all stages: the gate's own, without variables that CI does not set."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -70,7 +71,7 @@ def run_stage(stage: Stage, folder: Path, name: str, seconds: float, seed: str) 
     [code] = run_side_by_side({log: arguments}, seconds, environment)
     took = time.monotonic() - began
     results = read_results(stage.name, report) if stage.pytest else None
-    return Ran(stage, took, results, _trouble(code, results, seconds), log)
+    return Ran(stage, took, results, _trouble(code, results, seconds), log, code is None)
 
 
 def run_side_by_side(
@@ -144,7 +145,7 @@ def _trouble(code: int | None, results: Results | None, seconds: float) -> str:
     return ""
 
 
-def alone(stage: Stage, test: str) -> Stage:
+def for_one_test(stage: Stage, test: str) -> Stage:
     """The stage with one test in one process."""
     kept = [each for each in stage.make if not each.startswith(("TESTS=", "JOBS="))]
     quoted = shlex.quote(test).replace("$", "$$")

@@ -2,8 +2,8 @@
 
 Red again is red. Green is unsteady: reported, and a debt (`debt`). Some failures get no second
 look: a violation of safety, since an effect that took place twice may take place once the next
-time; a test that skipped itself, which would again; and all of them if there are too many, because
-then the tree is broken. A violation is repeated for the record, when all else has been looked at.
+time; a test that skipped itself: it would be skipped again; and all of them if there are too many,
+because then the tree is broken. After all second looks, a violation is repeated for the record.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Literal
 
 from gate.metronome import Metronome, StoodStill
 from gate.results import Failure
-from gate.running import Ran, alone, run_stage
+from gate.running import Ran, for_one_test, run_stage
 
 MOST_FAILURES = 8
 REPETITIONS = 10
@@ -59,16 +59,14 @@ def look_again(
     failures = [f for each in ran if each.results for f in each.results.failures]
 
     def look(failure: Failure, name: str, seconds: float) -> Seen:
-        stage = alone(stages[failure.stage], failure.test)
+        stage = for_one_test(stages[failure.stage], failure.test)
         limit = min(stage.limit, seconds, seconds_left())
         if limit <= 0:
             return "not run"
         again = run_stage(stage, folder, name, limit, seed)
-        if again.results is not None and again.results.failures:
-            return "red"
-        if again.trouble and limit < stage.limit:
-            return "not run"  # it was ended before its own limit
-        return "red" if again.trouble or not (again.results and again.results.passed) else "green"
+        if again.was_ended and limit < stage.limit:
+            return "not run"
+        return "red" if again.is_red or not (again.results and again.results.passed) else "green"
 
     told = _judge(failures, look)
     return [
@@ -122,5 +120,7 @@ def _for_the_record(failure: Failure, look: Look, name: str, ends: float) -> str
         if outcome == "not run":
             break
         seen.append(outcome)
-    failed = f"{seen.count('red')} failed" if seen else "for want of time"
-    return f"safety gets no second look; repeated {len(seen)} times alone, {failed}"
+    if not seen:
+        return "safety gets no second look; not repeated: no time was left"
+    failed = seen.count("red")
+    return f"safety gets no second look; repeated {len(seen)} times alone, {failed} failed"

@@ -5,6 +5,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = ROOT / ".ci/gate.toml"
 
 _PYTHONS = ("3.14", "3.13", "3.12", "3.11")
+_KEYS = {"deadline", "needs_root", "leftovers", "program", "environment", "stage"}
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,14 @@ class Program:
 class Leftovers:
     """Processes that killed runs leave, and patterns of their folders.
 
-    servers: of PostgreSQL servers of tests. data: of servers that developers may want as well.
-    others: without a server.
+    servers: of PostgreSQL servers of tests. embedded_servers: of those that developers may want as
+    well. folders: others.
     """
 
     processes: bool = False
     servers: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    embedded_servers: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,17 @@ class Settings:
     stages: tuple[Stage, ...]
 
 
-def read_settings(file: Path = SETTINGS) -> Settings:
-    """Read the file. Raises TypeError or KeyError for a key that is unknown or missing."""
-    told = tomllib.loads(file.read_text())
-    newest = _newest_python()
+def read_settings() -> Settings:
+    """Read `.ci/gate.toml`. Raises ValueError, TypeError or KeyError for a wrong or missing key."""
+    told = tomllib.loads(SETTINGS.read_text())
+    if unknown := told.keys() - _KEYS:
+        raise ValueError(f"{SETTINGS.name}: unknown keys: {', '.join(sorted(unknown))}")
 
     def filled(arguments: list[str]) -> tuple[str, ...]:
-        return tuple(each.replace("{newest}", newest) for each in arguments)
+        return tuple(
+            each.replace("{newest}", _newest_python()) if "{newest}" in each else each
+            for each in arguments
+        )
 
     return Settings(
         told["deadline"],
@@ -94,6 +100,7 @@ def _leftovers(told: Mapping[str, Any]) -> Leftovers:
     return Leftovers(told.get("processes", False), **patterns)
 
 
+@cache
 def _newest_python() -> str:
     """The newest Python at hand that an environment can be made of; pyenv's are looked for too."""
     for python in _pythons():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gate import debt
-from gate.running import Ran, alone, as_command
+from gate.running import Ran, as_command, for_one_test
 from gate.second_look import Judged
 
 MOST_LINES = 40
@@ -26,7 +26,7 @@ class Summary:
     interrupted: bool = False
 
     @property
-    def debt(self) -> int:
+    def unsteady(self) -> int:
         """How many unsteady tests there are, the new ones included."""
         return len(self.owed) + len(self.new)
 
@@ -35,7 +35,7 @@ class Summary:
         """Red tests, stages that are red by themselves, too large a debt, an interruption."""
         red = sum(each.is_red for each in self.judged)
         red += sum(bool(each.trouble) for each in self.ran)
-        return red + (self.debt > debt.MOST) + self.interrupted
+        return red + (self.unsteady > debt.MOST) + self.interrupted
 
     @property
     def passed(self) -> int:
@@ -47,9 +47,10 @@ class Summary:
         """At most forty lines; the last one is the plain closing line."""
         head = [self.title, *map(stage_line, self.ran)]
         foot = ["RED: the gate was interrupted"] if self.interrupted else []
-        if self.debt:
-            red = "RED: " if self.debt > debt.MOST else ""
-            foot.append(f"{red}{self.debt} of at most {debt.MOST} unsteady tests, .ci/unsteady.tsv")
+        if self.unsteady:
+            red = "RED: " if self.unsteady > debt.MOST else ""
+            tests = "1 unsteady test" if self.unsteady == 1 else f"{self.unsteady} unsteady tests"
+            foot.append(f"{red}{tests}; {debt.MOST} are allowed (.ci/unsteady.tsv)")
         foot.append(f"{self.passed} passed, {self.failed} failed")
         ranked = sorted(self.judged, key=lambda each: not each.is_red)
         told = [self._entry(each) for each in ranked]
@@ -70,7 +71,7 @@ class Summary:
         return [
             f"{word} {failure.test} ({failure.stage}; {failure.kind}; {judged.told})",
             f"    {failure.error[:_WIDTH]}; {judged.pause}",
-            f"    {as_command(alone(stage, failure.test), self.seed)}",
+            f"    {as_command(for_one_test(stage, failure.test), self.seed)}",
         ]
 
 

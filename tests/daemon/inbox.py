@@ -11,7 +11,7 @@ from typing import Any, Literal
 import asyncpg
 
 from tests.support import Database, eventually
-from tests.support.verdicts import Late, Violation
+from tests.support.verdicts import Late, Violation, safety
 
 Kind = Literal["event", "command"]
 KINDS: tuple[Kind, ...] = ("event", "command")
@@ -131,12 +131,18 @@ class Inbox:
         await eventually(all_run)
 
     async def notes(self, *row_ids: int) -> list[tuple[str, int, str]]:
-        """What handlers wrote to the ledger for these rows, in their order."""
+        """What handlers wrote to the ledger for these rows, in their order.
+
+        Raises Violation if a row's effect took place twice.
+        """
         rows = await self.database.fetch(
             "select kind, row_id, note from ledger where row_id = any ($1) order by row_id, kind",
             row_ids,
         )
-        return [tuple(row) for row in rows]
+        notes = [tuple(row) for row in rows]
+        with safety():
+            assert len(notes) == len({(kind, row_id) for kind, row_id, _ in notes}), notes
+        return notes
 
     async def children(self, kind: Kind, row_id: int) -> list[asyncpg.Record]:
         """The commands that a row's handler sent, settled or not."""

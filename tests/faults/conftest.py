@@ -55,6 +55,7 @@ def exactly_once(ledger: Database) -> ExactlyOnce:
         try:
             await eventually(lambda: settled(kind, ids))
         except AssertionError as error:
+            await effects(ledger, kind)  # an effect that took place twice is worse than a late one
             rows = await unsettled(ledger, f"{kind}s")
             raise Late(f"{len(rows)} rows are left: {rows[:5]}") from error
         seen = await effects(ledger, kind)

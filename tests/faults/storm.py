@@ -128,6 +128,8 @@ class Storm:
         try:
             await eventually(self._nothing_left, _WITHIN)
         except AssertionError as error:
+            for kind in self.accepted:
+                await effects(self._database, kind)  # one that took place twice is worse
             left = {
                 table: await unsettled(self._database, table) for table in ("events", "commands")
             }

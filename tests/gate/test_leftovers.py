@@ -127,7 +127,7 @@ def test_a_folder_without_a_lock_is_removed_in_ci_alone_and_if_no_process_uses_i
     abandoned, open_, listens = (place / f"inboxd-{name}" for name in ("a", "a-b", "a-c"))
     for folder in (abandoned, open_, listens):
         folder.mkdir()
-    places = Leftovers(others=(f"{place}/inboxd-*",))
+    places = Leftovers(folders=(f"{place}/inboxd-*",))
     with (open_ / "file").open("w"), socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{listens}/socket")
         assert clean(places, in_ci=False) == []
@@ -139,7 +139,7 @@ def test_data_of_developers_is_removed_in_ci_alone(place: Path) -> None:
     data = place / "data-0"
     data.mkdir()
     (data / "lock").touch()
-    places = Leftovers(data=(f"{place}/data-*",))
+    places = Leftovers(embedded_servers=(f"{place}/data-*",))
     assert clean(places, in_ci=False) == []
     assert clean(places, in_ci=True) == [f"removed {data}"]
 

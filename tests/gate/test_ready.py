@@ -1,11 +1,15 @@
 """`make ready`: the gate on the newest commit, and the tree that may be handed in."""
 
+import os
 import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.gate.conftest import FIRST_TIME_ONLY, Project
+from tests.support import eventually
+from tests.support.supervising import runs
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -66,6 +70,40 @@ def test_what_was_tested_is_ready_and_not_what_was_committed_meanwhile(project: 
     assert project.call("bash", ".ci/ready").code == 0
     assert _git(project, "rev-parse", "HEAD^{tree}") != tested
     assert _ready(project) == tested
+
+
+def test_a_term_ends_the_gate_before_its_clone_is_removed(project: Project, tmp_path: Path) -> None:
+    began = tmp_path / "began"
+    project.plant(
+        "waits",
+        f"""
+    import os, time
+    def test_waits():
+        Path({str(began)!r}).write_text(f"{{os.getpid()}} {{os.getcwd()}}")
+        time.sleep(3600)
+    """,
+    )
+    _commit(project)
+    environment = {"PATH": os.environ["PATH"], "INBOXD_CI_RUNS": str(project.runs)}
+    ready = subprocess.Popen(
+        ["/bin/bash", ".ci/ready"],
+        cwd=project.folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    async def has_begun() -> bool:
+        return began.exists() and " " in began.read_text()
+
+    anyio.run(eventually, has_begun)
+    pid, _, clone = began.read_text().partition(" ")
+    ready.terminate()
+    output, _ = ready.communicate(timeout=60)
+    assert "RED: the gate was interrupted" in output
+    assert ready.returncode == 130
+    assert not runs(int(pid))
+    assert not Path(clone).exists()
 
 
 def test_what_is_in_no_commit_is_refused(project: Project) -> None:

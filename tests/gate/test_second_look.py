@@ -114,7 +114,7 @@ def test_six_lines_of_debt_are_red(project: Project) -> None:
     ledger.write_text("".join(lines))
     found = project.run()
     assert (found.code, found.closing) == (1, "1 passed, 1 failed")
-    assert "RED: 6 of at most 5 unsteady tests, .ci/unsteady.tsv" in found.summary
+    assert "RED: 6 unsteady tests; 5 are allowed (.ci/unsteady.tsv)" in found.summary
 
 
 def test_a_new_unsteady_test_counts_as_debt_and_a_known_one_once(project: Project) -> None:
@@ -129,7 +129,7 @@ def test_a_new_unsteady_test_counts_as_debt_and_a_known_one_once(project: Projec
     ledger.write_text("planted/test_late.py::test_in_time\t2026-11-28\tlate\n")
     found = project.run()
     assert found.closing == "1 passed, 0 failed"
-    assert "1 of at most 5 unsteady tests, .ci/unsteady.tsv" in found.summary
+    assert "1 unsteady test; 5 are allowed (.ci/unsteady.tsv)" in found.summary
 
 
 def test_names_with_spaces_quotes_and_dollars_are_found_again(project: Project) -> None:
@@ -170,19 +170,3 @@ def test_of_a_group_the_summary_shows_the_error_that_decides(project: Project) -
     found = project.run()
     assert "group; violation" in found.about("RED")[0]
     assert "    Violation: lost a row; the machine" in found.output
-
-
-def test_a_second_look_without_time_is_red(project: Project) -> None:
-    project.settings = "deadline = 66\n"  # six seconds, and a minute for the report
-    project.plant(
-        "slow",
-        """
-    import time
-    def test_slow():
-        time.sleep(3)
-        assert False
-    """,
-    )
-    found = project.run()
-    assert (found.code, found.closing) == (1, "0 passed, 1 failed")
-    assert "no time was left for a second look" in found.about("RED")[0]

@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from gate.folder import KEPT_RUNS
 from tests.gate.conftest import ROOT, Project
+from tests.support import eventually
 from tests.support.supervising import runs
 
 pytestmark = pytest.mark.timeout(300)
@@ -168,10 +170,10 @@ def _pytest(project: Project) -> int | None:
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    async def holds() -> bool:
+        return condition()
+
+    anyio.run(eventually, holds)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -1,6 +1,6 @@
-"""What the gate learns of a failed test: the kind of failure, and the logs of its processes.
+"""What the gate learns of a failed test: the kind of failure, its text, the logs of its processes.
 
-`tests/conftest.py` imports the hook. The kind stands in the report's `user_properties`; the logs
+`tests/conftest.py` imports the hook. Kind and text stand in the report's `user_properties`; logs
 are copied to the folder that INBOXD_TEST_KEPT names, and nowhere without it.
 
 In CI (INBOXD_TEST_EVERYTHING) a test that skips itself has failed, and its kind is "missing".
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.pooler import EVERYWHERE
-from tests.support.verdicts import Kind, kind_of, told
+from tests.support.verdicts import kind_of, one_line
 from tests.support.worker import Worker
 
 _EVERYTHING = bool(os.environ.get("INBOXD_TEST_EVERYTHING")) and not EVERYWHERE
@@ -40,19 +40,17 @@ def pytest_runtest_makereport(
         report.user_properties.append(("kind", "missing"))
     elif report.failed and call.excinfo is not None:
         error = call.excinfo.value
-        report.user_properties += [("kind", _kind(item, error)), ("error", told(error))]
+        about_safety = item.get_closest_marker("safety") is not None
+        report.user_properties += [
+            ("kind", kind_of(error, about_safety=about_safety)),
+            ("error", one_line(error)),
+            ("text", report.longreprtext),
+        ]
     if report.failed:
         item.stash[_HAS_FAILED] = True
     if report.when == "teardown" and _KEPT is not None and item.stash.get(_HAS_FAILED, False):
         _keep_logs(item, _KEPT)
     return report
-
-
-def _kind(item: pytest.Item, error: BaseException) -> Kind:
-    """The kind of a failure; in a test that is marked so, each assertion is about safety."""
-    kind = kind_of(error)
-    is_about_safety = isinstance(error, AssertionError) and item.get_closest_marker("safety")
-    return "violation" if kind == "plain" and is_about_safety else kind
 
 
 def _keep_logs(item: pytest.Item, kept: Path) -> None:

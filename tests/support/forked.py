@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 _ROOT = Path(__file__).parents[2]
-# As the tests were started, whatever one of them changes.
-_ENVIRONMENT = dict(os.environ)
+# As the tests were started, whatever one of them changes; with the mark by which the gate finds
+# processes of killed runs (.ci/gate/leftovers.py).
+_ENVIRONMENT = {**os.environ, "PYTEST_CURRENT_TEST": "any"}
 
 
 class Forked:

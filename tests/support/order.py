@@ -66,6 +66,7 @@ async def settled(database: Database, count: int, within: float = 30) -> None:
     try:
         await eventually(have, within)
     except Late as error:
+        _hold_order(await trail(database))  # a wrong order is worse than a late event
         left = await _stuck(database)
         if not left and not await have():
             raise Violation(f"{error}: nothing is left, so events are lost") from error
@@ -106,9 +107,14 @@ async def in_order(database: Database) -> Mapping[str, list[int]]:
         " where status = 'succeeded' and mode = 'sequential' group by 1"
     )
     expected: dict[str, Any] = {row["key"]: row["ids"] for row in done}
+    _hold_order(found)
     with safety():
-        for key, events in found.items():
-            late = [pair for pair in pairwise(events) if pair[1] <= pair[0]]
-            assert not late, f"of key {key!r}, out of order or twice: {late[:10]}"
         assert found == expected, "what succeeded is not what took effect"
     return found
+
+
+def _hold_order(trails: Mapping[str, Sequence[int]]) -> None:
+    with safety():
+        for key, events in trails.items():
+            wrong = [pair for pair in pairwise(events) if pair[1] <= pair[0]]
+            assert not wrong, f"of key {key!r}, out of order or twice: {wrong[:10]}"

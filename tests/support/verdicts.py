@@ -27,48 +27,62 @@ def safety() -> Iterator[None]:
     """Let an assertion that fails in this block raise Violation; a wait in it may still be late."""
     try:
         yield
-    except (Violation, Late):
-        raise
-    except AssertionError as error:
+    except (Exception, pytest.fail.Exception) as error:
+        if isinstance(error, Violation) or kind_of(error, about_safety=True) != "violation":
+            raise
         raise Violation(str(error)) from error
 
 
-def kind_of(error: BaseException) -> Kind:
-    """The kind of a failure, by its exception, the members of a group, and their causes."""
-    found = {_own_kind(each) for each in _chain(error)}
-    kinds: tuple[Kind, ...] = ("violation", "late")
-    return next((kind for kind in kinds if kind in found), "plain")
+def kind_of(error: BaseException, *, about_safety: bool = False) -> Kind:
+    """The kind of a failure, by its exception, the members of a group, and their causes.
+
+    about_safety: whether an assertion that failed is a violation.
+    """
+    kinds = {_kind_of_member(each, about_safety=about_safety) for each in _members(error)}
+    ranked: tuple[Kind, ...] = ("violation", "late")
+    return next((kind for kind in ranked if kind in kinds), "plain")
 
 
-def told(error: BaseException) -> str:
-    """One line for a failure: of a group, that of the member that decides its kind."""
+def one_line(error: BaseException) -> str:
+    """The type and the first line; for a group those of the member that decides its kind."""
+    members = [each for each in _members(error) if not isinstance(each, BaseExceptionGroup)]
     kind = kind_of(error)
-    members = [each for each in _chain(error) if not isinstance(each, BaseExceptionGroup)]
-    deciding = next((each for each in members if _own_kind(each) == kind), error)
-    shown = deciding if isinstance(error, BaseExceptionGroup) else error
+    deciding = [each for each in members if _kind_of_member(each, about_safety=False) == kind]
+    shown = (deciding or [error])[0] if isinstance(error, BaseExceptionGroup) else error
     first = next((line for line in str(shown).splitlines() if line.strip()), "")
     return f"{type(shown).__name__}: {first}"
 
 
-def _own_kind(error: BaseException) -> Kind:
-    if isinstance(error, Violation):
+def _members(error: BaseException) -> Iterator[BaseException]:
+    """The error and, of a group, its members and theirs."""
+    yield error
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _members(each)
+
+
+def _kind_of_member(error: BaseException, *, about_safety: bool) -> Kind:
+    if any(isinstance(each, Violation) for each in _causes(error, implicit=True)):
         return "violation"
+    # What an assertion failed beside is not its cause: only `raise ... from` says so.
+    if any(map(_is_late, _causes(error, implicit=False))):
+        return "late"
+    is_assertion = isinstance(error, (AssertionError, pytest.fail.Exception))
+    return "violation" if about_safety and is_assertion else "plain"
+
+
+def _is_late(error: BaseException) -> bool:
     # pytest-timeout ends a test by pytest.fail.
     timed_out = isinstance(error, pytest.fail.Exception) and "Timeout" in str(error)
-    return "late" if timed_out or isinstance(error, (Late, TimeoutError)) else "plain"
+    return timed_out or isinstance(error, (Late, TimeoutError))
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, what is grouped in it, and their causes; a suppressed context is none."""
-    left, seen = [error], set[int]()
-    while left:
-        each = left.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
+def _causes(error: BaseException, *, implicit: bool) -> Iterator[BaseException]:
+    """The error and its causes; implicit: also the errors that were being handled."""
+    seen = set[int]()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
         yield each
-        if isinstance(each, BaseExceptionGroup):
-            left += each.exceptions
-        cause = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
-        if cause is not None:
-            left.append(cause)
+        seen.add(id(each))
+        hidden = each.__suppress_context__ or not implicit
+        each = each.__cause__ or (None if hidden else each.__context__)

@@ -22,8 +22,8 @@ async def eventually(condition: Callable[[], Awaitable[T]], within: float = WITH
     """Ask again until the answer is truthy, and return it.
 
     An error of `condition` is a falsy answer too: a database that restarts refuses connections.
-    After `within` seconds it raises Late with the last answer; if that is a Violation, with or
-    without a refused connection after it, it raises that one.
+    After `within` seconds it raises Late with the last answer. If the last answer was a Violation,
+    it raises that, even if the last try could not connect.
     """
     answer: object = "nothing"
     with anyio.move_on_after(within):

@@ -62,7 +62,8 @@ def test_the_vectors_of_rfc_8032(private: str, public: str, signed: str, signatu
 
 
 def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [each for each in sys.modules if each.partition(".")[0] == "cryptography"]:
+    imported = [each for each in sys.modules if each.partition(".")[0] == "cryptography"]
+    for name in ("cryptography", *imported):
         monkeypatch.setitem(sys.modules, name, None)
     key = Key("a", public_key=written("whpk_", RFC_8032[0][1]))
     with pytest.raises(SettingsError) as refused:
