@@ -3,11 +3,20 @@
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import anyio
+import httpx
 import pytest
+
+from accounts.contract import UnavailableError, ask
 
 ROOT = Path(__file__).parents[2]
 DEMO = [sys.executable, str(ROOT / "examples/accounts/outage.py")]
@@ -53,3 +62,42 @@ def test_a_stop_leaves_nothing(tmp_path: Path) -> None:
     assert demo.returncode == 130, rest
     assert "Stopped." in rest
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def resetting() -> Iterator[int]:
+    """The port of a target that resets each connection, as one does that is killed just then."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(30)
+
+        def reset() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    no_goodbye = struct.pack("ii", 1, 0)
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_goodbye)
+                    connection.close()
+
+        resets = threading.Thread(target=reset)
+        resets.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        resets.join()
+
+
+@pytest.mark.anyio
+async def test_a_target_that_resets_connections_is_unavailable(resetting: int) -> None:
+    """Of a hundred, httpx takes some for open that are gone, and fails by itself."""
+
+    async def often(http: httpx.AsyncClient) -> None:
+        for _ in range(200):
+            with pytest.raises(UnavailableError):
+                await ask(http, "/", {}, key="k", correlation_id="c", within=5)
+
+    url = f"http://127.0.0.1:{resetting}"
+    async with (
+        httpx.AsyncClient(base_url=url, trust_env=False) as http,
+        anyio.create_task_group() as group,
+    ):
+        for _ in range(5):
+            group.start_soon(often, http)

@@ -13,6 +13,10 @@ from uuid import UUID
 import anyio
 import httpx
 
+# What httpx raises beside its own errors, when a target resets a connection that it has just taken,
+# as one that is killed does: httpx reads the address of a socket that is no longer there.
+_RESET = (AttributeError, OSError)
+
 # Beside 5xx: the target says that another time may be better (RFC 9110, RFC 8470, RFC 6585).
 _TEMPORARY = frozenset({408, 425, 429})
 
@@ -50,7 +54,7 @@ async def ask(
             answer = await http.post(path, json=body, headers=headers)
     except TimeoutError:
         raise UnavailableError(f"no answer within {within:g} s") from None
-    except httpx.TransportError as error:
+    except (httpx.TransportError, *_RESET) as error:
         raise UnavailableError(f"{type(error).__name__}: {error}") from error
     if answer.is_success:
         return

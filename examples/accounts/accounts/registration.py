@@ -38,7 +38,7 @@ _inbox = Inbox()
 _SAVE = """
     INSERT INTO registration.users AS u (user_id, email, correlation_id, provisioned_at)
     VALUES ($1, $2, $3, CASE WHEN $4 THEN clock_timestamp() END)
-    ON CONFLICT (email)
+    ON CONFLICT (user_id)
     DO UPDATE SET provisioned_at = coalesce(u.provisioned_at, excluded.provisioned_at)
     RETURNING u.correlation_id, u.provisioned_at IS NULL AS pending, u.charged_at IS NULL AS owes
 """

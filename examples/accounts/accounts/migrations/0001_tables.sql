@@ -4,8 +4,10 @@
 CREATE SCHEMA registration;
 
 CREATE TABLE registration.users (
+    -- Made of the address, and the only unique index: ON CONFLICT names one, and two requests at the
+    -- same moment can collide at a second, which is an error.
     user_id        uuid PRIMARY KEY,
-    email          text NOT NULL UNIQUE,
+    email          text NOT NULL,
     -- The name of the whole story, which all services log.
     correlation_id text NOT NULL,
     registered_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
