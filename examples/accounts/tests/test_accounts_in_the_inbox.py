@@ -155,6 +155,9 @@ def test_an_impatient_hand_registers_once(inbox: TestInbox, service: int) -> Non
     with ThreadPoolExecutor(12) as hands:
         assert set(hands.map(send, addresses)) == {201}
     assert inbox.fetchval("SELECT count(*) FROM registration.users") == 40
+    # Hands seldom meet at the moment that matters: ON CONFLICT names one index, and must name all.
+    unique = "SELECT count(*) FROM pg_index WHERE indisunique AND indrelid = $1::text::regclass"
+    assert inbox.fetchval(unique, "registration.users") == 1
 
 
 def test_what_was_done_while_the_request_gave_up_is_not_done_again(
