@@ -23,7 +23,8 @@ help: ## show the targets
 
 setup: $(READY) ## make .venv and install the project into it (PYTHON=python3.12: .venv-3.12)
 
-# Made again when dependencies change; --clear, so that a broken or moved one is mended as well.
+# Made again when dependencies change; --clear, so that a broken or moved one is mended as well. What builds the dozen of
+# packages is installed once, not for each of them.
 $(READY): pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
 	@echo "Setting up $(VENV) ..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -31,14 +32,15 @@ $(READY): pyproject.toml $(addsuffix /pyproject.toml,$(PLUGINS))
 	@$(PYTHON) -m venv --clear $(VENV) \
 	  || { echo "No virtual environment: on Debian or Ubuntu, apt install python3-venv" >&2; exit 1; }
 	@$(if $(LOWEST),$(PYTHON) tests/support/lowest.py >$(VENV)/lowest.txt)
-	@$(PIP) install $(if $(LOWEST),--constraint $(VENV)/lowest.txt --editable '.[test]',--editable '.[test,check]') \
+	@$(PIP) install 'hatchling>=1.27' editables
+	@$(PIP) install --no-build-isolation $(if $(LOWEST),--constraint $(VENV)/lowest.txt --editable '.[test]',--editable '.[test,check]') \
 	  $(foreach plugin,$(PLUGINS),--editable $(plugin))
 	@touch $@
 
 # The long tests and the benchmarks run the peers too.
 PEERS := $(VENV)/.bench
 $(PEERS): $(READY)
-	@$(PIP) install --editable '.[bench]'
+	@$(PIP) install --no-build-isolation --editable '.[bench]'
 	@touch $@
 
 check: $(READY) ## lint, formatting, types, and which room may import which
@@ -86,8 +88,11 @@ LONG ?= long
 test-long: $(PEERS) ## the long tests, within an hour on two cores (LONG='long and not soak')
 	@$(BIN)/pytest -m '$(LONG)' $(SIDE_BY_SIDE) $(TESTS)
 
+# What `make test` leaves out: PLANS='states and not long'
+PLANS ?= not long
+
 test-plans: $(READY) ## the plans of all statements in all states of statistics (POSTGRES=/usr/lib/postgresql/15/bin)
-	@$(BIN)/pytest -m 'not long' -k 'not fewstates' $(SIDE_BY_SIDE) $(or $(TESTS),tests/plans)
+	@$(BIN)/pytest -m '$(PLANS)' -k 'not fewstates' $(SIDE_BY_SIDE) $(or $(TESTS),tests/plans)
 
 test-pooler: $(READY) ## the tests of whole workers and of producers, through PgBouncer
 	@INBOXD_TEST_POOLER=1 $(BIN)/pytest -m 'not long' $(SIDE_BY_SIDE) tests/cli tests/daemon tests/faults tests/producers

@@ -10,11 +10,20 @@ Known limit: drivers' exceptions are wrapped at the boundary that talks to the d
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Self
 from uuid import UUID
 
 
 class InboxdError(Exception):
     """Something in inboxd went wrong."""
+
+    # What the command line says behind it: the option that would help.
+    on_terminal = ""
+
+    def on_terminals(self, told: str) -> Self:
+        """The same; on a terminal, with this behind it."""
+        self.on_terminal = told
+        return self
 
     def __str__(self) -> str:
         return super().__str__() or _default_message(type(self))
@@ -68,6 +77,36 @@ class TargetUnreachable(InboxdError):
 
 class TargetRefused(InboxdError):
     """A target may not be asked: correct its URL or its headers, or allow its address."""
+
+
+class BrokerUnavailable(InboxdError):
+    """A broker cannot be reached, or was lost: what was not confirmed is published again."""
+
+
+class MessageRefused(InboxdError):
+    """A broker refused a message."""
+
+    def __init__(
+        self, reason: str = "", *, for_good: bool = False, unroutable: bool = False
+    ) -> None:
+        """`for_good`: it would be refused again, so it is a dead letter at once.
+
+        unroutable: it is refused since nothing there takes what is sent to that place.
+        """
+        super().__init__(reason, for_good, unroutable)
+        self.reason = reason
+        self.for_good = for_good
+        self.unroutable = unroutable
+
+    def __str__(self) -> str:
+        return self.reason or _default_message(type(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _refused, (self.reason, self.for_good, self.unroutable)
+
+
+class StreamLost(InboxdError):
+    """A broker no longer has what follows the stored position: say where to go on."""
 
 
 class ExportError(InboxdError):
@@ -279,6 +318,10 @@ class Reject(InboxdError):
 
     def __str__(self) -> str:
         return self.reason or _default_message(type(self))
+
+
+def _refused(reason: str, for_good: bool, unroutable: bool) -> MessageRefused:  # noqa: FBT001 - pickled by their places
+    return MessageRefused(reason, for_good=for_good, unroutable=unroutable)
 
 
 def _default_message(cls: type[BaseException]) -> str:

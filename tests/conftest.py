@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
+import psycopg
 import pytest
 from _pytest.nodeid import NodeId
 
@@ -147,6 +148,13 @@ def database(server: Server | ExternalServer, template: Database) -> Iterator[Da
     fresh = create(server, template.name)
     yield fresh
     drop(server, fresh)
+
+
+@pytest.fixture
+def all_days(database: Database) -> None:
+    """The test's database has as many partitions as a migration makes."""
+    with psycopg.connect(database.dsn) as connection:
+        connection.execute("select inboxd.make_partitions(14)")
 
 
 @pytest.fixture

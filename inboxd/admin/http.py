@@ -34,7 +34,9 @@ def application(metrics: Metrics, health: Health) -> Starlette:
 
     async def show_metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(metrics.registry), headers={"content-type": content_type})
+        names = request.query_params.getlist("name[]")
+        chosen = metrics.registry.restricted_registry(names) if names else metrics.registry
+        return Response(encode(chosen), headers={"content-type": content_type})
 
     return pages(show_metrics, _report(health.live), _report(health.ready))
 

@@ -16,8 +16,9 @@ import typer
 from inboxd.cli import columns
 from inboxd.cli.completion import FAILURE_GROUP, declared
 from inboxd.cli.groups import Options
-from inboxd.cli.options import Careful, Force, Since, Tenant, actor, named_in, read_since
+from inboxd.cli.options import Careful, Force, Since, Tenant, actor, named_in
 from inboxd.errors import UsageError
+from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
 from inboxd.model.wording import plural
 

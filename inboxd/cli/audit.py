@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from inboxd.cli import columns
-from inboxd.cli.options import Looking, Paging, Since, read_since
+from inboxd.cli.options import Looking, Paging, Since
 from inboxd.cli.output import TableColumn
+from inboxd.model.moments import read_since
 
 _COLUMNS = (
     *("id", TableColumn("at", kind="time"), "by", "action", TableColumn("target", cut="right")),

@@ -23,11 +23,11 @@ from inboxd.cli.options import (
     Statuses,
     Tenant,
     examples,
-    read_since,
 )
 from inboxd.cli.output import Fields, Part, TableColumn
 from inboxd.cli.show import WAITS
 from inboxd.errors import NotFound
+from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:

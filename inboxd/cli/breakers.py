@@ -10,7 +10,7 @@ from inboxd.cli.completion import declared
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Asking, Looking, examples
 from inboxd.cli.output import Fields, TableColumn
-from inboxd.model.wording import span
+from inboxd.model.wording import breaker_word, span
 
 if TYPE_CHECKING:
     from inboxd.resilience.rules import Mode
@@ -28,20 +28,13 @@ Name = Annotated[
 ]
 
 
-def state_of(row: Mapping[str, Any]) -> str:
-    """What it lets pass, in a word or two."""
-    if row["mode"] == "auto":
-        return str(row["state"]).replace("_", "-")
-    return "metrics only" if row["mode"] == "metrics_only" else f"forced {row['mode']}"
-
-
 def _rest(row: Mapping[str, Any]) -> str | None:
     return span(row["rest"]) if row["mode"] == "auto" and row["state"] == "open" else None
 
 
 LIST = (
     TableColumn("breaker", "name", cut="left"),
-    TableColumn("state", state_of),
+    TableColumn("state", breaker_word),
     TableColumn("for", _rest, legend="until it is tried again"),
     TableColumn("breaks", "opens", kind="number", legend="breaks in a row"),
     TableColumn("since", "changed_at", kind="time"),
@@ -68,7 +61,7 @@ def show(name: Name, given: Asking) -> None:
 
     row: dict[str, Any] = dict(given.ask(lambda session: one_breaker(session, name)))
     fields = {
-        "state": state_of(row),
+        "state": breaker_word(row),
         "tried again in": _rest(row),
         "breaks in a row": row["opens"],
         "tried by": row["prober"],
@@ -109,4 +102,4 @@ def _force(name: str, mode: "Mode", given: Acting) -> None:
     from inboxd.operations import force_breaker
 
     row = dict(given.do(force_breaker, name, mode))
-    given.tell({"breaker": name, **row}, f"Breaker {name}: {state_of(row)}")
+    given.tell({"breaker": name, **row}, f"Breaker {name}: {breaker_word(row)}")

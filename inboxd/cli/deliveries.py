@@ -13,9 +13,10 @@ import typer
 from inboxd.cli import columns
 from inboxd.cli.actions import ActingOnMany, act_on_all
 from inboxd.cli.completion import declared
-from inboxd.cli.options import Acting, Looking, Paging, Since, Statuses, read_since
+from inboxd.cli.options import Acting, Looking, Paging, Since, Statuses
 from inboxd.cli.output import TableColumn
 from inboxd.errors import UsageError
+from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:

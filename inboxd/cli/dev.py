@@ -216,9 +216,8 @@ class _Dev:
     def _watch(self) -> Iterator[object]:
         from watchfiles import DefaultFilter, watch
 
-        watched = [*self._installed.paths, *([self._config] if self._config else [])]
         return watch(
-            *(watched or [Path()]),
+            *(self._watched() or [Path()]),
             # Without a plugin this folder is watched, and the database's files change all the time.
             watch_filter=DefaultFilter(ignore_paths=[_HOME.absolute()]),
             rust_timeout=_LOOK_MILLISECONDS,
@@ -226,9 +225,13 @@ class _Dev:
             raise_interrupt=True,
         )
 
+    def _watched(self) -> list[Path]:
+        """The plugins' files, and that of the settings."""
+        return [*self._installed.paths, *([self._config] if self._config else [])]
+
     def _wait_for_change(self, changes: Iterator[object], daemon: "Daemon | None") -> str:
         """Wait until there is a reason to start again, which is returned; None: nothing runs."""
-        files = [path for path in self._installed.paths if path.is_file()]
+        files = [path for path in self._watched() if path.is_file()]
         code, places = _ages(files), _ages(map(Path, self._installed.places))
         told, unsettled = False, False
         for change in changes:

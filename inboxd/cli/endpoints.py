@@ -21,6 +21,7 @@ from inboxd.cli.options import Acting, Asking, Careful, Looking, examples
 from inboxd.cli.output import Fields, TableColumn
 from inboxd.errors import UsageError
 from inboxd.model import duration
+from inboxd.model.endpoints import endpoint_document, endpoint_state
 from inboxd.model.wording import span
 
 NO_BOUND = "none"
@@ -117,13 +118,6 @@ def _positive(text: str) -> timedelta:
     return found
 
 
-def state_of(row: Mapping[str, Any]) -> str:
-    """Whether it gets webhooks, and takes them."""
-    if not row["enabled"]:
-        return "disabled"
-    return "ok" if row["failing_since"] is None else "failing"
-
-
 def _for(row: Mapping[str, Any]) -> str | None:
     since = row["disabled_at"] or row["failing_since"]
     return None if since is None else span((datetime.now(UTC) - since).total_seconds())
@@ -131,7 +125,7 @@ def _for(row: Mapping[str, Any]) -> str | None:
 
 LIST = (
     TableColumn("endpoint", "name", cut="left"),
-    TableColumn("state", state_of),
+    TableColumn("state", endpoint_state),
     TableColumn("for", _for, legend="since when it is disabled or fails"),
     TableColumn("types", lambda row: ", ".join(row["types"]), cut="right"),
     TableColumn("url", cut="right"),
@@ -143,10 +137,6 @@ LIST = (
 
 def _failing(row: Mapping[str, Any]) -> str | None:
     return None if row["failing_since"] is None else row["last_failure"]
-
-
-def _json(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, "disable_after": duration.write(row["disable_after"])}
 
 
 @app.command(
@@ -168,9 +158,10 @@ def list_(
     rows = [
         dict(row)
         for row in given.ask(endpoints.listed)
-        if (tenant is None or row["tenant"] == tenant) and not (failing and state_of(row) == "ok")
+        if (tenant is None or row["tenant"] == tenant)
+        and not (failing and endpoint_state(row) == "ok")
     ]
-    given.print({"endpoints": [*map(_json, rows)]}, [columns.table(LIST, rows)])
+    given.print({"endpoints": [*map(endpoint_document, rows)]}, [columns.table(LIST, rows)])
 
 
 @app.command(
@@ -181,13 +172,13 @@ def show(name: Name, given: Asking) -> None:
     from inboxd.operations import one_endpoint
 
     row: dict[str, Any] = dict(given.ask(lambda session: one_endpoint(session, name)))
-    given.print(_json(row), [Fields(_fields(row), f"Endpoint {name}")])
+    given.print(endpoint_document(row), [Fields(_fields(row), f"Endpoint {name}")])
 
 
 def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     answer = row["last_failure_at"] and f"{row['last_failure']}"
     return {
-        "state": state_of(row),
+        "state": endpoint_state(row),
         "url": row["url"],
         "types": ", ".join(row["types"]),
         "tenant": row["tenant"],
@@ -273,7 +264,7 @@ def change(
     if type:
         changes["types"] = type
     row = dict(given.do(change_endpoint, name, changes))
-    given.tell(_json(row), f"Endpoint {name} is changed: {', '.join(sorted(changes))}.")
+    given.tell(endpoint_document(row), f"Endpoint {name} is changed: {', '.join(sorted(changes))}.")
 
 
 @app.command("remove", epilog=examples("inboxd endpoints remove acme --yes"))
@@ -283,12 +274,12 @@ def remove(name: Name, given: Careful) -> None:
 
     def shown() -> bool:
         row = dict(given.ask(lambda session: one_endpoint(session, name)))
-        given.print(_json(row), [columns.table(LIST, [row])])
+        given.print(endpoint_document(row), [columns.table(LIST, [row])])
         return True
 
     if given.agreed(shown, f"Remove the endpoint {name}?"):
         row = dict(given.do(remove_endpoint, name))
-        given.tell(_json(row), f"Endpoint {name} is removed.")
+        given.tell(endpoint_document(row), f"Endpoint {name} is removed.")
 
 
 @app.command("enable", epilog=examples("inboxd endpoints enable acme --reason 'they fixed it'"))
@@ -297,7 +288,7 @@ def enable(name: Name, given: Acting) -> None:
     from inboxd.operations import enable_endpoint
 
     row = dict(given.do(enable_endpoint, name))
-    given.tell(_json(row), f"Endpoint {name} is enabled.")
+    given.tell(endpoint_document(row), f"Endpoint {name} is enabled.")
 
 
 @app.command("disable", epilog=examples("inboxd endpoints disable acme --reason 'they left'"))
@@ -306,7 +297,7 @@ def disable(name: Name, given: Acting) -> None:
     from inboxd.operations import disable_endpoint
 
     row = dict(given.do(disable_endpoint, name))
-    given.tell(_json(row), f"Endpoint {name} is disabled.")
+    given.tell(endpoint_document(row), f"Endpoint {name} is disabled.")
 
 
 @app.command(
@@ -345,7 +336,7 @@ def _read_secret(file: Path | None) -> str | None:
 
 def _tell_secret(given: Acting, row: Mapping[str, Any], told: str, secret: str | None) -> None:
     """Print what was done, with the secret if it was made here."""
-    document = dict(row) if "disable_after" not in row else _json(row)
+    document = dict(row) if "disable_after" not in row else endpoint_document(row)
     if secret is None:
         given.tell(document, told)
     else:

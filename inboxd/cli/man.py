@@ -85,10 +85,11 @@ def _commands(group: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         with command.make_context(name, [], parent=context, resilient_parsing=True) as inner:
-            if hasattr(command, "commands"):
-                yield from _commands(command, inner)
-            else:
+            is_group = hasattr(command, "commands")
+            if not is_group or command.invoke_without_command:
                 yield inner.command_path, command, inner
+            if is_group:
+                yield from _commands(command, inner)
 
 
 def _parameters(command: Any, context: Any, but: str = "") -> Iterator[str]:

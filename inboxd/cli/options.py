@@ -9,7 +9,6 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -18,7 +17,6 @@ import typer
 
 from inboxd.cli.groups import Options
 from inboxd.cli.output import Part, print_json, print_parts, remark
-from inboxd.errors import UsageError
 from inboxd.model.lifecycle import Status
 
 if TYPE_CHECKING:
@@ -205,34 +203,6 @@ def ask(
             return await question(session)
 
     return anyio.run(run)
-
-
-def read_since(text: str) -> datetime:
-    """A time: a duration before now ("2h"), or ISO 8601, in local time if it names no zone.
-
-    Raises UsageError.
-    """
-    return _read_time(text, -1)
-
-
-def read_until(text: str) -> datetime:
-    """A time: "now", a duration from now ("2h"), or ISO 8601 as above. Raises UsageError."""
-    return _read_time("0s" if text == "now" else text, 1)
-
-
-def _read_time(text: str, direction: int) -> datetime:
-    from inboxd.model import duration
-
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return datetime.now(UTC) + direction * duration.parse(text)
-    except (UsageError, OverflowError):
-        raise UsageError(
-            f"{text!r} is neither a duration such as 2h nor a time such as 2026-01-31T08:00."
-        ) from None
 
 
 def actor() -> str:

@@ -5,7 +5,8 @@ ages ("3m ago"), then what may be cut is cut, types from the left since they dif
 then columns of least weight are left out, which is noted; `--wide` prints whole values. In a pipe a
 row is a line of whole values between tabs.
 Promises: JSON has times in ISO 8601 and durations in seconds; times are those of the local zone
-(TZ) and name it; what comes from rows cannot move the cursor or colour the terminal.
+(TZ) and name it; what comes from rows cannot move the cursor or colour the terminal; a terminal
+whose encoding is not Unicode's gets ASCII for our own signs, and "?" for what is not ours.
 """
 
 import shutil
@@ -17,11 +18,14 @@ from typing import Any, Literal
 
 import typer
 
-from inboxd.model.wording import span
+from inboxd.errors import UsageError
+from inboxd.model.wording import printable, span
 
 _LEAST = 12  # characters that a cut cell keeps
 _GAP = "  "
-_UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
+# Our own signs, and as wide what stands for them where they cannot be shown: the heights of plots,
+# their axes, the marks of what is cut, about, or unprintable.
+_ASCII = str.maketrans("▁▂▃▄▅▆▇█│┤└┬─…≈\N{REPLACEMENT CHARACTER}", "_.:-=+*#|+++-.~?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +176,22 @@ def print_parts(parts: Iterable[Part], *, wide: bool = False) -> None:
         else:
             lines = part.lines()
         for line in lines:
-            typer.echo(line)
+            typer.echo(encodable(line, sys.stdout.encoding))
 
 
 def remark(text: str) -> None:
     """Say something beside what is printed: to people, since a pipe gets rows alone."""
-    typer.echo("\n".join(map(show, text.split("\n"))), err=True)
+    lines = (encodable(show(line), sys.stderr.encoding) for line in text.split("\n"))
+    typer.echo("\n".join(lines), err=True)
+
+
+def encodable(text: str, encoding: str) -> str:
+    """What can be shown of a text in an encoding, each character by one."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def on_terminal() -> bool:
@@ -196,11 +210,24 @@ def print_json(value: object) -> None:
 
 
 def json_text(value: object, *, indent: bool = False) -> str:
-    """One JSON document; with an indent, for a person."""
+    """One JSON document; with an indent, for a person, unless it is nested deeper than orjson goes.
+
+    Raises UsageError for what is nested deeper still.
+    """
+    import json
+
     import orjson
 
     option = orjson.OPT_INDENT_2 if indent else 0
-    return orjson.dumps(value, default=_plain, option=option).decode()
+    try:
+        return orjson.dumps(value, default=_plain, option=option).decode()
+    except orjson.JSONEncodeError:
+        try:
+            return json.dumps(value, default=_plain, ensure_ascii=False)
+        except RecursionError:
+            raise UsageError(
+                "its JSON is nested too deep to be shown: select it with psql"
+            ) from None
 
 
 def show(value: object) -> str:
@@ -219,7 +246,7 @@ def show(value: object) -> str:
         case list() | tuple():
             text = ", ".join(map(show, value)) or "-"
         case _:
-            text = "".join(c if c.isprintable() else _UNPRINTABLE for c in str(value))
+            text = printable(str(value))
     return text
 
 

@@ -205,7 +205,7 @@ def _produce(
 
 def read_payload(given: str) -> str:
     """JSON text. Raises UsageError, which never quotes it."""
-    import orjson
+    from inboxd.model.json_text import check_json
 
     if given == "-":
         text, place = sys.stdin.buffer.read(), "standard input"
@@ -214,10 +214,9 @@ def read_payload(given: str) -> str:
     else:
         text, place = given.encode(errors="surrogateescape"), "the payload"
     try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"{place} is not valid JSON: {error}") from None
-    return text.decode()
+        return check_json(text.decode(), place)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{place} is not valid UTF-8 at byte {error.start + 1}") from None
 
 
 def _read_file(path: Path) -> bytes:

@@ -13,9 +13,10 @@ import typer
 
 from inboxd.cli import actions, columns, show
 from inboxd.cli.groups import CommandGroup
-from inboxd.cli.options import Acting, Id, Looking, Paging, Statuses, examples, named_in, read_until
+from inboxd.cli.options import Acting, Id, Looking, Paging, Statuses, examples, named_in
 from inboxd.cli.output import TableColumn, remark
 from inboxd.cli.output import show as shown
+from inboxd.model.moments import read_until
 from inboxd.model.row_id import read_row_id
 
 if TYPE_CHECKING:

@@ -176,7 +176,7 @@ def drain(
         document = {"outcome": stored.outcome, "events": stored.event_ids}
         given.tell(document, f"Inserted: {stored.outcome}")
         return
-    drained, refused = _tend(given, path, lambda tending: tending.drain())
+    drained, refused, _ = _tend(given, path, lambda tending: tending.drain())
     told = [f"Drained: {plural(drained, 'receipt')}"]
     if refused:
         told.append(f"{plural(refused, 'receipt')} set apart: `inboxd spool list` has why")
@@ -225,8 +225,8 @@ def discard(
         return
     if folder:
         lost = _tend(given, path, lambda tending: tending.discard_folder(name))
-        told = f"Discarded: folder {name}, in which {plural(lost, 'receipt')} waited"
-        given.tell({"discarded": name, "waiting": lost}, told)
+        told = f"Discarded: folder {name}, in which {plural(lost.waiting, 'receipt')} waited"
+        given.tell({"discarded": name, "waiting": lost.waiting}, told)
         return
     item = _tend(given, path, lambda tending: tending.discard(name))
     given.tell({"discarded": item.name}, f"Discarded: {item.name}")

@@ -16,11 +16,10 @@ import typer
 
 from inboxd.cli import columns
 from inboxd.cli.breakers import LIST as BREAKERS
-from inboxd.cli.breakers import state_of
 from inboxd.cli.options import Looking
 from inboxd.cli.output import Table, TableColumn, print_json, terminal_width
 from inboxd.cli.together import together
-from inboxd.model.wording import plural, span
+from inboxd.model.wording import breaker_word, plural, span
 
 if TYPE_CHECKING:
     from inboxd.store.session import Session
@@ -221,8 +220,10 @@ async def look(
     paused = [dict(row) for row in await controls.read(session.connection, session.sql)]
     names = {(each["kind"], each["name"]) for each in paused}
     known: list[dict[str, Any]] = [{**row} for row in await breakers.listed(session)]
-    stopped = [each for each in known if state_of(each) not in ("closed", "metrics only")]
-    shut = {use for each in stopped if state_of(each) != "forced closed" for use in each["uses"]}
+    stopped = [each for each in known if breaker_word(each) not in ("closed", "metrics only")]
+    shut = {
+        use for each in stopped if breaker_word(each) != "forced closed" for use in each["uses"]
+    }
     for lane in (*events, *commands):
         place = "topic" if lane["kind"] == "event" else "queue"
         uses = {f"{lane['kind']} {lane['type']}"}

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from inboxd.cli import columns
-from inboxd.cli.breakers import state_of
 from inboxd.cli.completion import declared
 from inboxd.cli.groups import CommandGroup
 from inboxd.cli.options import Acting, Asking, Looking, examples, named_in
 from inboxd.cli.output import Fields, TableColumn
-from inboxd.model.wording import plural, span
+from inboxd.model.wording import breaker_word, plural, span
 
 if TYPE_CHECKING:
     from inboxd.store.session import Session
@@ -98,7 +97,7 @@ def show(name: Name, given: Asking) -> None:
     document = {"counted_to": listing.COUNTED, **topic, "breakers": needed}
     fields = _fields(topic)
     if needed:
-        fields["breakers"] = ", ".join(f"{each['name']} ({state_of(each)})" for each in needed)
+        fields["breakers"] = ", ".join(f"{each['name']} ({breaker_word(each)})" for each in needed)
     given.print(document, [Fields(fields, f"Topic {name}")])
 
 

@@ -17,11 +17,12 @@ import typer
 
 from inboxd.cli import columns
 from inboxd.cli.groups import CommandGroup, Options
-from inboxd.cli.options import Acting, Force, Looking, Since, actor, examples, read_since
+from inboxd.cli.options import Acting, Force, Looking, Since, actor, examples
 from inboxd.cli.output import Document, Fields, Part, TableColumn
 from inboxd.cli.receipts import body_of, events_of, headers_of, readable, receipt_of
 from inboxd.cli.webhook_replay import replay
 from inboxd.cli.webhook_send import openapi, send, source_names, source_of
+from inboxd.model.moments import read_since
 from inboxd.model.row_id import read_row_id, read_uuid
 from inboxd.model.wording import plural
 

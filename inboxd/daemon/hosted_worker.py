@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 
 from inboxd.admin.server import HealthPart
 from inboxd.api.hooks import WorkerInfo
+from inboxd.daemon.garbage import OF_HANDLERS, look_for_garbage_seldom
 from inboxd.daemon.health import health_of
 from inboxd.daemon.incarnation import Incarnation
 from inboxd.daemon.process import Process, end_at_once
@@ -165,6 +166,7 @@ class HostedWorker:
 
     def _ready(self, incarnation: Incarnation, hooks: Hooks, on_ready: Callable[[], None]) -> None:
         if not self._has_lived:
+            look_for_garbage_seldom(OF_HANDLERS)
             hooks.start(worker_info(incarnation.me))
         self._has_lived = True
         on_ready()

@@ -85,13 +85,14 @@ def maintenance_tasks(
         crash_limit=worker.crash_limit,
         on_returned=partial(_wake_all, flags),
     )
+    ahead = settings.history.days_ahead
     leadership = Leadership(context)
     notify = settings.wakeups.mode != "off"
     intakes = Intakes(parts.sql, partial(borrow, parts.pool), notify=notify)
     task = MaintenanceTask
     of_each_worker = (
         task("reap", lease / _LOOKS_PER_LEASE, reaper.reap),
-        task("history", interval, partial(make_partitions, context, hold, leadership.leads)),
+        task("history", interval, partial(make_partitions, context, ahead, hold, leadership.leads)),
         task("folds", _FOLD_SWEEP, parts.folder.sweep),
         task("intakes", _INTAKE, intakes.take),
         task("schedules", 1.0, partial(send_schedules, context, parts.me.schedules)),

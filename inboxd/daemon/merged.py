@@ -55,9 +55,9 @@ def merged(pages: Mapping[int, str]) -> str:
 
 
 def own(figures: Mapping[str, Mapping[str, int]]) -> str:
-    """Write the supervisor's families; figures: by name, then by their label's value."""
+    """Write the supervisor's families that are asked for; figures: by name, then by label."""
     lines = []
-    for name, kind, (label,), text in FAMILIES:
+    for name, kind, (label,), text in (each for each in FAMILIES if each[0] in figures):
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
         lines += (f'{name}{{{label}="{key}"}} {value}' for key, value in figures[name].items())
     return "".join(f"{line}\n" for line in lines)

@@ -10,7 +10,6 @@ not send it again.
 `inbound/application.py`, one request.
 """
 
-import gc
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ import anyio
 
 from inboxd.admin.server import HealthPart
 from inboxd.daemon import sockets
+from inboxd.daemon.garbage import OF_REQUESTS, look_for_garbage_seldom
 from inboxd.daemon.process import Process
 from inboxd.daemon.process_number import process_number
 from inboxd.daemon.receiver_watch import ReceiverWatch
@@ -50,8 +50,6 @@ _log = logs.get_logger(__name__)
 _PAGE_SHARE = 0.7
 _STATEMENT_SHARE = 0.6
 _CONNECT_SHARE = 0.5
-# New objects, beyond those that have gone, between two looks for cycles.
-_GARBAGE = 20_000
 # Seconds for the answers that a drain leaves to its listener at least.
 _LAST_ANSWERS = 1.0
 
@@ -182,7 +180,7 @@ class HostedReceiver:
             if not self._sources:
                 _log.warning("no source of webhooks is configured: all requests are answered 404")
             on_ready()
-            _look_for_cycles_seldom()
+            look_for_garbage_seldom(OF_REQUESTS)
             await self._stop.wait()
             watch.drain()
             timeout = self._settings.worker.drain_timeout.total_seconds()
@@ -195,17 +193,6 @@ async def _ask(pool: Pool, sql: Statements, within: float) -> None:
     async with borrow(pool, within) as connection:
         with anyio.fail_after(within):
             await controls.read(connection, sql)
-
-
-def _look_for_cycles_seldom() -> None:
-    """Many requests wait for one commit, and each look would pass over all that they hold.
-
-    A request leaves none itself (tests/inbound/test_answers_garbage.py); what drivers and the loop
-    leave is bounded by this.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GARBAGE)
 
 
 async def _erased(

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import anyio
 from starlette.requests import Request
@@ -48,15 +49,20 @@ class _Pages:
         self._children = children
         self._unanswered = Counter[int]()
 
-    async def metrics(self, _: Request) -> Response:
-        """All metrics, each sample with the number of its process."""
-        answers = await self._ask("/metrics")
+    async def metrics(self, request: Request) -> Response:
+        """All metrics, or those that are asked for, each sample with the number of its process."""
+        names = request.query_params.getlist("name[]")
+        query = urlencode([("name[]", name) for name in names])
+        answers = await self._ask(f"/metrics?{query}")
         texts = {
             child.number: answer.text
             for child, answer in answers.items()
             if answer is not None and answer.status == _OK
         }
-        page = merged(texts) + own(self._figures())
+        figures = self._figures()
+        if names:
+            figures = {name: figures[name] for name in figures if name in names}
+        page = merged(texts) + own(figures)
         return Response(page, headers={"content-type": CONTENT_TYPE})
 
     async def live(self, _: Request) -> Response:

@@ -15,6 +15,7 @@ import anyio
 
 from inboxd.engine.controls import Controls
 from inboxd.engine.queues import Queues
+from inboxd.model.endpoints import AT_ONCE
 from inboxd.model.outcome import explain
 from inboxd.outbound.endpoints.book import EndpointBook
 from inboxd.outbound.endpoints.endpoint import News, ServedEndpoint
@@ -32,9 +33,6 @@ _log = get_logger(__name__)
 
 # Seconds between two looks at what is unwritten, and between two readings.
 _EVERY, _READ_EVERY = 0.5, 5.0
-# Deliveries of one endpoint at once in one worker, where nothing else is said: one that is slow
-# must not take the room of the others.
-_AT_ONCE = 10
 _MOST_AT_ONCE = 10_000
 ACTOR = "inboxd"
 
@@ -154,9 +152,12 @@ async def _write(session: Session, endpoint: ServedEndpoint, news: News) -> bool
     if news == "succeeded":
         await store.note_success(connection, sql, row.name, status or 0)
         return True
-    if await store.give_up(connection, sql, row.name, row.version, news, reason) is None:
+    # Not what it answered, which may quote what it was sent.
+    why = "it was not reached" if status is None else f"it answered {status}"
+    known = row.name, row.version
+    if await store.give_up(connection, sql, *known, news, why, (status, reason)) is None:
         return False
-    await audit.record(session, ACTOR, "disable", f"endpoint {row.name}", reason, 1)
+    await audit.record(session, ACTOR, "disable", f"endpoint {row.name}", why, 1)
     return True
 
 
@@ -164,7 +165,7 @@ def _queue_of(endpoint: ServedEndpoint) -> Queue:
     row = endpoint.written
     total = None if row.concurrency is None else min(row.concurrency, _MOST_AT_ONCE)
     return Queue(
-        concurrency=_AT_ONCE if total is None else None,
+        concurrency=AT_ONCE if total is None else None,
         total_concurrency=total,
         rate=_rate(row.rate),
         breaker=endpoint.queue,

@@ -103,7 +103,7 @@ class WakeUp:
         if not already:
             self._armed_at = None
             self.owed = self.silent_since
-            # TargetCall from before it begins; again after, since it may have been ended too early.
+            # Told from before it begins; again after, since it may have been ended too early.
             self._on_silence()
             await self._set(Flag.SILENT)
             self.silent_since = time.monotonic()

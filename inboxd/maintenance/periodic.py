@@ -4,6 +4,7 @@ Owns the loop that all tasks share. Promises that a failure is logged and the ne
 Known limit: a task that takes longer than its interval simply comes late.
 """
 
+import random
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeAlias
@@ -17,36 +18,44 @@ _log = get_logger(__name__)
 
 # A task that reads tables from their beginning may take this share of the time; its longest rest.
 _SHARE = 1 / 20
+# Of an interval, what is slept at least.
+_SOONEST = 0.9
 _LONGEST_REST = 300.0
 
 Run: TypeAlias = Callable[[], Awaitable[None]]
 
 
 async def repeat(name: str, interval: float, run: Run) -> None:
-    """Run a maintenance task now and every `interval` seconds, until cancelled."""
+    """Run a maintenance task now and every `interval` seconds, until cancelled.
+
+    A little sooner, by chance: workers that began together do not all come at once for ever.
+    """
     while True:
         try:
             await run()
         except Exception as error:  # noqa: BLE001 - the next run must come
             _log.warning("maintenance task failed", task=name, reason=explain(error).error)
-        await anyio.sleep(interval)
+        await anyio.sleep(interval * random.uniform(_SOONEST, 1.0))
 
 
 def sparingly(run: Run) -> Run:
     """A task that leaves runs out while it has taken more than its share of the time.
 
-    Under a snapshot that is held for hours, each run reads all rows that are dead by then.
+    Under a snapshot that is held for hours, each run reads all rows that are dead by then. One
+    long run alone is chance: a machine that stood still, or a lock.
     """
-    due = 0.0
+    due = before = 0.0
 
     async def spared() -> None:
-        nonlocal due
+        nonlocal due, before
         if (began := monotonic()) < due:
             return
         try:
             await run()
         finally:
             ended = monotonic()
-            due = ended + min((ended - began) / _SHARE, _LONGEST_REST)
+            took = ended - began
+            due = ended + min(min(took, before) / _SHARE, _LONGEST_REST)
+            before = took
 
     return spared

@@ -8,13 +8,19 @@ when it was read; a write names the version that it rests on.
 import base64
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
+
+from inboxd.model import duration
 
 # The type of the commands that deliver, and the queue of an endpoint's.
 DELIVER = "webhook.deliver"
 QUEUE = "webhooks."
+# Deliveries of one endpoint at once in one worker, where nothing else is said: one that is slow
+# must not take the room of the others.
+AT_ONCE = 10
 
 _LONGEST_URL = 2048
 _LONGEST_TYPE = 255
@@ -97,3 +103,15 @@ def secret_problem(secret: str) -> str | None:
 def made_secret() -> str:
     """A new one."""
     return SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def endpoint_state(row: Mapping[str, Any]) -> str:
+    """Whether it gets webhooks, and takes them: ok, failing or disabled."""
+    if not row["enabled"]:
+        return "disabled"
+    return "ok" if row["failing_since"] is None else "failing"
+
+
+def endpoint_document(row: Mapping[str, Any]) -> dict[str, Any]:
+    """An endpoint for JSON."""
+    return {**row, "disable_after": duration.write(row["disable_after"])}

@@ -22,6 +22,7 @@ from types import FrameType, TracebackType
 from inboxd.errors import (
     Defer,
     InboxdError,
+    MessageRefused,
     NoHandler,
     PayloadError,
     Reject,
@@ -145,7 +146,7 @@ def decide(
         match error:
             case Defer():
                 return Deferred(error.until, _optional_seconds(error.after))
-            case Reject() | PayloadError() | NoHandler():
+            case Reject() | PayloadError() | NoHandler() | MessageRefused(for_good=True):
                 return Dead(explain(error, site))
             case _ if policy.is_permanent(error) or policy.is_exhausted(attempt, age):
                 return Dead(explain(error, site))
@@ -296,7 +297,8 @@ def _place(error: BaseException, package: str) -> str | None:
             file = Path(code.co_filename).name
             anywhere = f"{file}:{code.co_name}"
             if room == package:  # code that was generated may have no line
-                line = (step.tb_lineno or code.co_firstlineno) - code.co_firstlineno
+                number = step.tb_lineno or -1  # None: no line is known; -1 before Python 3.11.3
+                line = (number if number > 0 else code.co_firstlineno) - code.co_firstlineno
                 home = f"{file}:{code.co_qualname}:{line}"
     return home or anywhere
 

@@ -1,8 +1,28 @@
-"""How counts, spans of time and sizes read in a sentence or a column: "2 rows", "8m4s", "12 kB".
+"""How things read to people: counts, spans of time, sizes, statuses, titles of types.
 
 Known limit: a word whose plural is not made with an s is not known.
 """
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from inboxd.model.lifecycle import Status
+
+# What a status says to people who do not know ours.
+STATUS_WORDS: dict[str, str] = {
+    Status.PENDING: "due, or due later",
+    Status.WAITING: "waits for others",
+    Status.RUNNING: "runs",
+    Status.SUCCEEDED: "done",
+    Status.FAILED: "dead letter",
+    Status.CANCELLED: "stopped",
+    Status.DISMISSED: "put away",
+}
+# The type of the lane that the lines of a topic are.
+LINES = "(lines)"
+# What no text of a person's shows.
+_UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
@@ -29,6 +49,15 @@ def _short(number: float) -> str:
     return f"{number:.0f}" if number >= 10 else f"{number:.1f}".removesuffix(".0")  # noqa: PLR2004
 
 
+def short_number(number: float) -> str:
+    """In at most five characters: "950", "1.2k", "34M"."""
+    for unit in ("", "k", "M", "G"):
+        if number < 999.5:  # noqa: PLR2004 - the next unit
+            return f"{_short(number)}{unit}" if unit or number != round(number) else f"{number:.0f}"
+        number /= 1000
+    return f"{_short(number)}T"
+
+
 def size(number: float) -> str:
     """Bytes: "12 kB", "3.4 GB", counted as PostgreSQL does."""
     for unit in ("bytes", "kB", "MB", "GB"):
@@ -36,3 +65,30 @@ def size(number: float) -> str:
             return f"{_short(number)} {unit}"
         number /= 1024
     return f"{_short(number)} TB"
+
+
+def breaker_word(row: Mapping[str, Any]) -> str:
+    """What a breaker lets pass, by its `mode` and `state`."""
+    if row["mode"] == "auto":
+        return str(row["state"]).replace("_", "-")
+    return "metrics only" if row["mode"] == "metrics_only" else f"forced {row['mode']}"
+
+
+def title_from(type_: str) -> str:
+    """A title for what has none: "order.shipped" is "Order shipped"."""
+    words = " ".join(re.split(r"[._\-/:\s]+", type_)).strip()
+    return words[:1].upper() + words[1:] if words else type_
+
+
+def one_line(text: str, longest: int) -> str:
+    """A text that somebody else wrote, as one line of at most so many characters.
+
+    Control characters, and those that turn the direction of writing, are replaced.
+    """
+    short = text if len(text) <= longest else text[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return printable(short)
+
+
+def printable(text: str) -> str:
+    """The text with those characters replaced."""
+    return "".join(c if c.isprintable() else _UNPRINTABLE for c in text)

@@ -20,7 +20,7 @@ from inboxd.model.wording import plural, span
 from inboxd.store import listing, plugin_migrations
 from inboxd.store import uninstall as store
 from inboxd.store.session import Session
-from inboxd.store.uninstall import Contents, Role
+from inboxd.store.uninstall import Contents, DatabaseRole
 
 _SHOWN = 5
 _MOST_WORKERS = 1000
@@ -39,7 +39,7 @@ class UninstallPlan:
     contents: Contents | None
     workers: Sequence[str] = ()
     plugins: Mapping[str, int] = field(default_factory=dict)
-    roles: Sequence[Role] = ()
+    roles: Sequence[DatabaseRole] = ()
     staying: Mapping[str, str] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -119,7 +119,7 @@ async def _living(session: Session, lease: timedelta) -> list[str]:
     ]
 
 
-def _why_it_stays(role: Role) -> str | None:
+def _why_it_stays(role: DatabaseRole) -> str | None:
     if role["databases"]:
         return f"other databases of this server use it: {_first(role['databases'])}"
     if role["owned"]:

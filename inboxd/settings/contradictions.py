@@ -5,7 +5,6 @@ only where all that it rests on is known: the default that stands in for a wrong
 nothing. Known limit: what only the plugins know is checked when they are loaded.
 """
 
-import ipaddress
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
@@ -15,6 +14,7 @@ from inboxd.settings.inbound_contradictions import in_webhooks
 from inboxd.settings.outbound_contradictions import in_targets
 from inboxd.settings.sections import Settings
 from inboxd.settings.telemetry import Http
+from inboxd.settings.values import is_loopback
 
 _MAX_HEARTBEAT_SHARE = 4
 
@@ -71,7 +71,7 @@ def _certificate_has_its_authorities(settings: Settings) -> Iterator[str]:
 @_rests_on("http.host", "http.allow_remote")
 def _loopback_unless_allowed(settings: Settings) -> Iterator[str]:
     http = settings.http
-    if not (http.allow_remote or _is_loopback(http.host)):
+    if not (http.allow_remote or is_loopback(http.host)):
         yield (
             f"[http]: host {http.host!r} can be reached from other machines; "
             "use 127.0.0.1, or set allow_remote = true behind a firewall"
@@ -81,7 +81,7 @@ def _loopback_unless_allowed(settings: Settings) -> Iterator[str]:
 @_rests_on("inbound.http.host", "inbound.http.allow_remote", "inbound.http.certificate")
 def _loopback_unless_encrypted(settings: Settings) -> Iterator[str]:
     http = settings.inbound.http
-    if not (http.allow_remote or http.certificate or _is_loopback(http.host)):
+    if not (http.allow_remote or http.certificate or is_loopback(http.host)):
         yield (
             f"[inbound.http]: host {http.host!r} can be reached from other machines, and nothing "
             "is encrypted; use 127.0.0.1 with a proxy that ends TLS, set certificate and "
@@ -159,7 +159,7 @@ def _admin_has_tokens(settings: Settings) -> Iterator[str]:
 @_rests_on("admin.enabled", "admin.host", "admin.allow_remote", "admin.certificate")
 def _admin_is_loopback_unless_encrypted(settings: Settings) -> Iterator[str]:
     admin = settings.admin
-    if admin.enabled and not (admin.allow_remote or admin.certificate or _is_loopback(admin.host)):
+    if admin.enabled and not (admin.allow_remote or admin.certificate or is_loopback(admin.host)):
         yield (
             f"[admin]: host {admin.host!r} can be reached from other machines, and nothing is "
             "encrypted; use 127.0.0.1, set certificate and private_key, or set allow_remote = true "
@@ -215,10 +215,3 @@ def _types_go_with_their_tables(settings: Settings) -> Iterator[str]:
                 "days go as a whole, so a type may be kept for less, but not for longer; raise "
                 f"those ({longest.days} days is the longer now), or set history.export"
             )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -30,6 +30,13 @@ class History(Section):
         'day; or "forever". Those of events that are not settled stay longer. Shorten it when the '
         "disk fills, or addresses may not be kept; lengthen it to prove later what was sent.",
     )
+    days_ahead: int = Field(
+        14,
+        ge=4,
+        le=366,
+        description="For how many days ahead partitions are made, from 4 to 366: the time to "
+        "notice that making them fails. Lower it where the number of tables matters.",
+    )
     stats: Duration = Field(
         timedelta(days=90),
         description="How long the statistics per minute are kept. Shorten it when many types make "

@@ -6,10 +6,12 @@ size's unit is in its key, `page_bytes`, so a plain number is one of bytes.)
 Known limit: sizes know binary units only (KiB, MiB, GiB), which is what memory is counted in.
 """
 
+import ipaddress
 import json
 import re
 from datetime import timedelta
 from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 from pydantic_settings import NoDecode
@@ -103,6 +105,26 @@ def at_least(days: int, why: str = "") -> AfterValidator:
 
 def _show_retention(value: timedelta | None) -> str:
     return FOREVER if value is None else duration.write(value)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_private_url(url: str) -> bool:
+    """Whether nobody on the way can read what is sent there: https, or http to this machine."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if not host or parts.username is not None or not url.isprintable() or " " in url:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
 
 
 def _split(value: object) -> object:

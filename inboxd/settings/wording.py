@@ -11,6 +11,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, SecretStr
 from pydantic_core import ErrorDetails
 
+from inboxd.model.masking import redact
 from inboxd.model.spelling import did_you_mean, meant
 from inboxd.settings.sections import Key, Settings
 from inboxd.settings.sources import Layer, at
@@ -67,7 +68,7 @@ def may_be_meant(unknown: Key, given: Mapping[str, Any]) -> set[Key]:
 def _given(keys: Iterable[str], value: object) -> str:
     if isinstance(value, Mapping | BaseModel) or _is_secret(keys):
         return ""
-    return f" (given: {repr(value)[:_SHOWN]})"
+    return f" (given: {redact(repr(value), _SHOWN)})"
 
 
 def _known(section: Iterable[str]) -> list[str]:

@@ -1,12 +1,21 @@
-"""The column lists that several statements share, each written once.
+"""What several statements share, each written once: lists of columns, and a list's filter.
 
 In a statement, `{event but status, updated_at}` stands for the columns of an event that history
 takes over as they are, without those two, which the statement says anew; `{claimed event}` for what
-a claim returns of an event, whose table is called `e` there; the same of commands, called `c`.
-*See:* inboxd/store/rows.py for the types of what a claim returns.
+a claim returns of an event, whose table is called `e` there; the same of commands, called `c`; and
+`{story of s}` for the columns of the view `story`, called `s`.
+`{matching event}` is whether an event, called `r` there, is one of those that a list wants, for
+which it needs `{looked event u}` of a table called `u`; `{seen by id}` is what a look of it saw,
+`{planned looks}` how all of them are planned.
+`{statistics}` is what is counted of executions, `{statistics summed}` the sums of a group, and
+`{statistics added}` how those are added to a row, called `old`, that is there already.
+*See:* inboxd/store/rows.py for the types of what a claim returns; `inboxd.model.durations` for
+histograms.
 """
 
 import re
+
+from inboxd.model.durations import BUCKETS
 
 # Those that a hot table and its history share.
 _SHARED = {
@@ -57,15 +66,169 @@ c.id, c.command_id, c.queue, c.type, c.schema_version, c.payload, c.priority,
            AND (c.replay_of IS NOT NULL OR c.errors IS NOT NULL) AS replayed""",
 }
 
+# Of the view `story`.
+_STORY = """
+    hot, kind, id, uuid, type, lane, status, attempts, created_at, started_at, finished_at,
+    duration, run_at, origin_kind, origin_id, causation_id, correlation_id, traceparent, batch_id,
+    replay_of, tenant, source, worker_id, counts
+"""
+
+# In the order of write_statistics.sql.
+_TIMES = ("run", "wait", "completion")
+STATISTICS = (
+    "count",
+    *(f"{time}_{part}" for time in _TIMES for part in ("total", "maximum", "histogram")),
+)
+
+# Whether a row that is looked at, `r`, is one of those that a list wants: see find_{table}.sql for
+# the parameters. Of an event's commands those count that its handlers enqueued, in batches too; one
+# that failed and was replayed as another is no failure any more. OFFSET 0: each event looks for its
+# own; the planner may read all the others' once in place of it, batches from end to end. A row ends
+# when it is settled, or becomes a dead letter; what failed is told by each of its attempts' errors.
+_ENDED = "coalesce(r.finished_at, CASE WHEN r.status = 'failed' THEN r.updated_at END)"
+_MATCHING = """\
+($1::text IS NULL OR r.type = $1) AND ($2::text[] IS NULL OR r.status = ANY ($2))
+           AND ($3::text IS NULL OR r.tenant = $3)
+           AND ($4::text IS NULL OR r.{lane} = $4)
+           AND CASE WHEN $12::text IS NULL
+                    THEN ($5::timestamptz IS NULL OR r.created_at >= $5)
+                         AND ($6::timestamptz IS NULL OR coalesce(r.finished_at, r.created_at) < $6)
+                    WHEN $12 = 'waiting'
+                    THEN r.created_at < coalesce($6, 'infinity')
+                         AND coalesce({ended}, 'infinity') >= coalesce($5, '-infinity')
+                    ELSE $12 <> 'failed' AND {ended} >= coalesce($5, '-infinity')
+                         AND {ended} < coalesce($6, 'infinity')
+                         OR $12 <> 'ended' AND EXISTS (
+                             SELECT FROM jsonb_array_elements(r.errors) tried
+                              WHERE (tried ->> 'at')::timestamptz >= coalesce($5, '-infinity')
+                                AND (tried ->> 'at')::timestamptz < coalesce($6, 'infinity')) END
+           AND ($9::text IS NULL OR r.entity_type = $9)
+           AND ($10::text IS NULL OR r.entity_id = $10)
+           AND ($7::text IS NULL
+                OR strpos(lower(r.errors -> -1 ->> 'error'), lower($7)) > 0)
+           AND ($8::jsonb[] IS NULL
+                OR coalesce(r.payload,
+                            (SELECT b.payload FROM {schema}.bodies b
+                              WHERE b.id = r.body_id AND b.created_at = r.body_at)) @> ANY ($8))
+           AND ($11::text[] IS NULL{children})"""
+_CHILDREN = """
+           OR EXISTS (SELECT FROM {schema}.commands c
+                       WHERE c.causation_id = r.event_id AND c.batch_id IS NULL
+                         AND c.status <> 'running' AND c.origin_kind = 'event'
+                         AND c.origin_id = r.id AND c.status = ANY ($11) OFFSET 0)
+           OR ('running' = ANY ($11)
+               AND r.id IN (SELECT c.origin_id FROM {schema}.commands c
+                             WHERE c.status = 'running' AND c.origin_kind = 'event'))
+           OR EXISTS (SELECT FROM {schema}.batches b
+                       WHERE b.causation_id = r.event_id AND b.origin_kind = 'event'
+                         AND b.origin_id = r.id
+                         AND ('succeeded' = ANY ($11) AND b.succeeded > 0
+                              OR 'failed' = ANY ($11) AND b.failed > 0
+                              OR 'cancelled' = ANY ($11) AND b.cancelled + b.skipped > 0
+                              OR $11 && ARRAY['pending', 'waiting', 'running']
+                                 AND b.size > b.succeeded + b.failed + b.cancelled + b.skipped)
+                      OFFSET 0)
+           OR ($11 && ARRAY['succeeded', 'cancelled', 'dismissed']
+               AND EXISTS (SELECT FROM {schema}.commands_history h
+                            WHERE h.causation_id = r.event_id AND h.batch_id IS NULL
+                              AND h.finished_at >= r.created_at AND h.status <> 'failed'
+                              AND h.finished_at < now() + interval '1 day'
+                              AND h.origin_kind = 'event' AND h.origin_id = r.id
+                              AND h.status = ANY ($11) OFFSET 0))"""
+_OF_EITHER = (
+    *("id", "type", "status", "tenant", "created_at", "entity_type", "entity_id"),
+    *("body_id", "body_at", "updated_at"),
+)
+_OF_ONE = {"event": ("topic", "event_id"), "command": ("queue",)}
+_TIMED = _MATCHING.replace("{ended}", _ENDED)
+MATCHING = {
+    "event": _TIMED.replace("{lane}", "topic").replace("{children}", _CHILDREN),
+    "command": _TIMED.replace("{lane}", "queue").replace("{children}", ""),
+}
+
+# What a look saw, of the rows that it looked at: see find_{table}.sql. Each row is read in the
+# order that is named, so a block is read again when that order comes back to it.
+_SEEN = """\
+SELECT count(*)::integer AS looked, max(id) AS high, min(id) AS low,
+       (SELECT l.created_at FROM looked l ORDER BY l.id LIMIT 1) AS low_created_at,
+       min(finished_at) AS ended,
+       count(*) FILTER (WHERE block IS DISTINCT FROM before)::integer AS blocks,
+       (array_agg(id ORDER BY id DESC) FILTER (WHERE hit))[:$15::integer] AS ids,
+       (array_agg(finished_at ORDER BY id DESC) FILTER (WHERE hit))[:$15::integer] AS finished
+  FROM (SELECT *, lag(block) OVER (ORDER BY {order}) AS before FROM looked) l"""
+SEEN = {"id": _SEEN.replace("{order}", "id DESC"), "block": _SEEN.replace("{order}", "block")}
+
 _BUT = re.compile(r"\{(event|command) but ([a-z_, ]+)\}")
 _CLAIMED = re.compile(r"\{claimed (event|command)\}")
+_OF_STORY = re.compile(r"\{story of (\w+)\}")
+_STATISTICS = re.compile(r"\{statistics(| summed| summed and named| added)\}")
+_LOOKED = re.compile(r"\{seen by (id|block)\}")
+_NEEDED = re.compile(r"\{looked (event|command) (\w)\}")
+# Whatever the statistics say.
+PLANNED_LOOKS = """\
+set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('max_parallel_workers_per_gather', '0', true),
+       set_config('plan_cache_mode', 'force_custom_plan', true)"""
+
+_MATCHES = re.compile(r"\{matching (event|command)\}")
 
 
 def written_out(text: str) -> str:
     """A statement with its lists of columns."""
     text = _BUT.sub(lambda found: _all_but(found[1], found[2].split(", ")), text)
+    text = _OF_STORY.sub(lambda found: _story(found[1]), text)
+    text = _STATISTICS.sub(lambda found: _statistics(found[1].strip()), text)
+    text = _NEEDED.sub(lambda found: _needed(found[1], found[2]), text)
+    text = text.replace("{planned looks}", PLANNED_LOOKS)
+    text = _LOOKED.sub(lambda found: SEEN[found[1]], text)
+    text = _MATCHES.sub(lambda found: MATCHING[found[1]], text)
     return _CLAIMED.sub(lambda found: CLAIMED[found[1]], text)
+
+
+def _needed(kind: str, name: str) -> str:
+    """What `{matching}` needs of a table; contents only for who may read them."""
+    of = ", ".join(f"{name}.{column}" for column in _OF_EITHER + _OF_ONE[kind])
+    kept = ", ".join(
+        f"{{content jsonb: {name}.{each}}} AS {each}" for each in ("payload", "errors")
+    )
+    return f"{of}, {kept}"
+
+
+def _story(name: str) -> str:
+    columns = ", ".join(f"{name}.{column}" for column in re.findall(r"\w+", _STORY))
+    return f"{columns}, {{content text: {name}.error}} AS error"
 
 
 def _all_but(kind: str, others: list[str]) -> str:
     return ", ".join(column for column in SHARED[kind] if column not in others)
+
+
+def _statistics(how: str) -> str:
+    match how:
+        case "summed":
+            return ",\n       ".join(map(_summed, STATISTICS))
+        case "summed and named":
+            return ",\n       ".join(f"{_summed(column)} AS {column}" for column in STATISTICS)
+        case "added":
+            return ",\n       ".join(f"{column} = {_added(column)}" for column in STATISTICS)
+    return ", ".join(STATISTICS)
+
+
+def _summed(column: str) -> str:
+    """Of the rows of a group. Past the end of all its arrays there is nothing to sum."""
+    if column.endswith("_histogram"):
+        sums = ", ".join(f"sum({column}[{n}])" for n in range(1, BUCKETS + 1))
+        return f"nullif(array_remove(ARRAY[{sums}]::bigint[], NULL), '{{}}')"
+    return f"max({column})" if column.endswith("_maximum") else f"sum({column})"
+
+
+def _added(column: str) -> str:
+    """To a row that is there: `old`, and what is to be added, `excluded`. NULL is nothing."""
+    old, new = f"old.{column}", f"excluded.{column}"
+    if column.endswith("_histogram"):
+        each = f"unnest({old}, {new}) AS u(a, b)"
+        return f"(SELECT array_agg(coalesce(a, 0) + coalesce(b, 0)) FROM {each})"  # noqa: S608
+    if column.endswith("_maximum"):
+        return f"greatest({old}, {new})"
+    return f"coalesce({old} + {new}, {old}, {new})"

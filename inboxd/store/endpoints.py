@@ -113,10 +113,15 @@ async def give_up(
     version: int,
     by: Literal["failures", "gone"],
     reason: str,
+    failure: tuple[int | None, str],
 ) -> int | None:
-    """Disable one that fails. Its version; None: somebody changed it, or it is disabled."""
+    """Disable one that fails. Its version; None: somebody changed it, or it is disabled.
+
+    reason: why, for everybody. failure: the status of its last answer, and what went wrong, which
+    may quote that answer: for who may read contents.
+    """
     found: int | None = await connection.fetchval(
-        sql["give_up_endpoint"], name, version, by, reason
+        sql["give_up_endpoint"], name, version, by, reason, *failure
     )
     return found
 

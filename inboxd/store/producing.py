@@ -108,7 +108,7 @@ def refusals() -> Iterator[None]:
         raise UsageError(f"the database refuses it: {error.args[0]}") from None
     except asyncpg.PostgresError as error:
         if error.sqlstate == _UNIQUE_KEY_TAKEN:
-            raise UniqueKeyTaken(f"{error.args[0]}: see --on-conflict") from None
+            raise UniqueKeyTaken(error.args[0]).on_terminals(": see --on-conflict") from None
         if error.sqlstate == _ANOTHER_MODE:
             raise UsageError(f"{error.args[0]}: leave the mode out") from None
         raise

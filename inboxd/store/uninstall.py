@@ -18,7 +18,7 @@ COUNTED = 10_000
 _DAY = re.compile(r"_[0-9]{8}$")
 
 
-class Role(TypedDict):
+class DatabaseRole(TypedDict):
     """A role that came with the schema. owned: what is its, outside of the schema."""
 
     role: str
@@ -59,9 +59,9 @@ async def contents(session: Session) -> Contents | None:
     )
 
 
-async def roles(session: Session) -> list[Role]:
+async def roles(session: Session) -> list[DatabaseRole]:
     """The schema's roles that are there."""
-    return cast("list[Role]", [dict(row) for row in await session.fetch("uninstall_roles")])
+    return cast("list[DatabaseRole]", [dict(row) for row in await session.fetch("uninstall_roles")])
 
 
 async def database(session: Session) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector
+from prometheus_client.registry import RestrictedRegistry
 
 from inboxd.telemetry.tally import OTHER, Tally
 from inboxd.telemetry.webhooks import WebhookMetrics
@@ -54,13 +55,20 @@ class CommandBacklog(NamedTuple):
     breaker: str | None = None
 
 
+_LEFT_OUT = "_created"
+
+
 class _Registry(CollectorRegistry):
     """Leaves out the series `…_created`, which the client adds to each counter and histogram."""
 
     def collect(self) -> Iterator[Metric]:
         for family in super().collect():
-            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
+            family.samples = [s for s in family.samples if not s.name.endswith(_LEFT_OUT)]
             yield family
+
+    def restricted_registry(self, names: Iterable[str]) -> RestrictedRegistry:
+        """A view of the series of these names alone, without those that are left out."""
+        return super().restricted_registry(name for name in names if not name.endswith(_LEFT_OUT))
 
 
 class Metrics:

@@ -1,4 +1,7 @@
-"""Each benchmark runs, with few rows: that it measures is looked at, how fast is not."""
+"""Each benchmark runs, with few rows: that it measures is looked at, how fast is not.
+
+CI has one line of the drains: the others are the same script again.
+"""
 
 import re
 import subprocess
@@ -29,11 +32,16 @@ def lines_of(script: str, *options: str, rows: int = 200) -> list[list[str]]:
 @pytest.mark.parametrize(
     "name",
     [
-        "commands with one insert",
-        "no-op events of 8 KB",
-        "each send one command",
         "no-op commands, two workers",
-        "no-op commands, one a page",
+        *(
+            pytest.param(name, marks=pytest.mark.soak)
+            for name in (
+                "commands with one insert",
+                "no-op events of 8 KB",
+                "each send one command",
+                "no-op commands, one a page",
+            )
+        ),
     ],
 )
 def test_drain(name: str) -> None:

@@ -25,7 +25,7 @@ def _commands(group: Any, above: str = "") -> dict[str, set[str]]:
         full = f"{above}{name}"
         if hasattr(command, "commands"):
             found |= _commands(command, f"{full} ")
-        else:
+        if not hasattr(command, "commands") or command.invoke_without_command:
             found[full] = {opt for param in command.params for opt in param.opts if "--" in opt}
     return found
 

@@ -393,6 +393,7 @@ def test_a_person_at_a_terminal_sees_a_bar(
     cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     shown = cli("emit", "--file", file, "--force")
     assert shown.code == 0
     assert "kB" in shown.err

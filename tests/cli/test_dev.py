@@ -222,6 +222,29 @@ async def test_new_migrations_of_a_plugin_run_and_one_that_fails_waits_for_a_cha
 
 
 @pytest.mark.anyio
+@pytest.mark.long
+async def test_settings_that_an_editor_puts_in_place_reload_the_daemon_each_time(
+    folder: Path,
+) -> None:
+    """It ends the watch of a file to have another one put there, as most editors do."""
+    (folder / "devplugin.py").write_text(PLUGIN + HANDLER.format(name="one"))
+    _install(folder)
+    config, other = folder / "config.toml", folder / "other.toml"
+    config.write_text('[worker]\nname = "dev-1"\n')
+    variables = {"PYTHONPATH": str(folder), "INBOXD_HTTP__PORT": "0"}
+    dev = Dev(folder, **variables, INBOXD_CONFIG=str(config))
+    try:
+        await dev.wrote('"message":"ready"')
+        for number in (2, 3):
+            other.write_text(f'[worker]\nname = "dev-{number}"\n')
+            other.replace(config)
+            output = await dev.wrote('"message":"ready"', times=number)
+            assert f'"worker":"dev-{number}"' in output
+    finally:
+        _end(dev)
+
+
+@pytest.mark.anyio
 @pytest.mark.usefixtures("hang_ups")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
 @pytest.mark.long

@@ -131,6 +131,7 @@ def test_history_that_retention_does_not_drop(
     assert len(report.of("partitions")) == 1, "retention has detached it: it goes"
 
 
+@pytest.mark.usefixtures("all_days")
 @pytest.mark.parametrize("days", [0, 5])
 def test_a_partition_to_come_that_was_detached(cli: Cli, sql: Sql, days: int) -> None:
     part = f"events_history{day(-days)}"

@@ -118,6 +118,7 @@ def test_what_is_not_over_or_not_there_is_refused(cli: Cli, action: str, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("all_days")
 def test_what_is_missing_is_made(cli: Cli, sql: Sql) -> None:
     assert cli("history", "make", "--days", "16", "--json").json == {"made": 8}
     assert cli("history", "make").out == "Made 0 partitions.\n"

@@ -71,7 +71,7 @@ def test_what_waits_is_shown_and_its_body_when_asked_for(run_cli: Cli, path: Pat
     assert [(each["name"], each["reason"]) for each in found["set_apart"]] == [(name, "too old")]
     raw = run_cli("spool", "show", page[0].receipt_id, "--raw", "--json").json
     assert (raw["body"], raw["headers"]) == ({"came": "so"}, {"webhook-id": "msg_1"})
-    assert run_cli("spool", "show", "42", "--json").json["reason"] == "too old"
+    assert run_cli("spool", "show", name, "--json").json["reason"] == "too old"
     assert "came" not in run_cli("spool", "show", folder).out
     assert "came" in run_cli("spool", "show", folder, "--raw").out
     assert "There are more" in run_cli("spool", "show", folder, "--limit", 1).err

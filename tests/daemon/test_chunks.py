@@ -68,10 +68,13 @@ async def test_a_chunk_is_due_when_its_oldest_event_is_of_age(inbox: Inbox) -> N
 
 
 async def test_what_comes_while_a_chunk_waits_joins_it(inbox: Inbox) -> None:
-    ids = await emit(inbox, "aged", "joined", [{}])
-    await lined_up(inbox, "aged", "joined", 1)
-    ids += await emit(inbox, "aged", "joined", [{}])
-    assert (await chunks(inbox, "aged", "joined", 1))[0]["ids"] == ids
+    ids = await emit(inbox, "old", "joined", [{}])
+    await lined_up(inbox, "old", "joined", 1)
+    ids += await emit(inbox, "old", "joined", [{}])
+    await lined_up(inbox, "old", "joined", 2)
+    async with open_session(settings_of(inbox.database)) as session:
+        await operations.flush(session, "old", "joined", actor="me")
+    assert (await chunks(inbox, "old", "joined", 1))[0]["ids"] == ids
 
 
 # ---------------------------------------------------------------------------------- aggregation

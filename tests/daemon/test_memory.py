@@ -49,7 +49,9 @@ async def _drained(database: Database, table: str, most: int = 0, within: float 
     "rows",
     [
         pytest.param(50_000, marks=pytest.mark.timeout(180)),
-        pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.timeout(900)]),
+        pytest.param(
+            1_000_000, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(900)]
+        ),
     ],
 )
 async def test_a_backlog_costs_no_memory(
@@ -72,7 +74,7 @@ async def test_a_backlog_costs_no_memory(
     "rows",
     [
         pytest.param(20, marks=pytest.mark.timeout(180)),
-        pytest.param(1000, marks=[pytest.mark.long, pytest.mark.timeout(900)]),
+        pytest.param(1000, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(900)]),
     ],
 )
 async def test_heavy_rows_cost_little_memory(

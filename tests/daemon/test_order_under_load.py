@@ -37,7 +37,10 @@ async def lines(database: Database) -> Database:
 @pytest.mark.parametrize("action", ["replay", "dismiss"])
 @pytest.mark.parametrize(
     "followers",
-    [1_500, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(900)])],
+    [
+        1_500,
+        pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(900)]),
+    ],
 )
 async def test_followers_of_a_dead_letter_are_lined_up_once(
     lines: Database, start_worker: StartWorker, followers: int, action: str
@@ -81,7 +84,11 @@ async def test_followers_of_a_dead_letter_are_lined_up_once(
 
 
 @pytest.mark.parametrize(
-    "keys", [500, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+    "keys",
+    [
+        500,
+        pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(600)]),
+    ],
 )
 async def test_a_hot_key_neither_starves_nor_is_starved(
     lines: Database, start_worker: StartWorker, keys: int

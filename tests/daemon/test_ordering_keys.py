@@ -80,7 +80,9 @@ def most_at_once(ran: Sequence[tuple[str, float, float]]) -> int:
     return max(itertools.accumulate(step for _, step in moves))
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "workers", [2, pytest.param(4, marks=[pytest.mark.long, pytest.mark.soak])]
+)
 @pytest.mark.parametrize("touch", [True, False], ids=["own transaction", "gathered"])
 async def test_order_holds_over_workers_that_are_killed(
     lines: Database, start_worker: StartWorker, workers: int, touch: bool

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from inboxd.daemon.garbage import OF_HANDLERS
 from tests.daemon.inbox import KINDS, Inbox, Kind, errors_of
 from tests.support import Config, StartWorker, Worker
 
@@ -175,6 +176,13 @@ async def test_a_result_is_stored(inbox: Inbox) -> None:
     settled = await inbox.settled("command", gathered)
     assert json.loads(settled["result"]) == {"a": [1, None, "ü"]}
     assert (await inbox.settled("command", none))["result"] is None
+
+
+async def test_garbage_is_looked_for_seldom_and_modules_are_passed_over(inbox: Inbox) -> None:
+    row_id = await inbox.write("command", "test.garbage")
+    found = json.loads((await inbox.settled("command", row_id))["result"])
+    assert found["objects"] == OF_HANDLERS
+    assert found["frozen"] > 50_000
 
 
 async def test_the_idempotency_key_stays_the_same(inbox: Inbox) -> None:

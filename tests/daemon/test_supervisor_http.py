@@ -29,6 +29,15 @@ async def test_the_metrics_of_all_are_on_one_page(supervise: Supervise) -> None:
     assert states == {"ready": 2, "starting": 0, "leaving": 0, "waiting": 0}
 
 
+async def test_only_the_metrics_that_are_named(supervise: Supervise) -> None:
+    it = supervise()
+    await it.is_ready()
+    for name, own in (("inboxd_level", False), ("inboxd_processes", True)):
+        _, page = await it.get(f"/metrics?name[]={name}")
+        assert [family.name for family in text_string_to_metric_families(page)] == [name]
+        assert ("process=" in page) is not own
+
+
 async def test_one_that_does_not_answer_is_left_out_and_counted(supervise: Supervise) -> None:
     it = supervise(silent1="")
     await it.is_ready()

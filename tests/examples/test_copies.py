@@ -37,6 +37,7 @@ def test_an_examples_own_tests_import_nothing_of_this_projects(example: Path) ->
 
 
 @pytest.mark.long  # each of them runs in place, too
+@pytest.mark.timeout(300)
 def test_a_copy_passes_its_own_tests(tmp_path: Path) -> None:
     for example in EXAMPLES:
         shutil.copytree(example, tmp_path / example.name)

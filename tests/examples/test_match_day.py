@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("options", [("--quick",), ()], ids=["quick", "whole"])
+@pytest.mark.parametrize(
+    "options", [("--quick",), pytest.param((), marks=pytest.mark.soak)], ids=["quick", "whole"]
+)
 def test_every_bet_comes_out_right_and_nothing_is_left(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:

@@ -24,7 +24,9 @@ DEMO = [sys.executable, str(ROOT / "examples/accounts/outage.py")]
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("options", [("--quick",), ()], ids=["quick", "whole"])
+@pytest.mark.parametrize(
+    "options", [("--quick",), pytest.param((), marks=pytest.mark.soak)], ids=["quick", "whole"]
+)
 def test_every_user_has_one_account_and_one_charge_and_nothing_is_left(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:

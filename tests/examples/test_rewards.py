@@ -45,7 +45,8 @@ def test_the_order_matters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("users", "each"), [(300, 5), pytest.param(1000, 20, marks=pytest.mark.long)]
+    ("users", "each"),
+    [(300, 5), pytest.param(1000, 20, marks=[pytest.mark.long, pytest.mark.soak])],
 )
 async def test_every_balance_comes_out_exact(
     database: Database, start_worker: StartWorker, users: int, each: int

@@ -168,7 +168,8 @@ async def _is_released(database: Database, batch: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("fills", "each"), [(10, 200), pytest.param(50, 2_000, marks=pytest.mark.long)]
+    ("fills", "each"),
+    [(10, 200), pytest.param(50, 2_000, marks=[pytest.mark.long, pytest.mark.soak])],
 )
 async def test_a_large_batch_is_filled_by_many_while_its_members_run(
     ledger: Database, start_worker: StartWorker, hasty: Hasty, fills: int, each: int

@@ -16,7 +16,10 @@ pytestmark = pytest.mark.anyio
     [
         pytest.param(5, {"lease": "3s", "heartbeat_interval": "700ms"}, id="longer than the lease"),
         pytest.param(
-            60, {}, id="a minute, as it comes", marks=[pytest.mark.long, pytest.mark.timeout(240)]
+            60,
+            {},
+            id="a minute, as it comes",
+            marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(240)],
         ),
     ],
 )

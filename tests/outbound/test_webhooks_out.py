@@ -1,78 +1,18 @@
 """Webhooks out, by real workers to a real server: signed, retried, stopped, disabled."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
 from itertools import pairwise
-from typing import Any
 
-import anyio
 import pytest
 
 from inboxd.signatures.contract import Key, SignedRequest
 from inboxd.signatures.standard_webhooks import StandardWebhooksVerifier
-from tests.support import Config, Database, StartWorker, Worker, eventually
-from tests.support.customer import Customer, Got, answer, serving
+from tests.outbound.delivering import NO_POLL, OTHER, QUICK, delivered, logged, rows, send
+from tests.support import Database, StartWorker, eventually
+from tests.support.customer import Customer, Got, answer
 from tests.support.endpoints import SECRET, add
 
 pytestmark = pytest.mark.anyio
-
-OTHER = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
-# Farther away than anything is waited for, so that no poll helps.
-NO_POLL: Config = {
-    "worker": {"poll_interval": "60s"},
-    # ::1 is loopback too, and refused here.
-    "outbound": {
-        "http": {"keep_answer": 200},
-        "webhooks": {"enabled": True, "timeout": "5s", "allow": ["127.0.0.0/8"]},
-    },
-}
-# Attempts that follow each other at once.
-QUICK: Config = {
-    **NO_POLL,
-    "types": {"webhook.deliver": {"retry": {"kind": "fixed", "base": "50ms", "attempts": 1000}}},
-}
-
-
-@pytest.fixture
-async def customer() -> AsyncIterator[Customer]:
-    """A customer's server."""
-    async with serving() as found:
-        yield found
-
-
-async def send(database: Database, data: object = None, **options: object) -> None:
-    """Send a webhook as a producer does."""
-    names = "".join(f", {name} => ${place}" for place, name in enumerate(options, 2))
-    text = json.dumps({} if data is None else data)
-    await database.fetch(
-        f"select inboxd.send_webhook('user.created', $1::jsonb{names})", text, *options.values()
-    )
-
-
-async def rows(database: Database, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
-    """The rows of a query."""
-    return [tuple(row) for row in await database.fetch(sql, *arguments)]
-
-
-async def delivered(database: Database, endpoint: str, count: int, within: float = 30) -> None:
-    """Wait until so many deliveries of an endpoint have succeeded."""
-
-    async def are() -> bool:
-        found = await database.fetchval(
-            "select count(*) from inboxd.commands_history"
-            " where queue = $1 and status = 'succeeded'",
-            f"webhooks.{endpoint}",
-        )
-        return bool(found >= count)
-
-    await eventually(are, within)
-
-
-def logged(worker: Worker, text: str) -> list[dict[str, Any]]:
-    """The lines of a worker's log that say this."""
-    lines = [json.loads(each) for each in worker.output().splitlines() if each.startswith("{")]
-    return [each for each in lines if text in each.get("message", "")]
 
 
 async def test_a_delivery_is_what_was_signed_by_every_current_secret(
@@ -154,7 +94,10 @@ async def test_the_time_is_that_of_the_attempt(
 async def test_gone_disables_at_once_and_what_waits_goes_when_it_is_enabled(
     database: Database, start_worker: StartWorker, customer: Customer
 ) -> None:
-    customer.replies["/"] = 410
+    async def gone(_got: Got) -> bytes:
+        return answer(410, b"no anna@example.org here")
+
+    customer.replies["/"] = gone
     await add(database, "acme", url=customer.url())
     await add(database, "other", url=customer.url("/other"))
     workers = [await start_worker(QUICK) for _ in range(2)]
@@ -178,8 +121,14 @@ async def test_gone_disables_at_once_and_what_waits_goes_when_it_is_enabled(
     assert [(line["endpoint"], line["by"]) for line in told] == [("acme", "gone")]
     series = 'inboxd_endpoints_disabled_total{by="gone",endpoint="acme"}'
     assert sum([await each.metric(series) for each in workers]) == 1
-    audit = "select actor, action, target, count from inboxd.audit"
-    assert await rows(database, audit) == [("inboxd", "disable", "endpoint acme", 1)]
+    audit = "select actor, action, target, count, reason from inboxd.audit"
+    why = "it answered 410"
+    assert await rows(database, audit) == [("inboxd", "disable", "endpoint acme", 1, why)]
+    shown = "select disabled_reason from inboxd.endpoints where name = 'acme'"
+    assert await rows(database, shown) == [(why,)], "viewers read it, and no contents"
+    kept = "select last_failure from inboxd.endpoints where name = 'acme'"
+    ((quoted,),) = await rows(database, kept)
+    assert "no anna@example.org here" in quoted
     assert len(customer.at("/")) == asked
     customer.replies["/"] = 204
     await enable(database, "acme")
@@ -315,185 +264,3 @@ async def test_a_success_between_keeps_it_enabled(
     await delivered(database, "acme", 20)
     assert customer.got[-1].at - customer.got[0].at > 1
     assert await rows(database, "select enabled from inboxd.endpoints") == [(True,)]
-
-
-async def test_one_that_is_down_stops_only_itself(
-    database: Database, start_worker: StartWorker, customer: Customer
-) -> None:
-    """Its breaker opens, what waits is not claimed and spends nothing; the others go on."""
-    customer.replies["/down"] = 503
-    await add(database, "down", "down.*", url=customer.url("/down"))
-    await add(database, "up", "user.*", url=customer.url("/up"))
-    rules = {
-        "webhooks.down": {"consecutive_failures": 3, "first_break": "1h", "longest_break": "1h"}
-    }
-    worker = await start_worker({**NO_POLL, "breakers": rules})
-    many = "select inboxd.send_webhook($1) from generate_series(1, $2)"
-    await database.fetch(many, "down.now", 3)
-    state = "select state from inboxd.breakers where name = 'webhooks.down'"
-
-    async def is_open() -> bool:
-        return await rows(database, state) == [("open",)]
-
-    await eventually(is_open)
-    asked = len(customer.at("/down"))
-    await database.fetch(many, "down.now", 500)
-    await database.fetch(many, "user.created", 200)
-    await delivered(database, "up", 200)
-    assert len(customer.at("/down")) == asked
-    left = "select sum(attempts), max(fence) from inboxd.commands where id > 3"
-    assert await rows(database, left) == [(0, 0)]
-    assert await worker.metric('inboxd_breaker_state{name="webhooks.down"}') == 2
-    # It comes back: all are delivered once.
-    customer.replies["/down"] = 204
-    await database.execute(
-        "update inboxd.breakers set open_until = now(), version = version + 1"
-        " where name = 'webhooks.down'"
-    )
-    await database.execute("update inboxd.commands set run_at = now() where attempts > 0")
-    await delivered(database, "down", 503)
-    good = [each.id for each in customer.at("/down")[asked:]]
-    assert len(good) == len(set(good)) == 503
-
-
-async def test_a_slow_one_leaves_room_for_the_others(
-    database: Database, start_worker: StartWorker, customer: Customer
-) -> None:
-    held = asyncio.Event()
-
-    async def reply(_got: Got) -> bytes | None:
-        await held.wait()
-        return answer(204)
-
-    customer.replies["/slow"] = reply
-    await add(database, "slow", "slow.*", url=customer.url("/slow"))
-    await add(database, "up", "user.*", url=customer.url("/up"))
-    await start_worker({**NO_POLL, "commands": {"concurrency": 12}})
-    many = "select inboxd.send_webhook($1) from generate_series(1, $2)"
-    await database.fetch(many, "slow.now", 100)
-    await customer.has(10, "/slow")
-    await database.fetch(many, "user.created", 50)
-    await delivered(database, "up", 50)
-    assert len(customer.at("/slow")) == 10
-    held.set()
-    await delivered(database, "slow", 100)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-async def test_an_ordered_one_gets_each_key_in_order_over_retries(
-    database: Database, start_worker: StartWorker, customer: Customer, workers: int
-) -> None:
-    """An earlier delivery that is tried again holds its key, and no other."""
-    failures = {("a", 3): 3, ("b", 0): 2, ("c", 9): 1}
-    good: dict[str, list[int]] = {key: [] for key in "abc"}
-    begun: set[str] = set()
-
-    async def reply(got: Got) -> bytes | None:
-        key, number = got.data["key"], got.data["n"]
-        assert key not in begun  # one at a time
-        begun.add(key)
-        await anyio.sleep(0.002)
-        begun.discard(key)
-        if failures.get((key, number), 0) > 0:
-            failures[key, number] -= 1
-            return answer(503)
-        good[key].append(number)
-        return answer(204)
-
-    customer.replies["/"] = reply
-    await add(database, "acme", url=customer.url(), ordered=True)
-    for _ in range(workers):
-        await start_worker({**QUICK, "breakers": {"webhooks.acme": {"failure_ratio": 0}}})
-    for number in range(20):
-        for key in "abc":
-            await send(database, {"key": key, "n": number}, ordering_key=key)
-    await delivered(database, "acme", 60)
-    assert good == {key: list(range(20)) for key in "abc"}
-    assert set(failures.values()) == {0}
-
-
-async def test_a_change_is_obeyed_within_a_second_without_a_restart(
-    database: Database, start_worker: StartWorker, customer: Customer
-) -> None:
-    await add(database, "acme", url=customer.url("/old"))
-    await start_worker(NO_POLL)
-    await send(database)
-    await customer.has(1, "/old")
-    await database.execute(
-        "update inboxd.endpoints set url = $1, secrets = $2, version = version + 1",
-        customer.url("/new"),
-        json.dumps([{"secret": OTHER}]),
-    )
-    await anyio.sleep(1)
-    await send(database)
-    (got,) = await customer.has(1, "/new")
-    assert (got.is_signed_by(OTHER), got.is_signed_by(SECRET)) == (True, False)
-    # One that is added is known at once to who sends to it.
-    await add(database, "late", url=customer.url("/late"))
-    await send(database)
-    await customer.has(1, "/late")
-
-
-@pytest.mark.long
-async def test_a_rate_is_kept_over_two_workers(
-    database: Database, start_worker: StartWorker, customer: Customer
-) -> None:
-    await add(database, "acme", url=customer.url(), rate="50/s")
-    for _ in range(2):
-        await start_worker(NO_POLL)
-    await database.fetch("select inboxd.send_webhook('user.created') from generate_series(1, 1000)")
-    got = await customer.has(501)
-    seconds = got[500].at - got[100].at
-    assert 0.95 <= (400 / seconds) / 50 <= 1.05
-
-
-async def test_no_transaction_is_open_while_an_endpoint_is_asked(
-    database: Database, start_worker: StartWorker, customer: Customer
-) -> None:
-    asked, held = asyncio.Event(), asyncio.Event()
-
-    async def reply(_got: Got) -> bytes | None:
-        asked.set()
-        await held.wait()
-        return answer(204)
-
-    customer.replies["/"] = reply
-    await add(database, "acme", url=customer.url())
-    await start_worker(NO_POLL)
-    await send(database)
-    await asked.wait()
-    began = await database.fetchval("select clock_timestamp()")
-    await anyio.sleep(0.5)
-    open_ = await database.fetch(
-        "select query, xact_start from pg_stat_activity where datname = current_database()"
-        " and application_name like 'inboxd %' and xact_start < $1",
-        began,
-    )
-    held.set()
-    assert open_ == []
-    await delivered(database, "acme", 1)
-
-
-@pytest.mark.long
-async def test_what_a_killed_worker_was_asking_is_delivered_again(
-    database: Database, start_worker: StartWorker, customer: Customer
-) -> None:
-    async def never(_got: Got) -> bytes | None:
-        await anyio.sleep_forever()
-        return None
-
-    customer.replies["/"] = never
-    await add(database, "acme", url=customer.url())
-    first = await start_worker(NO_POLL)
-    for number in range(5):
-        await send(database, {"n": number})
-    got = await customer.has(5)
-    before = {each.id for each in got}
-    first.kill()
-    customer.replies["/"] = 204
-    await start_worker({"outbound": NO_POLL["outbound"]})
-    await send(database, {"n": 5})
-    await delivered(database, "acme", 6, within=60)
-    after = customer.got[5:]
-    assert {each.id for each in after} > before
-    assert len(after) == 6

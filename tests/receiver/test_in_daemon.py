@@ -145,7 +145,8 @@ async def test_an_older_worker_beside_it_runs_what_it_receives(
     handlers = install(tmp_path / "handlers", "both", _HANDLERS.read_text())
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     with found(older, handlers):
-        await start_worker({"worker": {"plugins": ["both"]}})
+        # It knows no `days_ahead`.
+        await start_worker({"worker": {"plugins": ["both"]}, "history": {}})
     receiver = await start_receiver(source={"type": "both.fact", "topics": []})
     provider = receiver.provider()
     async with provider.load(keys=4):

@@ -18,8 +18,10 @@ pytestmark = pytest.mark.anyio
     ("items", "kills"),
     [
         (None, 3),
-        pytest.param(None, 50, marks=[pytest.mark.long, pytest.mark.timeout(600)]),
-        pytest.param(10, 20, marks=[pytest.mark.long, pytest.mark.timeout(600)]),
+        pytest.param(
+            None, 50, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(600)]
+        ),
+        pytest.param(10, 20, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(600)]),
     ],
 )
 async def test_it_is_killed_at_random_under_load(

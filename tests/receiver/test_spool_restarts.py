@@ -24,7 +24,8 @@ def spool(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "kills", [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+    "kills",
+    [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(600)])],
 )
 async def test_it_is_killed_while_it_spools_and_while_it_drains(
     durable_server: Server,

@@ -87,7 +87,10 @@ def _calls(file: Path) -> Iterator[LogCall]:
             yield LogCall(f"{file.relative_to(ROOM)}:{node.lineno}", fields)
 
 
-CALLS = [call for file in sorted(ROOM.rglob("*.py")) for call in _calls(file)]
+@pytest.fixture(scope="module")
+def calls() -> list[LogCall]:
+    """All of them, found only where one of these tests runs: parsing takes seconds."""
+    return [call for file in sorted(ROOM.rglob("*.py")) for call in _calls(file)]
 
 
 @pytest.fixture(params=["json", "console"])
@@ -120,19 +123,21 @@ def _render(fields: Mapping[str, object], rendered: tuple[str, io.StringIO]) -> 
     return text.getvalue()
 
 
-def test_the_calls_are_found() -> None:
-    assert len(CALLS) > 60
-    fields = {field for call in CALLS for field in call.fields}
+def test_the_calls_are_found(calls: list[LogCall]) -> None:
+    assert len(calls) > 60
+    fields = {field for call in calls for field in call.fields}
     assert fields >= {"frames", "attempt", "first_event", "dead_letters", "types"}
 
 
-def test_no_field_has_a_name_that_the_library_keeps_for_itself() -> None:
-    wrong = [call for call in CALLS if TAKEN & set(call.fields)]
+def test_no_field_has_a_name_that_the_library_keeps_for_itself(calls: list[LogCall]) -> None:
+    wrong = [call for call in calls if TAKEN & set(call.fields)]
     assert not wrong
 
 
-def test_every_line_is_rendered_whatever_its_fields_hold(rendered: tuple[str, io.StringIO]) -> None:
-    for fields in sorted({call.fields for call in CALLS}):
+def test_every_line_is_rendered_whatever_its_fields_hold(
+    calls: list[LogCall], rendered: tuple[str, io.StringIO]
+) -> None:
+    for fields in sorted({call.fields for call in calls}):
         for value in VALUES:
             line = _render(dict.fromkeys(fields, value), rendered)
             if rendered[0] == "json":

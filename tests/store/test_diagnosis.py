@@ -13,10 +13,13 @@ from tests.support.plans import told, touched_by
 
 pytestmark = pytest.mark.anyio
 
-DAYS, ROWS = 20, 20_000
+# From ten days on: with as few as tests begin with, PostgreSQL 15 reads the catalogue by another
+# plan.
+FIRST, DAYS, ROWS = 10, 20, 20_000
 # The catalogue has a row for each partition and for each of its indexes, and each bound is read by
-# itself: 11 blocks. It was 17, which a plan that became cheaper meanwhile hid from a bound of 5.
-BLOCKS_A_PARTITION, NOISE = 13, 50
+# itself: 10 to 15 blocks. It was 17, which a plan that became cheaper meanwhile hid from a bound
+# of 5.
+BLOCKS_A_PARTITION, NOISE = 16, 50
 
 
 async def looked_at(database: Database) -> tuple[int, set[str]]:
@@ -44,8 +47,10 @@ def _tops(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 async def test_the_doctor_costs_the_same_however_much_history_there_is(database: Database) -> None:
+    for days in range(2, FIRST):
+        await make_day(database, days)
     empty, _ = await looked_at(database)
-    for days in range(2, 2 + DAYS):
+    for days in range(FIRST, FIRST + DAYS):
         await make_day(database, days)
     bare, _ = await looked_at(database)
     assert bare - empty < BLOCKS_A_PARTITION * DAYS * len(PARENTS)

@@ -64,15 +64,19 @@ async def test_failing_and_recovering(database: Database) -> None:
     assert row["last_success_at"] is not None
 
 
+_GONE: Any = ("gone", "it answered 410", (410, "410: go away"))
+
+
 async def test_giving_up(database: Database) -> None:
     await add(database, "one")
     async with daemon_session(database) as connection:
-        assert await endpoints.give_up(connection, SQL, "one", 7, "gone", "410") is None
-        assert await endpoints.give_up(connection, SQL, "one", 1, "gone", "it answered 410") == 2
-        assert await endpoints.give_up(connection, SQL, "one", 2, "failures", "again") is None
+        assert await endpoints.give_up(connection, SQL, "one", 7, *_GONE) is None
+        assert await endpoints.give_up(connection, SQL, "one", 1, *_GONE) == 2
+        assert await endpoints.give_up(connection, SQL, "one", 2, *_GONE) is None
         assert not (await endpoints.read(connection, SQL))["one"].enabled
     (row,) = await database.fetch("select * from inboxd.endpoints")
     assert (row["disabled_by"], row["disabled_reason"]) == ("gone", "it answered 410")
+    assert (row["last_status"], row["last_failure"]) == (410, "410: go away")
 
 
 async def test_a_success_is_written_once_a_minute_and_is_no_news(database: Database) -> None:

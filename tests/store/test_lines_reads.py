@@ -97,7 +97,7 @@ async def block(connection: Connection, line: Line, followers: int) -> tuple[int
 
 
 BLOCKED = pytest.mark.parametrize(
-    "followers", [5_000, pytest.param(100_000, marks=pytest.mark.long)]
+    "followers", [5_000, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.soak])]
 )
 
 

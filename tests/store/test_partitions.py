@@ -7,12 +7,13 @@ import pytest
 from inboxd import operations
 from inboxd.errors import DatabaseError
 from inboxd.store import partitions
+from inboxd.store.migrations import migrate
 from inboxd.store.session import open_session
 from tests.support import Database, StartWorker, Worker, eventually
 from tests.support.rows import SQL, create_ledger, daemon_session, effects, emit, send, settings_of
 from tests.support.verdicts import safety
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("all_days")]
 
 PARENTS = ["bodies", "commands_history", "events_history", "receipts"]
 
@@ -36,6 +37,8 @@ async def _detach(database: Database, parent: str) -> str:
 
 
 async def test_a_migration_makes_them_days_ahead(database: Database) -> None:
+    await database.execute("drop schema inboxd cascade")
+    await migrate(settings_of(database))
     async with daemon_session(database) as session:
         assert await partitions.days_ahead(session, SQL) == 14
         kinds = await session.fetch(

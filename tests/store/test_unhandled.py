@@ -233,7 +233,9 @@ async def _touched(connection: Connection) -> dict[str, int]:
     return {name: await _blocks(connection, work) for name, work in asked.items()}
 
 
-@pytest.mark.parametrize("rows", [40_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "rows", [40_000, pytest.param(1_000_000, marks=[pytest.mark.long, pytest.mark.soak])]
+)
 async def test_what_is_kept_costs_the_claims_of_others_no_more_blocks(
     session: Connection, rows: int
 ) -> None:

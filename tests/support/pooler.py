@@ -9,32 +9,21 @@ PgBouncer is missing (Debian: `apt install pgbouncer`).
 """
 
 import os
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import pytest
 
 from tests.support.databases import shared_folder
+from tests.support.guarded import guarded, installed
 from tests.support.ports import held_port
-from tests.support.verdicts import Late
 from tests.support.worker import Config
 
 # Whether the whole run goes through PgBouncer: `make test-pooler`.
 EVERYWHERE = bool(os.environ.get("INBOXD_TEST_POOLER"))
-
-_PLACES = ("/usr/sbin", "/usr/local/sbin")  # in no PATH but root's
-_READY_SECONDS = 10.0
-
-# The shell holds the pipe from its owner; when that ends, however it does, PgBouncer does.
-_GUARDED = '"$@" & read -r _; kill -TERM $!; wait $!'
 
 # Connections that PgBouncer keeps to a database: few, so that its clients take turns on each.
 SESSIONS = 10
@@ -109,39 +98,10 @@ def pgbouncer(dsn: str) -> Iterator[Way]:
                 sessions=SESSIONS,
             )
         )
-        with _running(settings, listen, folder / "log"):
+        program = installed("pgbouncer")
+        if program is None:
+            pytest.skip("PgBouncer is not installed: apt install pgbouncer")
+        command = [program, *(["-u", "nobody"] if os.geteuid() == 0 else []), str(settings)]
+        with guarded(command, listen, folder / "log"):
             through = parts._replace(netloc=f"{parts.username}@127.0.0.1:{listen}")
             yield Way(urlunsplit(through), TRANSACTIONS_ONLY)
-
-
-@contextmanager
-def _running(settings: Path, port: int, log: Path) -> Iterator[None]:
-    program = shutil.which("pgbouncer", path=os.pathsep.join((os.defpath, *_PLACES)))
-    if program is None:
-        pytest.skip("PgBouncer is not installed: apt install pgbouncer")
-    command = [program, *(["-u", "nobody"] if os.geteuid() == 0 else []), str(settings)]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARDED, "guarded", *command],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        _wait_until_ready(port, log)
-        yield
-    finally:
-        process.communicate(timeout=30)
-
-
-def _wait_until_ready(port: int, log: Path) -> None:
-    deadline = time.monotonic() + _READY_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.01)
-        else:
-            return
-    raise Late(f"PgBouncer does not answer:\n{log.read_text(errors='replace')}")

@@ -68,13 +68,21 @@ def reload(*_: Any) -> None:
     notify("READY=1")
 
 
+def metrics(query: str) -> str:
+    """All of them, or the lines of the one that is asked for."""
+    page = METRICS.format(number=NUMBER)
+    name = query.removeprefix("name%5B%5D=")
+    return "".join(line for line in page.splitlines(keepends=True) if name in line)
+
+
 def answer(connection: socket.socket) -> None:
     """Answer a question of the supervisor's."""
     with connection:
         if told("silent") is not None:
-            time.sleep(3600)
-        path = connection.recv(4096).split()[1]
-        body = METRICS.format(number=NUMBER) if path == b"/metrics" else '{"ok":true,"parts":[]}'
+            while True:
+                signal.pause()  # only what the supervisor tells it reaches it
+        path, _, query = connection.recv(4096).decode().split()[1].partition("?")
+        body = metrics(query) if path == "/metrics" else '{"ok":true,"parts":[]}'
         connection.sendall(f"HTTP/1.1 200 OK\r\n\r\n{body}".encode())
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 import anyio
 import anyio.to_thread
 
-from tests.support.databases import Database
+from tests.support.databases import DAYS_AHEAD, Database
 from tests.support.forked import Forked, fits, fork
 from tests.support.ports import held_port
 from tests.support.verdicts import Late
@@ -34,6 +34,7 @@ _FAST: Config = {
         "heartbeat_interval": "1s",
         "poll_interval": "1s",
     },
+    "history": {"days_ahead": DAYS_AHEAD},
     "log": {"format": "json", "level": "info"},  # at debug each row is two lines
 }
 
@@ -105,7 +106,8 @@ class Worker:
 
     async def metric(self, series: str) -> float:
         """What `/metrics` shows of a series, `name` or `name{label="value"}`; 0 if it has none."""
-        status, page = await self.get("/metrics")
+        # All of them cost the worker several milliseconds, and tests ask often.
+        status, page = await self.get(f"/metrics?name[]={series.partition('{')[0]}")
         assert status == 200, page
         shown = (line.rpartition(" ") for line in page.splitlines())
         return next((float(value) for name, _, value in shown if name == series), 0.0)
@@ -178,9 +180,12 @@ def _get(url: str) -> tuple[int, str]:
 
 
 def _toml(base: Config, changes: Config) -> str:
-    """Both as TOML, one line a section; a change wins over its namesake."""
+    """Both as TOML, one line a section; a change wins, and an empty section over all of it."""
     sections = {
-        name: {**base.get(name, {}), **changes.get(name, {})} for name in {**base, **changes}
+        name: {**base.get(name, {}), **changes[name]}
+        if changes.get(name)
+        else changes.get(name, own)
+        for name, own in {**changes, **base}.items()
     }
     return "\n".join(f"{name} = {_inline(values)}" for name, values in sections.items())
 

@@ -111,9 +111,13 @@ class Drain:
         try:
             while await self._pages() or await self._unmark():
                 pass
-            await to_thread.run_sync(self._tidy)
         finally:
-            self._leave()
+            try:
+                # Also where it is cut off: what was drained is not read again.
+                with anyio.CancelScope(shield=True):
+                    await to_thread.run_sync(self._tidy)
+            finally:
+                self._leave()
 
     async def _turn(self) -> bool:
         """Drain for a while; whether there may be more."""

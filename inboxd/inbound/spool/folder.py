@@ -10,6 +10,8 @@ Known limit: the path must be on a local disk, whose locks all processes of the 
 import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from time import monotonic, sleep
 from uuid import uuid4
@@ -23,6 +25,8 @@ _FOLDERS = "spools"
 DRAINER = "drainer"
 # Seconds for which somebody may only look whether a folder is owned.
 _LOOK, _PAUSE = 0.05, 0.001
+# More folders than processes of a host start at the same moment.
+_NEW = 100
 
 
 class Lock:
@@ -65,20 +69,28 @@ def own(path: Path) -> Owned:
     """The folder of a process that is gone, else a new one. Raises SettingsError."""
     try:
         prepare(path)
-        for folder in folders(path):
-            try:
-                lock = Lock(folder / OWNER, _LOOK)
-            except SpoolOwned:
-                continue
-            return _owned(folder, lock)
-        folder = path / _FOLDERS / uuid4().hex
-        folder.mkdir(mode=0o700)
-        return _owned(folder, Lock(folder / OWNER, 1.0))
+        return _take(path)
     except (OSError, SpoolOwned) as error:
         raise SettingsError(
             f"inbound.spool.path {str(path)!r} cannot be used: {error}; give a folder on a local "
             "disk that has room, and that the receiver's user may write to"
         ) from error
+
+
+def _take(path: Path) -> Owned:
+    """The first folder that is nobody's. Raises OSError, SpoolOwned."""
+    for folder in chain(folders(path), _new_folders(path)):
+        with suppress(SpoolOwned):
+            return _owned(folder, Lock(folder / OWNER, _LOOK))
+    raise SpoolOwned(f"{path}: other processes have taken {_NEW} new folders of this one")
+
+
+def _new_folders(path: Path) -> Iterator[Path]:
+    """Folders that nobody had; a process that starts at the same moment may be quicker."""
+    for _ in range(_NEW):
+        folder = path / _FOLDERS / uuid4().hex
+        folder.mkdir(mode=0o700)
+        yield folder
 
 
 def prepare(path: Path) -> None:

@@ -5,11 +5,13 @@ away while somebody looks is not an error. Known limit: each look reads the segm
 *See:* `folder.py`, whose layout this reads; `tending.py`, which changes something.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
+from uuid import UUID
 
 import orjson
 
@@ -27,15 +29,18 @@ T = TypeVar("T")
 
 
 class FolderView(NamedTuple):
-    """A folder of the spool. oldest: when the first receipt that waits was received."""
+    """A folder of the spool. oldest: when the first receipt that waits was received.
+
+    waiting, damaged: None, where that is more than somebody wanted to read.
+    """
 
     folder: str
     owner: str
-    waiting: int
+    waiting: int | None
     bytes: int
     oldest: datetime | None
     set_apart: int
-    damaged: int
+    damaged: int | None
 
 
 class WaitingReceipt(NamedTuple):
@@ -83,9 +88,33 @@ def spool_path(path: Path | None) -> Path:
     return path
 
 
-def views(path: Path) -> list[FolderView]:
-    """All folders."""
-    return [_view(folder) for folder in folders(path)]
+def views(path: Path, most: float = math.inf, limit: int | None = None) -> list[FolderView]:
+    """All folders, or so many, each as `view` has it; of all together at most `most` is read."""
+    found = []
+    for folder in folders(path)[:limit]:
+        found.append(view(folder, most))
+        if found[-1].waiting is not None:
+            most -= found[-1].bytes
+    return found
+
+
+def view(folder: Path, most: float = math.inf) -> FolderView:
+    """One folder; if it has more bytes than `most`, what waits there is not read."""
+    size = sum(_size(path) for path in segments(folder, _FILES))
+    owner = "alive" if is_owned(folder) else "gone"
+    apart = len(_listings(folder))
+    if size > most:
+        return FolderView(folder.name, owner, None, size, None, apart, None)
+    count = damaged = 0
+    oldest = None
+    for each in _frames(folder):
+        if isinstance(each, Damage):
+            damaged += 1
+            continue
+        count += 1
+        if oldest is None:
+            oldest = _received_at(each.content)
+    return FolderView(folder.name, owner, count, size, oldest, apart, damaged)
 
 
 def spooled_sources(path: Path) -> list[str]:
@@ -103,9 +132,9 @@ def waiting(folder: Path) -> Iterator[WaitingReceipt]:
                 continue
 
 
-def set_apart(folder: Path) -> list[ApartItem]:
-    """What is set apart there."""
-    return [_item(folder, path) for path in sorted((folder / APART).glob("*.json"))]
+def set_apart(folder: Path) -> Iterator[ApartItem]:
+    """What is set apart there, each read when it is asked for."""
+    return (_item(folder, path) for path in _listings(folder))
 
 
 def folder_named(path: Path, name: str) -> Path:
@@ -116,15 +145,17 @@ def folder_named(path: Path, name: str) -> Path:
 
 
 def item_named(path: Path, name: str) -> ApartItem:
-    """What is set apart by this name, `FOLDER/NAME` where several folders have it."""
+    """What is set apart by this name, `FOLDER/NAME` where several folders have it; or by its id."""
     folder, _, own = name.rpartition("/")
+    places = [each for each in folders(path) if each.name.startswith(folder)]
     found = [
-        each
-        for place in folders(path)
-        if place.name.startswith(folder)
-        for each in set_apart(place)
-        if own in (each.name, each.name.lstrip("0"), _id_of(each))
+        _item(place, listing)
+        for place in places
+        for listing in _listings(place)
+        if own in (listing.stem, listing.stem.lstrip("0"))
     ]
+    if not found and _is_id(own):
+        found = [each for place in places for each in set_apart(place) if _id_of(each) == own]
     return _only(found, "thing that is set apart with the name", name)
 
 
@@ -142,25 +173,9 @@ def verify(folder: Path) -> Verified:
     return Verified(folder.name, frames, size, damage)
 
 
-def _view(folder: Path) -> FolderView:
-    count = damaged = 0
-    oldest = None
-    for each in _frames(folder):
-        if isinstance(each, Damage):
-            damaged += 1
-            continue
-        count += 1
-        if oldest is None:
-            oldest = _received_at(each.content)
-    return FolderView(
-        folder.name,
-        "alive" if is_owned(folder) else "gone",
-        count,
-        sum(_size(path) for path in segments(folder, _FILES)),
-        oldest,
-        len(list((folder / APART).glob("*.json"))),
-        damaged,
-    )
+def _listings(folder: Path) -> list[Path]:
+    """The files that list what is set apart there."""
+    return sorted((folder / APART).glob("*.json"))
 
 
 def _frames(folder: Path) -> Iterator[Frame | Damage]:
@@ -204,6 +219,14 @@ def _received_at(content: bytes) -> datetime | None:
         return decode(content).receipt.received_at
     except UnreadableReceipt:
         return None
+
+
+def _is_id(name: str) -> bool:
+    try:
+        UUID(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _id_of(item: ApartItem) -> str | None:

@@ -64,9 +64,9 @@ def _place(spool: InboundSpool, path: Path) -> Iterator[Finding]:
 
 
 def _contents(folders: list[FolderView]) -> Iterator[Finding]:
-    waiting = sum(each.waiting for each in folders)
+    waiting = sum(each.waiting or 0 for each in folders)
     apart = sum(each.set_apart for each in folders)
-    damaged = sum(each.damaged for each in folders)
+    damaged = sum(each.damaged or 0 for each in folders)
     if apart or damaged:
         found = f"{apart:,} set apart, {damaged:,} damaged: an operator has to decide"
         remedy = "`inboxd spool list` has the reasons; then `inboxd spool drain --apart`, `discard`"

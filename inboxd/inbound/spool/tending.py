@@ -1,19 +1,28 @@
 """What an operator does to a spool: drains it now, inserts what was set apart, discards.
 
 Promises: one drain a host, whoever does it; what is discarded or inserted is in the audit before it
-is removed, so where the database cannot record it, it stays. An insert that is repeated after a
-crash doubles nothing: what is too old for the database's memory gets a new id, which is kept in its
-file before it is written. Known limit: it must run as the receiver's user, on its host.
-*See:* `drain.py`; `inspection.py`, which finds what to act on.
+is removed, so where the database cannot record it, it stays; what was drained is in the audit
+after, and not where the database goes away meanwhile. An insert that is repeated after a crash
+doubles nothing: what is too old for the database's memory gets a new id, which is kept in its file
+before it is written. The event loop waits for no disk. Known limit: it must run as the receiver's
+user, on its host.
+*See:* `drain.py`; `inspection.py`, which finds what to act on; `inboxd/daemon/hosted_spool.py`, by
+which the screens do it.
 """
 
+import math
 import os
 import shutil
+import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+from anyio import to_thread
 
 from inboxd.errors import Conflict, SpoolOwned, UsageError
 from inboxd.inbound.spool.drain import Drain
@@ -31,6 +40,21 @@ from inboxd.store import operations as audit
 from inboxd.store import receipts
 from inboxd.store.receipts import Stored
 from inboxd.store.session import Session
+
+
+class DrainedSpool(NamedTuple):
+    """What a drain did. ended: whether nothing was left when it stopped."""
+
+    drained: int
+    set_apart: int
+    ended: bool = True
+
+
+class LostReceipts(NamedTuple):
+    """What goes with a folder: receipts that wait there, and what is set apart."""
+
+    waiting: int
+    set_apart: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +76,22 @@ class Tending:
             )
         prepare(self.path)
 
-    async def drain(self) -> tuple[int, int]:
-        """Drain what there is; returns how many receipts, and how many were set apart.
+    async def drain(self, within: float = math.inf) -> DrainedSpool:
+        """Drain what there is, for so many seconds at most.
 
         Raises Conflict when another process drains, DatabaseError when the database is away.
         """
         drain = Drain(
             self.path, SystemFiles(), Gates(self.path), self._write(), remembers=self.remembers
         )
-        before = self._apart()
+        before = await to_thread.run_sync(self._apart)
         with _told(self.path / DRAINER, "drains this spool already"):
-            await drain.finish()
-        return drain.drained, self._apart() - before
+            with anyio.move_on_after(within) as cut:
+                await drain.finish()
+        apart = await to_thread.run_sync(self._apart) - before
+        if drain.drained or apart:
+            await self._record("drain", f"spool of {socket.gethostname()}", drain.drained)
+        return DrainedSpool(drain.drained, apart, ended=not cut.cancelled_caught)
 
     def _apart(self) -> int:
         return sum(count_apart(each, SystemFiles()) for each in folders(self.path))
@@ -76,31 +104,40 @@ class Tending:
         with _told(self.path / DRAINER, "drains this spool now: try again soon"):
             lock = drain_lock(self.path)
         try:
-            item = item_named(self.path, name)
+            item = await to_thread.run_sync(item_named, self.path, name)
             if item.receipt is None:
                 raise Conflict(
                     f"{item.name} is no receipt ({item.reason}): `inboxd spool show {item.name} "
                     "--raw` has its bytes; discard it when they are of no use"
                 )
-            receipt = self._remembered(item, item.receipt)
+            receipt = await to_thread.run_sync(self._remembered, item, item.receipt)
             [stored] = await self._write()([receipt])
             target = f"receipt {receipt.receipt_id} of {receipt.source}: {item.reason}"
             await self._record("drain", target, 1)
-            _remove(item)
+            await to_thread.run_sync(_remove, item)
             return stored
         finally:
             lock.release()
 
     async def discard(self, name: str) -> ApartItem:
-        """Remove what is set apart."""
-        item = item_named(self.path, name)
-        what = item.name if item.receipt is None else f"receipt {item.receipt.receipt_id}"
-        await self._record("discard", f"{what}, set apart in a spool: {item.reason}", 1)
-        _remove(item)
-        return item
+        """Remove what is set apart. Raises NotFound, or Conflict while somebody drains."""
+        with _told(self.path / DRAINER, "drains this spool now: try again soon"):
+            lock = drain_lock(self.path)
+        try:
+            item = await to_thread.run_sync(item_named, self.path, name)
+            what = item.name if item.receipt is None else f"receipt {item.receipt.receipt_id}"
+            await self._record("discard", f"{what}, set apart in a spool: {item.reason}", 1)
+            await to_thread.run_sync(_remove, item)
+            return item
+        finally:
+            lock.release()
 
-    async def discard_folder(self, name: str) -> int:
-        """Remove the folder of a process that is gone; returns how many receipts waited there."""
+    async def discard_folder(self, name: str, seen: LostReceipts | None = None) -> LostReceipts:
+        """Remove the folder of a process that is gone.
+
+        seen: what was there when somebody looked; if that has changed it is left as it is. Raises
+        NotFound, Conflict.
+        """
         folder = folder_named(self.path, name)
         with _told(folder / OWNER, "lives, and owns this folder: end it first"):
             owner = lock_of(folder)
@@ -108,14 +145,19 @@ class Tending:
             with _told(self.path / DRAINER, "drains this spool now: try again soon"):
                 drainer = drain_lock(self.path)
             try:
-                count = sum(1 for _ in waiting(folder))
-                await self._record("discard", f"spool folder {folder.name}", count)
-                shutil.rmtree(folder)
+                lost = await to_thread.run_sync(_lost, folder)
+                if seen is not None and lost != seen:
+                    raise Conflict(
+                        f"it has changed since: {lost.waiting:,} wait there now, and "
+                        f"{lost.set_apart:,} are set apart; nothing was removed: look again"
+                    )
+                await self._record("discard", f"spool folder {folder.name}", lost.waiting)
+                await to_thread.run_sync(shutil.rmtree, folder)
             finally:
                 drainer.release()
         finally:
             owner.release()
-        return count
+        return lost
 
     def _write(self) -> Callable[[Sequence[Receipt]], Awaitable[Sequence[Stored]]]:
         connection, sql = self.session.connection, self.session.sql
@@ -147,6 +189,10 @@ class Tending:
 def _time_of(receipt: Receipt) -> datetime:
     """The time in its id, by which the database finds it."""
     return datetime.fromtimestamp((receipt.receipt_id.int >> 80) / 1000, UTC)
+
+
+def _lost(folder: Path) -> LostReceipts:
+    return LostReceipts(sum(1 for _ in waiting(folder)), count_apart(folder, SystemFiles()))
 
 
 def _remove(item: ApartItem) -> None:

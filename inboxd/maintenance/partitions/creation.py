@@ -16,27 +16,26 @@ from inboxd.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 
-# How many days ahead: the time to notice that making them fails.
-_DAYS_AHEAD = 14
 _FEW_DAYS = 2
 
 
 async def make_partitions(
     context: MaintenanceContext,
+    ahead: int,
     hold: Callable[[str | None], None],
     leads: Callable[[], Awaitable[bool]],
 ) -> None:
     """See how far the partitions reach, and make what is missing.
 
-    `hold` is called with the reason why nothing can be settled, or None; `leads`: whether this
-    worker leads.
+    ahead: for how many days. `hold` is called with the reason why nothing can be settled, or None;
+    `leads`: whether this worker leads.
     """
-    days, apart = await _look(context)
+    days, apart = await _look(context, ahead)
     try:
-        if days < 1 or (days < _DAYS_AHEAD and await leads()):
+        if days < 1 or (days < ahead and await leads()):
             async with borrow(context.pool) as connection:
-                await partitions.make(connection, context.sql, _DAYS_AHEAD)
-            days, apart = await _look(context)
+                await partitions.make(connection, context.sql, ahead)
+            days, apart = await _look(context, ahead)
     finally:
         context.metrics.partitions_ahead.set(days)
         missing = _missing(apart)
@@ -51,11 +50,11 @@ async def make_partitions(
             )
 
 
-async def _look(context: MaintenanceContext) -> tuple[int, list[Apart]]:
+async def _look(context: MaintenanceContext, ahead: int) -> tuple[int, list[Apart]]:
     """How many days ahead there is room, and what was detached, if that is not far."""
     async with borrow(context.pool) as connection:
         days = await partitions.days_ahead(connection, context.sql)
-        apart = await partitions.apart(connection, context.sql) if days < _DAYS_AHEAD else []
+        apart = await partitions.apart(connection, context.sql) if days < ahead else []
     return days, [each for each in apart if each.ahead >= 0]
 
 

@@ -175,6 +175,35 @@ async def test_a_drain_that_is_killed_is_repeated(process: Process, tables: Tabl
     assert tables.bodies == [str(number) for number in range(20)]
 
 
+async def test_a_drain_that_is_cut_off_goes_on_behind_what_it_stored(
+    process: Process, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is read, stored and counted twice, as it is where a process was killed."""
+    monkeypatch.setattr("inboxd.inbound.spool.drain._PAGE", 1)
+    names = [f"{number}" for number in range(6)]
+    tables.is_away = True
+    await process.send(*names)
+    tables.is_away = False
+    hangs = anyio.Event()
+
+    async def write(page: Sequence[Receipt]) -> list[Stored]:
+        if len(tables.receipts) == 3:
+            hangs.set()
+            await anyio.sleep_forever()
+        return await tables.write(page)
+
+    gates = process.writer.gates
+    async with anyio.create_task_group() as group:
+        group.start_soon(Drain(process.path, SystemFiles(), gates, write, remembers=None).finish)
+        await hangs.wait()
+        group.cancel_scope.cancel()
+    assert tables.bodies == names[:3]
+    rest = process.drain()
+    await rest.finish()
+    assert tables.bodies == names
+    assert rest.drained == 3
+
+
 async def test_what_two_processes_spooled_comes_out_in_one_order(
     tables: Tables, tmp_path: Path
 ) -> None:

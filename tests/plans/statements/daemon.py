@@ -185,7 +185,10 @@ DAEMON: dict[str, tuple[Case, tuple[str, ...]]] = {
     "fail_endpoint": (lambda c, k: endpoints.fail(c, SQL, "one", 1, 503, "no"), ()),
     "recover_endpoint": (lambda c, k: endpoints.recover(c, SQL, "one", 1, 200), ()),
     "note_success": (lambda c, k: endpoints.note_success(c, SQL, "one", 200), ()),
-    "give_up_endpoint": (lambda c, k: endpoints.give_up(c, SQL, "one", 1, "gone", "410"), ()),
+    "give_up_endpoint": (
+        lambda c, k: endpoints.give_up(c, SQL, "one", 1, "gone", "410", (410, "410: no")),
+        (),
+    ),
     "write_events": (_write_events, ("dedup_pkey", "events_event_id")),
     "release_commands": (lambda c, k: commands.release(c, SQL, WORKER), ("commands_running",)),
     "reap_commands": (

@@ -5,6 +5,7 @@ All ways have one type for events and one for commands, so that they share a pag
 
 import asyncio
 import contextvars
+import gc
 from contextlib import suppress
 from typing import Any
 
@@ -42,6 +43,7 @@ def add_to(handlers: Handlers) -> None:
     """Register the handlers of this module."""
     handlers.event("test.leave", retry=_QUICK, timeout="700ms")(leaving_event)
     handlers.command("test.leave", retry=_QUICK, timeout="700ms")(leaving_command)
+    handlers.command("test.garbage")(garbage_command)
     handlers.event("test.leave_thread", retry=_QUICK, timeout="300ms")(leaving_thread_event)
 
 
@@ -101,6 +103,11 @@ async def _leave(  # noqa: C901, PLR0912 - a table of ways, each a line or two
                 *(ctx.connection.fetchval("select $1::int", n) for n in range(20))
             )
             assert numbers == list(range(20))
+
+
+async def garbage_command(command: dict[str, Any], ctx: CommandContext) -> dict[str, int]:
+    """Say how often its process looks for garbage, and how much of it that passes over."""
+    return {"objects": gc.get_threshold()[0], "frozen": gc.get_freeze_count()}
 
 
 _LONG = "select pg_sleep(30)"

@@ -72,6 +72,20 @@ async def test_metrics_as_text(client: httpx.AsyncClient, metrics: Metrics) -> N
     assert 'inboxd_events_total{outcome="succeeded",type="a.b"} 1.0' in answer.text
 
 
+async def test_only_the_metrics_that_are_named(client: httpx.AsyncClient, metrics: Metrics) -> None:
+    metrics.tally.add("event", "a.b", "succeeded", 0.1, 0.1)
+    names = (
+        *("inboxd_events_total", "inboxd_handler_duration_seconds_count"),
+        *("inboxd_dedup_forgotten_created", "nothing"),  # neither is on the page
+    )
+    answer = await client.get("/metrics", params={"name[]": names})
+    samples = [line for line in answer.text.splitlines() if not line.startswith("#")]
+    assert samples == [
+        'inboxd_events_total{outcome="succeeded",type="a.b"} 1.0',
+        'inboxd_handler_duration_seconds_count{kind="event",type="a.b"} 1.0',
+    ]
+
+
 async def test_metrics_as_openmetrics(client: httpx.AsyncClient) -> None:
     accept = {"accept": "application/openmetrics-text; version=1.0.0"}
     answer = await client.get("/metrics", headers=accept)

@@ -31,7 +31,8 @@ async def test_an_outcome_that_was_refused_counts_once_its_dead_letter_is_writte
 ) -> None:
     """And the connection is lost in between."""
     parts: Any = SimpleNamespace(
-        me=SimpleNamespace(id=uuid4(), process="host:1"), hooks=SimpleNamespace(want_failures=False)
+        me=SimpleNamespace(id=uuid4(), process="host:1", release=None),
+        hooks=SimpleNamespace(want_failures=False),
     )
     settler = _settler(parts)
     errors: list[Exception | None] = [ValueError("refused"), ConnectionError("away"), None]
@@ -61,7 +62,8 @@ async def test_behind_a_dedup_key_that_is_held_waits_only_who_emits(
 ) -> None:
     """If one did, its key is waited for once; of several, each waits by itself."""
     parts: Any = SimpleNamespace(
-        me=SimpleNamespace(id=uuid4(), process="host:1"), hooks=SimpleNamespace(want_failures=False)
+        me=SimpleNamespace(id=uuid4(), process="host:1", release=None),
+        hooks=SimpleNamespace(want_failures=False),
     )
     settler = _settler(parts)
     waited: list[set[int]] = []

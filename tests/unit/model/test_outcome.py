@@ -130,7 +130,7 @@ def test_code_without_lines_costs_nobody_the_settlement() -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - whose place is looked for
         fails()
     assert caught.tb.tb_next is not None
-    assert caught.tb.tb_next.tb_lineno is None
+    assert caught.tb.tb_next.tb_lineno in (None, -1)  # -1: Python 3.11.2
     failure = explain(caught.value, Site(type="a.b", package=__name__.partition(".")[0]))
     assert failure.kind == "ValueError"
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from inboxd.model.wording import plural, size, span
+from inboxd.model.lifecycle import Status
+from inboxd.model.wording import STATUS_WORDS, one_line, plural, size, span, title_from
 
 
 def test_plurals() -> None:
@@ -35,3 +36,28 @@ def test_sizes() -> None:
     assert [size(n) for n in (0, 900, 12_345, 3.4 * 1024**3, 2**50)] == [
         *("0 bytes", "900 bytes", "12 kB", "3.4 GB", "1024 TB"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("type_", "title"),
+    [
+        ("order.shipped", "Order shipped"),
+        ("orderShipped", "OrderShipped"),
+        ("billing.invoice_sent-again", "Billing invoice sent again"),
+        ("x", "X"),
+        ("...", "..."),
+    ],
+)
+def test_a_title_is_made_from_a_type(type_: str, title: str) -> None:
+    assert title_from(type_) == title
+
+
+def test_a_text_of_others_is_one_short_line() -> None:
+    assert one_line("plain", 5) == "plain"
+    assert one_line("longer", 5) == "long\N{HORIZONTAL ELLIPSIS}"
+    assert one_line("a\nb\x1bc\u202ed", 9).isprintable()
+
+
+def test_each_status_has_a_word() -> None:
+    assert STATUS_WORDS.keys() == set(Status)
+    assert len(set(STATUS_WORDS.values())) == len(Status)

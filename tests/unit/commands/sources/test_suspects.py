@@ -329,7 +329,7 @@ async def test_only_a_run_clears(error: Exception, unrun: bool) -> None:
     await run._failed(
         cast(
             "ClaimedCommand",
-            {"id": 1, "fence": 1, "type": "t", "queue": "q", "ordering_key": None}
+            {"id": 1, "fence": 1, "type": "t", "queue": "q", "ordering_key": None, "tenant": None}
             | {"waited": 0.0, "age": 0.0, "attempts": 0, "replayed": False},
         ),
         error,

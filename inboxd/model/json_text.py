@@ -1,0 +1,62 @@
+"""JSON as text: whether it is JSON, and how it is indented, with every number as it is written.
+
+Promises that no number passes through a double, so that none loses a digit, and that a refusal
+names the place and quotes nothing. Pure. Known limit: what PostgreSQL takes for JSON, such as a
+number's range, is its own to say.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NoReturn
+
+from inboxd.errors import UsageError
+
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
+
+
+def check_json(text: str, place: str = "the payload") -> str:
+    """The text, if it is JSON. Raises UsageError, which names `place` and quotes nothing."""
+    try:
+        json.loads(text, parse_int=len, parse_float=len, parse_constant=_refuse)
+    except json.JSONDecodeError as error:
+        told = f"{error.msg[:1].lower()}{error.msg[1:]} in line {error.lineno}"
+        raise UsageError(f"{place} is not valid JSON: {told}, column {error.colno}") from None
+    except ValueError as error:
+        raise UsageError(f"{place} is not valid JSON: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{place} is nested too deep") from None
+    return text
+
+
+def indented(text: str, most: int) -> str:
+    """JSON over several lines; as it is, where that would be more than `most` characters."""
+    parts, size = list[str](), 0
+    for part in _parts(_TOKENS.findall(text)):
+        size += len(part)
+        if size > most:
+            return text
+        parts.append(part)
+    return "".join(parts)
+
+
+def _parts(pieces: list[str]) -> Iterator[str]:
+    depth = 0
+    for place, piece in enumerate(pieces):
+        if piece in ("}", "]"):
+            depth -= 1
+            if pieces[place - 1] not in ("{", "["):
+                yield "\n" + "  " * depth
+        yield piece
+        if piece in ("{", "["):
+            depth += 1
+        if piece == ",":
+            yield "\n" + "  " * depth
+        elif piece == ":":
+            yield " "
+        elif piece in ("{", "[") and pieces[place + 1] not in ("}", "]"):
+            yield "\n" + "  " * depth
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"there is no number {name}")

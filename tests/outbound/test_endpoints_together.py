@@ -1,0 +1,200 @@
+"""Several endpoints, and several workers: none waits for another, each key keeps its order."""
+
+import asyncio
+import json
+
+import anyio
+import pytest
+
+from tests.outbound.delivering import NO_POLL, OTHER, QUICK, delivered, rows, send
+from tests.support import Database, StartWorker, eventually
+from tests.support.customer import Customer, Got, answer
+from tests.support.endpoints import SECRET, add
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_one_that_is_down_stops_only_itself(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    """Its breaker opens, what waits is not claimed and spends nothing; the others go on."""
+    customer.replies["/down"] = 503
+    await add(database, "down", "down.*", url=customer.url("/down"))
+    await add(database, "up", "user.*", url=customer.url("/up"))
+    rules = {
+        "webhooks.down": {"consecutive_failures": 3, "first_break": "1h", "longest_break": "1h"}
+    }
+    worker = await start_worker({**NO_POLL, "breakers": rules})
+    many = "select inboxd.send_webhook($1) from generate_series(1, $2)"
+    await database.fetch(many, "down.now", 3)
+    state = "select state from inboxd.breakers where name = 'webhooks.down'"
+
+    async def is_open() -> bool:
+        return await rows(database, state) == [("open",)]
+
+    await eventually(is_open)
+    asked = len(customer.at("/down"))
+    await database.fetch(many, "down.now", 500)
+    await database.fetch(many, "user.created", 200)
+    await delivered(database, "up", 200)
+    assert len(customer.at("/down")) == asked
+    left = "select sum(attempts), max(fence) from inboxd.commands where id > 3"
+    assert await rows(database, left) == [(0, 0)]
+
+    async def is_shown() -> bool:  # once a second
+        return await worker.metric('inboxd_breaker_state{name="webhooks.down"}') == 2
+
+    await eventually(is_shown)
+    # It comes back: all are delivered once.
+    customer.replies["/down"] = 204
+    await database.execute(
+        "update inboxd.breakers set open_until = now(), version = version + 1"
+        " where name = 'webhooks.down'"
+    )
+    await database.execute("update inboxd.commands set run_at = now() where attempts > 0")
+    await delivered(database, "down", 503)
+    good = [each.id for each in customer.at("/down")[asked:]]
+    assert len(good) == len(set(good)) == 503
+
+
+async def test_a_slow_one_leaves_room_for_the_others(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    held = asyncio.Event()
+
+    async def reply(_got: Got) -> bytes | None:
+        await held.wait()
+        return answer(204)
+
+    customer.replies["/slow"] = reply
+    await add(database, "slow", "slow.*", url=customer.url("/slow"))
+    await add(database, "up", "user.*", url=customer.url("/up"))
+    await start_worker({**NO_POLL, "commands": {"concurrency": 12}})
+    many = "select inboxd.send_webhook($1) from generate_series(1, $2)"
+    await database.fetch(many, "slow.now", 100)
+    await customer.has(10, "/slow")
+    await database.fetch(many, "user.created", 50)
+    await delivered(database, "up", 50)
+    assert len(customer.at("/slow")) == 10
+    held.set()
+    await delivered(database, "slow", 100)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_an_ordered_one_gets_each_key_in_order_over_retries(
+    database: Database, start_worker: StartWorker, customer: Customer, workers: int
+) -> None:
+    """An earlier delivery that is tried again holds its key, and no other."""
+    failures = {("a", 3): 3, ("b", 0): 2, ("c", 9): 1}
+    good: dict[str, list[int]] = {key: [] for key in "abc"}
+    begun: set[str] = set()
+
+    async def reply(got: Got) -> bytes | None:
+        key, number = got.data["key"], got.data["n"]
+        assert key not in begun  # one at a time
+        begun.add(key)
+        await anyio.sleep(0.002)
+        begun.discard(key)
+        if failures.get((key, number), 0) > 0:
+            failures[key, number] -= 1
+            return answer(503)
+        good[key].append(number)
+        return answer(204)
+
+    customer.replies["/"] = reply
+    await add(database, "acme", url=customer.url(), ordered=True)
+    for _ in range(workers):
+        await start_worker({**QUICK, "breakers": {"webhooks.acme": {"failure_ratio": 0}}})
+    for number in range(20):
+        for key in "abc":
+            await send(database, {"key": key, "n": number}, ordering_key=key)
+    await delivered(database, "acme", 60)
+    assert good == {key: list(range(20)) for key in "abc"}
+    assert set(failures.values()) == {0}
+
+
+async def test_a_change_is_obeyed_within_a_second_without_a_restart(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    await add(database, "acme", url=customer.url("/old"))
+    await start_worker(NO_POLL)
+    await send(database)
+    await customer.has(1, "/old")
+    await database.execute(
+        "update inboxd.endpoints set url = $1, secrets = $2, version = version + 1",
+        customer.url("/new"),
+        json.dumps([{"secret": OTHER}]),
+    )
+    await anyio.sleep(1)
+    await send(database)
+    (got,) = await customer.has(1, "/new")
+    assert (got.is_signed_by(OTHER), got.is_signed_by(SECRET)) == (True, False)
+    # One that is added is known at once to who sends to it.
+    await add(database, "late", url=customer.url("/late"))
+    await send(database)
+    await customer.has(1, "/late")
+
+
+@pytest.mark.long
+async def test_a_rate_is_kept_over_two_workers(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    await add(database, "acme", url=customer.url(), rate="50/s")
+    for _ in range(2):
+        await start_worker(NO_POLL)
+    await database.fetch("select inboxd.send_webhook('user.created') from generate_series(1, 1000)")
+    got = await customer.has(501)
+    seconds = got[500].at - got[100].at
+    assert 0.95 <= (400 / seconds) / 50 <= 1.05
+
+
+async def test_no_transaction_is_open_while_an_endpoint_is_asked(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    asked, held = asyncio.Event(), asyncio.Event()
+
+    async def reply(_got: Got) -> bytes | None:
+        asked.set()
+        await held.wait()
+        return answer(204)
+
+    customer.replies["/"] = reply
+    await add(database, "acme", url=customer.url())
+    await start_worker(NO_POLL)
+    await send(database)
+    await asked.wait()
+    began = await database.fetchval("select clock_timestamp()")
+    await anyio.sleep(0.5)
+    open_ = await database.fetch(
+        "select query, xact_start from pg_stat_activity where datname = current_database()"
+        " and application_name like 'inboxd %' and xact_start < $1",
+        began,
+    )
+    held.set()
+    assert open_ == []
+    await delivered(database, "acme", 1)
+
+
+@pytest.mark.long
+async def test_what_a_killed_worker_was_asking_is_delivered_again(
+    database: Database, start_worker: StartWorker, customer: Customer
+) -> None:
+    async def never(_got: Got) -> bytes | None:
+        await anyio.sleep_forever()
+        return None
+
+    customer.replies["/"] = never
+    await add(database, "acme", url=customer.url())
+    first = await start_worker(NO_POLL)
+    for number in range(5):
+        await send(database, {"n": number})
+    got = await customer.has(5)
+    before = {each.id for each in got}
+    first.kill()
+    customer.replies["/"] = 204
+    await start_worker({"outbound": NO_POLL["outbound"]})
+    await send(database, {"n": 5})
+    await delivered(database, "acme", 6, within=60)
+    after = customer.got[5:]
+    assert {each.id for each in after} > before
+    assert len(after) == 6
