@@ -6,8 +6,7 @@ after, and not where the database goes away meanwhile. An insert that is repeate
 doubles nothing: what is too old for the database's memory gets a new id, which is kept in its file
 before it is written. The event loop waits for no disk. Known limit: it must run as the receiver's
 user, on its host.
-*See:* `drain.py`; `inspection.py`, which finds what to act on; `inboxd/daemon/hosted_spool.py`, by
-which the screens do it.
+*See:* `drain.py`; `inspection.py`, which finds what to act on.
 """
 
 import math
