@@ -82,7 +82,7 @@ CLOSE := tests/unit tests/store/test_statements.py tests/cli/test_app.py tests/c
 test-lowest: ## a quick part of the tests, with the oldest dependencies that pyproject.toml allows (TESTS=)
 	@$(MAKE) --no-print-directory test VENV=.venv-lowest LOWEST=yes $(if $(TESTS),,TESTS='$(CLOSE)')
 
-# CI leaves out what is a shorter test again, with more seeds or rounds: LONG='long and not soak'
+# CI leaves out what is a shorter test again, with more seeds, rounds or rows: LONG='long and not soak'
 LONG ?= long
 
 test-long: $(PEERS) ## the long tests, within an hour on two cores (LONG='long and not soak')

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from inboxd.cli.output import on_terminal, show, terminal_width
+from inboxd.cli.output import on_terminal, say, show, terminal_width
 
 _STYLES: dict[str, dict[str, Any]] = {
     "ok": {"fg": "green"},
@@ -40,17 +40,17 @@ def print_findings(found: Iterable[FindingLine]) -> None:
     last = None
     for each in lines:
         if each.group != last:
-            typer.echo(("" if last is None else "\n") + typer.style(each.group, bold=True))
+            say(("" if last is None else "\n") + typer.style(each.group, bold=True))
             last = each.group
         styled = typer.style(f"{each.verdict:<{verdict}}", **_STYLES[each.verdict])
         indent = 2 + verdict + 2 + subject + 2
         first, *rest = _wrapped(each.found, indent)
-        typer.echo(f"  {styled}  {show(each.subject):<{subject}}  {first}")
+        say(f"  {styled}  {show(each.subject):<{subject}}  {first}")
         if each.remedy:
             do, *more = _wrapped(_brief(each.remedy), indent + 3)
             rest += [f"-> {do}", *(f"   {line}" for line in more)]
         for line in rest:
-            typer.echo(" " * indent + line)
+            say(" " * indent + line)
 
 
 def _wrapped(text: str, indent: int) -> Iterator[str]:

@@ -5,16 +5,19 @@ ages ("3m ago"), then what may be cut is cut, types from the left since they dif
 then columns of least weight are left out, which is noted; `--wide` prints whole values. In a pipe a
 row is a line of whole values between tabs.
 Promises: JSON has times in ISO 8601 and durations in seconds; times are those of the local zone
-(TZ) and name it; what comes from rows cannot move the cursor or colour the terminal; a terminal
-whose encoding is not Unicode's gets ASCII for our own signs, and "?" for what is not ours.
+(TZ) and name it; what comes from rows cannot move the cursor or colour the terminal. Where the
+encoding is not Unicode's, our own signs become ASCII; other characters become "?" on a terminal and
+escapes elsewhere, so that a pipe loses nothing.
 """
 
+import json
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import typer
 
@@ -23,9 +26,9 @@ from inboxd.model.wording import printable, span
 
 _LEAST = 12  # characters that a cut cell keeps
 _GAP = "  "
-# Our own signs, and as wide what stands for them where they cannot be shown: the heights of plots,
-# their axes, the marks of what is cut, about, or unprintable.
-_ASCII = str.maketrans("▁▂▃▄▅▆▇█│┤└┬─…≈\N{REPLACEMENT CHARACTER}", "_.:-=+*#|+++-.~?")
+# Our own signs, each with one of the same width in ASCII: the heights of plots, their axes, the
+# branches of trees, the marks of what is cut, approximate, asked for, or unprintable.
+_ASCII = str.maketrans("▁▂▃▄▅▆▇█│┤└├┬─…≈◀\N{REPLACEMENT CHARACTER}", "_.:-=+*#|++++-.~<?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ class Document:
     def lines(self) -> Iterator[str]:
         """As a terminal and a pipe show it."""
         yield f"{self.name}:"
-        yield from json_text(self.value, indent=True).splitlines()
+        yield from _escaped(json_text(self.value, indent=True)).splitlines()
 
 
 Part = Table | Fields | Document | str
@@ -176,22 +179,35 @@ def print_parts(parts: Iterable[Part], *, wide: bool = False) -> None:
         else:
             lines = part.lines()
         for line in lines:
-            typer.echo(encodable(line, sys.stdout.encoding))
+            say(line)
 
 
 def remark(text: str) -> None:
     """Say something beside what is printed: to people, since a pipe gets rows alone."""
-    lines = (encodable(show(line), sys.stderr.encoding) for line in text.split("\n"))
+    lines = (_for_stream(show(line), sys.stderr) for line in text.split("\n"))
     typer.echo("\n".join(lines), err=True)
 
 
-def encodable(text: str, encoding: str) -> str:
-    """What can be shown of a text in an encoding, each character by one."""
+def say(line: str) -> None:
+    """Print a line of our own words, whatever the encoding of the output is."""
+    typer.echo(_for_stream(line, sys.stdout))
+
+
+def encodable(text: str, encoding: str, missing: str = "replace") -> str:
+    """Replace what an encoding does not have: our own signs by ASCII, the rest as `missing` says.
+
+    missing: an error handler of codecs; "replace" keeps the width.
+    """
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+        return text.translate(_ASCII).encode(encoding, missing).decode(encoding)
     return text
+
+
+def _for_stream(text: str, stream: TextIO) -> str:
+    missing = "replace" if stream.isatty() else "backslashreplace"
+    return encodable(text, stream.encoding or "utf-8", missing)
 
 
 def on_terminal() -> bool:
@@ -206,7 +222,16 @@ def terminal_width() -> int:
 
 def print_json(value: object) -> None:
     """One JSON document on a line of its own."""
-    typer.echo(json_text(value))
+    typer.echo(_escaped(json_text(value)))
+
+
+def _escaped(text: str) -> str:
+    """The same JSON, in ASCII where the output's encoding lacks some of its characters."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return re.sub(r"[^\x00-\x7f]", lambda found: json.dumps(found[0])[1:-1], text)
+    return text
 
 
 def json_text(value: object, *, indent: bool = False) -> str:
@@ -214,8 +239,6 @@ def json_text(value: object, *, indent: bool = False) -> str:
 
     Raises UsageError for what is nested deeper still.
     """
-    import json
-
     import orjson
 
     option = orjson.OPT_INDENT_2 if indent else 0
@@ -223,7 +246,7 @@ def json_text(value: object, *, indent: bool = False) -> str:
         return orjson.dumps(value, default=_plain, option=option).decode()
     except orjson.JSONEncodeError:
         try:
-            return json.dumps(value, default=_plain, ensure_ascii=False)
+            return json.dumps(value, default=_plain_to_json, ensure_ascii=False)
         except RecursionError:
             raise UsageError(
                 "its JSON is nested too deep to be shown: select it with psql"
@@ -304,3 +327,12 @@ def _aligned(column: TableColumn, text: str, room: int) -> str:
 def _plain(value: object) -> object:
     """What orjson does not know by itself."""
     return value.total_seconds() if isinstance(value, timedelta) else str(value)
+
+
+def _plain_to_json(value: object) -> object:
+    """What orjson knows by itself too, as it writes it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return _plain(value)

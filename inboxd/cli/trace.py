@@ -12,7 +12,7 @@ from uuid import UUID
 import typer
 
 from inboxd.cli.options import Asking
-from inboxd.cli.output import print_json, show
+from inboxd.cli.output import print_json, say, show
 from inboxd.errors import UsageError
 from inboxd.model.row_id import read_row_id
 from inboxd.model.story import ENDS, Key, Member, StoryNode
@@ -64,7 +64,7 @@ def trace(
     if found.earlier:
         typer.echo(f"It goes on above {found.top.member.name}: trace that one.", err=True)
     for line in diagram(found.top) if mermaid else tree(found.top, found.asked):
-        typer.echo(line)
+        say(line)
 
 
 def _read(about: list[str]) -> tuple[str | None, int | UUID]:

@@ -153,7 +153,7 @@ async def _write(session: Session, endpoint: ServedEndpoint, news: News) -> bool
         await store.note_success(connection, sql, row.name, status or 0)
         return True
     # Not what it answered, which may quote what it was sent.
-    why = "it was not reached" if status is None else f"it answered {status}"
+    why = "no answer came" if status is None else f"it answered {status}"
     known = row.name, row.version
     if await store.give_up(connection, sql, *known, news, why, (status, reason)) is None:
         return False

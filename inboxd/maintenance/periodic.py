@@ -18,7 +18,7 @@ _log = get_logger(__name__)
 
 # A task that reads tables from their beginning may take this share of the time; its longest rest.
 _SHARE = 1 / 20
-# Of an interval, what is slept at least.
+# The shortest sleep, as a share of the interval.
 _SOONEST = 0.9
 _LONGEST_REST = 300.0
 
@@ -28,7 +28,7 @@ Run: TypeAlias = Callable[[], Awaitable[None]]
 async def repeat(name: str, interval: float, run: Run) -> None:
     """Run a maintenance task now and every `interval` seconds, until cancelled.
 
-    A little sooner, by chance: workers that began together do not all come at once for ever.
+    Each sleep is up to 10 % shorter, at random, so that workers which began together drift apart.
     """
     while True:
         try:

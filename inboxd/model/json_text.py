@@ -20,7 +20,8 @@ def check_json(text: str, place: str = "the payload") -> str:
     try:
         json.loads(text, parse_int=len, parse_float=len, parse_constant=_refuse)
     except json.JSONDecodeError as error:
-        told = f"{error.msg[:1].lower()}{error.msg[1:]} in line {error.lineno}"
+        what = error.msg.removesuffix(" at")
+        told = f"{what[:1].lower()}{what[1:]} in line {error.lineno}"
         raise UsageError(f"{place} is not valid JSON: {told}, column {error.colno}") from None
     except ValueError as error:
         raise UsageError(f"{place} is not valid JSON: {error}") from None

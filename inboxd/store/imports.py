@@ -107,7 +107,7 @@ async def _one_by_one(
                 async with session.connection.transaction():
                     line = await _call(session, file, [text])
             except (UsageError, UniqueKeyTaken) as error:
-                found.refused.append((number, str(error)))
+                found.refused.append((number, f"{error}{error.on_terminal}"))
                 if not skip:
                     found.to = number - 1
                     break

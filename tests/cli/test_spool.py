@@ -105,6 +105,8 @@ def test_it_is_drained_now(cli: Cli, path: Path, sql: Sql) -> None:
     left = cli("spool", "list", "--json").json
     assert (left["sources"], [each["waiting"] for each in left["folders"]]) == ([], [0])
     assert cli("spool", "drain").out == "Drained: 0 receipts\n"
+    [line] = sql("select action, count from inboxd.audit")
+    assert tuple(line) == ("drain", 3), "a drain of nothing is not recorded"
 
 
 def test_the_process_that_drains_is_named(cli: Cli, path: Path) -> None:

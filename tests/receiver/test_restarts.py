@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
     ("items", "kills"),
     [
         (None, 3),
+        (10, 3),
         pytest.param(
             None, 50, marks=[pytest.mark.long, pytest.mark.soak, pytest.mark.timeout(600)]
         ),

@@ -111,13 +111,15 @@ class Drain:
         try:
             while await self._pages() or await self._unmark():
                 pass
+        except BaseException:
+            # What was drained is not read again. What stopped the drain says more than a full disk.
+            with anyio.CancelScope(shield=True), suppress(OSError):
+                await to_thread.run_sync(self._tidy)
+            raise
+        else:
+            await to_thread.run_sync(self._tidy)
         finally:
-            try:
-                # Also where it is cut off: what was drained is not read again.
-                with anyio.CancelScope(shield=True):
-                    await to_thread.run_sync(self._tidy)
-            finally:
-                self._leave()
+            self._leave()
 
     async def _turn(self) -> bool:
         """Drain for a while; whether there may be more."""

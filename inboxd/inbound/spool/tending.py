@@ -1,11 +1,10 @@
 """What an operator does to a spool: drains it now, inserts what was set apart, discards.
 
 Promises: one drain a host, whoever does it; what is discarded or inserted is in the audit before it
-is removed, so where the database cannot record it, it stays; what was drained is in the audit
-after, and not where the database goes away meanwhile. An insert that is repeated after a crash
-doubles nothing: what is too old for the database's memory gets a new id, which is kept in its file
-before it is written. The event loop waits for no disk. Known limit: it must run as the receiver's
-user, on its host.
+is removed, so where the database cannot record it, it stays. A drain is in the audit when it
+ends, also when an error ends it, unless the database is away then. An insert that is repeated after
+a crash doubles nothing: what is too old for the database's memory gets a new id, which is kept in
+its file before it is written. Known limit: it must run as the receiver's user, on its host.
 *See:* `drain.py`; `inspection.py`, which finds what to act on.
 """
 
@@ -14,7 +13,7 @@ import os
 import shutil
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,6 +38,9 @@ from inboxd.store import operations as audit
 from inboxd.store import receipts
 from inboxd.store.receipts import Stored
 from inboxd.store.session import Session
+
+# Seconds to record a drain that was ended by an error.
+_LAST_WORDS = 5.0
 
 
 class DrainedSpool(NamedTuple):
@@ -84,13 +86,23 @@ class Tending:
             self.path, SystemFiles(), Gates(self.path), self._write(), remembers=self.remembers
         )
         before = await to_thread.run_sync(self._apart)
-        with _told(self.path / DRAINER, "drains this spool already"):
-            with anyio.move_on_after(within) as cut:
-                await drain.finish()
+        try:
+            with _told(self.path / DRAINER, "drains this spool already"):
+                with anyio.move_on_after(within) as cut:
+                    await drain.finish()
+        except BaseException:
+            # Some was drained all the same. If the database is away, nobody can say so there.
+            if drain.drained:
+                with anyio.move_on_after(_LAST_WORDS, shield=True), suppress(Exception):
+                    await self._record_drain(drain)
+            raise
         apart = await to_thread.run_sync(self._apart) - before
         if drain.drained or apart:
-            await self._record("drain", f"spool of {socket.gethostname()}", drain.drained)
+            await self._record_drain(drain)
         return DrainedSpool(drain.drained, apart, ended=not cut.cancelled_caught)
+
+    async def _record_drain(self, drain: Drain) -> None:
+        await self._record("drain", f"spool of {socket.gethostname()}", drain.drained)
 
     def _apart(self) -> int:
         return sum(count_apart(each, SystemFiles()) for each in folders(self.path))

@@ -17,6 +17,7 @@ from inboxd.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 _FEW_DAYS = 2
+_DAYS_AT_ONCE = 14
 
 
 async def make_partitions(
@@ -33,8 +34,7 @@ async def make_partitions(
     days, apart = await _look(context, ahead)
     try:
         if days < 1 or (days < ahead and await leads()):
-            async with borrow(context.pool) as connection:
-                await partitions.make(connection, context.sql, ahead)
+            await _make(context, ahead)
             days, apart = await _look(context, ahead)
     finally:
         context.metrics.partitions_ahead.set(days)
@@ -48,6 +48,16 @@ async def make_partitions(
                 days_ahead=days,
                 detached=[each.part for each in apart],
             )
+
+
+async def _make(context: MaintenanceContext, ahead: int) -> None:
+    """Make them a few days at a time, each in a transaction of its own.
+
+    A day locks two dozen relations, and the server has room for some thousand locks in all.
+    """
+    for days in (*range(_DAYS_AT_ONCE, ahead, _DAYS_AT_ONCE), ahead):
+        async with borrow(context.pool) as connection:
+            await partitions.make(connection, context.sql, days)
 
 
 async def _look(context: MaintenanceContext, ahead: int) -> tuple[int, list[Apart]]:

@@ -38,3 +38,11 @@ def test_a_collector_that_is_off_stays_off() -> None:
     look_for_garbage_seldom(5_000)
     assert not gc.isenabled()
     assert gc.get_threshold() == before
+
+
+def test_of_a_worker_and_a_receiver_in_one_process_the_lower_number_counts() -> None:
+    look_for_garbage_seldom(garbage.OF_REQUESTS)
+    look_for_garbage_seldom(garbage.OF_HANDLERS)
+    assert gc.get_threshold()[0] == garbage.OF_HANDLERS
+    look_for_garbage_seldom(garbage.OF_REQUESTS)
+    assert gc.get_threshold()[0] == garbage.OF_HANDLERS

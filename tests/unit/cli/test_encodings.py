@@ -1,0 +1,82 @@
+"""Output in encodings that lack some characters: a terminal keeps its columns, a pipe its data."""
+
+import io
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from inboxd.cli.output import Document, json_text, print_json, print_parts, say
+
+
+class Stream(io.TextIOWrapper):
+    """An output of some encoding, to a terminal or to a pipe."""
+
+    def __init__(self, encoding: str, *, terminal: bool) -> None:
+        """Nothing is in it."""
+        super().__init__(io.BytesIO(), encoding)
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._terminal
+
+    def text(self) -> str:
+        """What was written."""
+        self.flush()
+        self.seek(0)
+        return self.read()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "terminal", "shown"),
+    [
+        ("utf-8", True, "├─ é 猫 …\n"),
+        ("ascii", True, "+- ? ? .\n"),
+        ("latin-1", True, "+- é ? .\n"),
+        ("ascii", False, "+- \\xe9 \\u732b .\n"),
+    ],
+)
+def test_signs_and_text(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str, *, terminal: bool
+) -> None:
+    stream = Stream(encoding, terminal=terminal)
+    monkeypatch.setattr(sys, "stdout", stream)
+    say("├─ é 猫 …")
+    assert stream.text() == shown
+
+
+def test_an_output_without_an_encoding_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    say("├─ é")
+    assert stream.getvalue() == "├─ é\n"
+
+
+@pytest.mark.parametrize("value", ["é", "猫", "\N{CAT FACE}", {"né": ["│", 1]}])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_json_stays_the_same_document(
+    monkeypatch: pytest.MonkeyPatch, value: object, *, terminal: bool
+) -> None:
+    stream = Stream("ascii", terminal=terminal)
+    monkeypatch.setattr(sys, "stdout", stream)
+    print_json(value)
+    print_parts([Document("payload", value)])
+    document, rest = stream.text().split("\npayload:\n")
+    assert [json.loads(document), json.loads(rest)] == [value, value]
+
+
+def _nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_a_deep_payload_changes_no_time() -> None:
+    at = datetime(2026, 1, 31, 8, tzinfo=UTC)
+    plain = json.loads(json_text({"at": at, "took": timedelta(seconds=2)}))
+    deep = json.loads(json_text({"at": at, "took": timedelta(seconds=2), "payload": _nested(300)}))
+    assert {name: deep[name] for name in plain} == plain == {"at": at.isoformat(), "took": 2.0}
