@@ -5,7 +5,8 @@ Promises: receipts are written in the order in which they were spooled, whicheve
 page is passed by after its commit, so a crash repeats it, and the database knows the receipts that
 it has; what the database refuses, what cannot be read and what is older than the database's memory
 of receipts is set apart, whole, and shown; a source is unmarked while nobody can append for it.
-Newer receipts of a source that is drained queue behind, in the spool.
+Newer receipts of a source that is drained queue behind, in the spool. The event loop and the thread
+that reads share nothing while both work: what a thread may change is passed to it, or waits.
 Known limit: while the last page of a source is written, new receipts of it wait for that long.
 *See:* `writer.py`, `gates.py`, `log.py`.
 """
@@ -158,19 +159,29 @@ class Drain:
     async def _pages(self) -> bool:
         """Some pages, each read while the one before is stored; whether there may be more."""
         pages = 1
-        page = await to_thread.run_sync(self._next)
+        page = await self._read()
         while not page.is_last and pages < _TIDY:
             page, pages = await self._store_and_read(page.rows), pages + 1
         await self._store(page.rows)
+        self._pass_by(page.rows)
         await to_thread.run_sync(self._tidy)
         return not page.is_last
 
+    async def _read(self) -> DrainPage:
+        return await to_thread.run_sync(self._next, self._rows)
+
     async def _store_and_read(self, rows: Sequence[SpooledFrame]) -> DrainPage:
+        """Store a page while a thread reads the next; pass the stored one by after both."""
         pages: list[DrainPage] = []
+        stored: list[Sequence[SpooledFrame]] = []
         errors: list[Exception] = []
 
         async def read() -> None:
-            pages.append(await to_thread.run_sync(self._next))
+            pages.append(await self._read())
+
+        async def store() -> None:
+            await self._store(rows)
+            stored.append(rows)
 
         async def attempt(step: Callable[[], Awaitable[None]]) -> None:
             try:
@@ -178,9 +189,13 @@ class Drain:
             except Exception as error:  # noqa: BLE001 - raised when both have ended
                 errors.append(error)
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(attempt, read)
-            group.start_soon(attempt, partial(self._store, rows))
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(attempt, read)
+                group.start_soon(attempt, store)
+        finally:  # also where it is cut off: the thread has ended by then
+            for each in stored:
+                self._pass_by(each)
         if errors:
             raise errors[0]
         return pages[0]
@@ -192,9 +207,10 @@ class Drain:
         if closed is None:
             return bool(marked)
         with closed:
-            page = await to_thread.run_sync(self._next)
+            page = await self._read()
             with anyio.fail_after(self._last):
                 await self._store(page.rows, self._write_last)
+            self._pass_by(page.rows)
             if not page.is_last:  # not while others wait
                 return True
             await to_thread.run_sync(self._take_marks, marked)
@@ -215,22 +231,28 @@ class Drain:
                 return None
             return stack.pop_all()
 
-    def _next(self) -> DrainPage:
-        """The oldest receipts of all folders, taken; they are passed by when they are stored."""
-        found = folders(self._path)
-        for gone in self._readers.keys() - set(found):
-            del self._readers[gone], self._waiting[gone]
-        for index, folder in enumerate(found):
-            if folder not in self._readers:
-                self._readers[folder] = Reader(folder, self._files)
-                self._waiting[folder] = deque()
-            self._fill(index, folder, self._waiting[folder])
-        rows, size = [], 0
+    def _next(self, most: int) -> DrainPage:
+        """The oldest receipts of all folders, at most so many, taken.
+
+        Folders are read one after the other, and processes append meanwhile: a receipt that one
+        folder has may be newer than one that came to another folder after that was read. So all are
+        read twice, and what is newer than all of the first time waits for the next page: whatever
+        was answered before the rest came was there the second time.
+        """
+        self._read_folders(most)
+        newest = max((each[-1].order for each in self._waiting.values() if each), default=None)
+        if newest is None:
+            return DrainPage([], is_last=True)
+        self._read_folders(most)
+        rows: list[SpooledFrame] = []
+        size = 0
         for each in merge(*(list(waiting) for waiting in self._waiting.values())):
+            if each.order > newest:
+                break
             self._waiting[each.folder].popleft()
             rows.append(each)
             size += len(each.content)
-            if len(rows) >= self._rows or size >= _PAGE_BYTES:
+            if len(rows) >= most or size >= _PAGE_BYTES:
                 break
         else:
             self._mark(rows)
@@ -238,18 +260,29 @@ class Drain:
         self._mark(rows)
         return DrainPage(rows, is_last=False)
 
+    def _read_folders(self, most: int) -> None:
+        found = folders(self._path)
+        for gone in self._readers.keys() - set(found):
+            del self._readers[gone], self._waiting[gone]
+        for index, folder in enumerate(found):
+            if folder not in self._readers:
+                self._readers[folder] = Reader(folder, self._files)
+                self._waiting[folder] = deque()
+            self._fill(index, folder, most)
+
     def _mark(self, rows: Sequence[SpooledFrame]) -> None:
         """Marks that are gone are made again, so that nothing overtakes what is drained."""
         for source in {each.receipt.source for each in rows}:
             if not self._gates.is_marked(source):
                 self._gates.mark(source)
 
-    def _fill(self, index: int, folder: Path, waiting: deque[SpooledFrame]) -> None:
+    def _fill(self, index: int, folder: Path, most: int) -> None:
         """Read until there is a page, or nothing left that can be read."""
         reader, owned = self._readers[folder], partial(is_owned, folder)
+        waiting = self._waiting[folder]
         size = sum(len(each.content) for each in waiting)
-        while len(waiting) < self._rows and size < _PAGE_BYTES:
-            page = reader.page(self._rows - len(waiting), _PAGE_BYTES - size, owned=owned)
+        while len(waiting) < most and size < _PAGE_BYTES:
+            page = reader.page(most - len(waiting), _PAGE_BYTES - size, owned=owned)
             if not page:
                 return
             size += sum(len(content) for _, content in page)
@@ -274,8 +307,13 @@ class Drain:
                     parts += [part[middle:], part[:middle]]
                 else:
                     await self._refused(part[0], write)
+
+    def _pass_by(self, page: Sequence[SpooledFrame]) -> None:
+        """These are in the database, or set apart. Not while a thread reads."""
         for each in page:
-            self._readers[each.folder].pass_by(each.number)
+            reader = self._readers.get(each.folder)
+            if reader is not None:  # else somebody has taken the folder away
+                reader.pass_by(each.number)
         self._rows = min(_PAGE, 2 * self._rows)
 
     async def _written(self, receipts: Sequence[Receipt], write: Write) -> bool:
